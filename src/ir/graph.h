@@ -1,0 +1,244 @@
+// The one graph all stages share: nodes in execution order over immutable values.
+//
+// A value has dtype and dims, no strides: layout is a decision of compile. Nodes are stored in
+// topological order; a pass builds a new graph or edits in place and calls compact().
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ir/dim.h"
+#include "ir/dtype.h"
+
+namespace ingot::ir {
+
+enum class Op : uint8_t {
+#define MAP(name, arity, result) name,
+#define OP(name) name,
+#include "ir/prim.def"
+};
+
+enum class ResultType : uint8_t { same_type, bool_type, first_type, attr_type };
+std::string_view name_of(Op);
+std::optional<Op> op_from_name(std::string_view);
+bool is_map(Op);       // a scalar function on elements
+int arity_of(Op);      // of a map
+ResultType result_of(Op);
+
+// A typed number. int64 and bool are exact; a Dim is a symbolic integer.
+struct Scalar {
+  std::variant<bool, int64_t, double, Dim> value;
+  Scalar(bool v) : value(v) {}             // NOLINT
+  Scalar(int v) : value(int64_t{v}) {}     // NOLINT
+  Scalar(int64_t v) : value(v) {}          // NOLINT
+  Scalar(double v) : value(v) {}           // NOLINT
+  Scalar(Dim v) { if (auto c = v.constant()) value = *c; else value = std::move(v); }  // NOLINT
+  bool is_bool() const { return std::holds_alternative<bool>(value); }
+  bool is_integer() const { return std::holds_alternative<int64_t>(value) || std::holds_alternative<Dim>(value); }
+  bool is_float() const { return std::holds_alternative<double>(value); }
+  double to_double() const;                // Error for a symbolic Dim
+  int64_t to_int() const;                  // Error for a symbolic Dim or a fraction
+  bool operator==(const Scalar&) const = default;
+};
+
+// in[j] = offset[j] + sum over k of coefficient * out[k]: how an index of the result reaches an index of the operand.
+struct AffineMap {
+  struct Term {
+    uint32_t axis;       // of the result
+    int64_t coefficient;
+    bool operator==(const Term&) const = default;
+  };
+  struct Axis {
+    Dim offset = 0;
+    std::vector<Term> terms;  // sorted by axis; empty = constant index
+    bool operator==(const Axis&) const = default;
+  };
+  Dims dims;               // of the result
+  std::vector<Axis> axes;  // one per axis of the operand
+  std::optional<Scalar> fill;  // when set, an index out of the operand's bounds reads this instead
+  bool operator==(const AffineMap&) const = default;
+};
+
+using ValueId = uint32_t;
+using NodeId = uint32_t;
+using OriginId = uint32_t;
+inline constexpr uint32_t none_id = UINT32_MAX;
+
+// A reference to operand `in[index]` of the node, for tensor arguments inside a row's attributes.
+struct Ref {
+  uint32_t index;
+  bool operator==(const Ref&) const = default;
+};
+
+struct Attribute;
+using List = std::vector<Attribute>;
+struct Attribute {
+  // monostate is Python's None
+  std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, AffineMap, Ref, List> value;
+  Attribute() = default;
+  template <class T>
+    requires(!std::is_same_v<std::decay_t<T>, Attribute>)
+  Attribute(T v) : value(std::move(v)) {}  // NOLINT
+  Attribute(int v) : value(int64_t{v}) {}  // NOLINT
+  Attribute(const char* v) : value(std::string(v)) {}  // NOLINT
+  bool is_none() const { return std::holds_alternative<std::monostate>(value); }
+  bool operator==(const Attribute&) const = default;
+};
+
+// Named attributes, sorted by name.
+class Attributes {
+ public:
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<std::string, Attribute>> list);
+  void set(std::string name, Attribute value);
+  const Attribute* find(std::string_view name) const;
+  // Error naming the attribute when missing or of another type. A Dim attribute that is constant may be read as int64_t
+  // and an int64_t as Dim.
+  const Attribute& at(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;  // int64 or double
+  const std::string& string(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  Dim dim(std::string_view name) const;
+  Dims dims(std::string_view name) const;
+  std::vector<int64_t> integers(std::string_view name) const;
+  const AffineMap& map(std::string_view name) const;
+  Scalar scalar(std::string_view name) const;
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+  size_t size() const { return items_.size(); }
+  bool operator==(const Attributes&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, Attribute>> items_;
+};
+Attribute to_attribute(const Dims&);
+Attribute to_attribute(const std::vector<int64_t>&);
+Attribute to_attribute(const Scalar&);
+
+// Where a node comes from in the user's program.
+struct Origin {
+  std::string file;      // of the user's innermost frame; empty when unknown
+  int line = 0;
+  std::string code;      // the source text of the line, when known
+  std::string module;    // path in the module tree, "encoder.layer.0.attention"
+  std::string target;    // the ATen row the node was expanded from, "aten.softmax.int"
+  std::string node;      // the FX node's name
+  std::string text() const;  // "model.py:12 in encoder.layer.0: `x = self.f(y)`"
+  bool operator==(const Origin&) const = default;
+};
+
+struct Type {
+  DType dtype = DType::f32;
+  Dims dims;
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  bool operator==(const Type&) const = default;
+};
+
+struct Value {
+  Type type;
+  NodeId producer = none_id;
+  std::string name;  // FX or weight name when there is one; for people
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> in, out;
+  Attributes attributes;
+  OriginId origin = none_id;
+  // Nodes expanded from one row share a group, so that fuse tries them together first. 0 = none.
+  uint32_t group = 0;
+};
+
+struct Input {
+  ValueId value;
+  std::string name;
+};
+struct Output {
+  ValueId value;
+  std::string name;
+  // Strides recorded at capture as a permutation: dims sorted from outermost to innermost in
+  // memory; empty = row-major.
+  std::vector<int64_t> order;
+};
+
+// A parameter, buffer or lifted constant. Bytes stay where they are (mapped file or torch's storage).
+struct Weight {
+  ValueId value;
+  std::string name;          // state-dict name
+  std::string tied_to;       // name of the weight whose storage this shares, or empty
+  const std::byte* data = nullptr;  // row-major contiguous; null when stripped
+  size_t bytes = 0;
+  std::shared_ptr<const void> keep;  // keeps `data` alive
+  bool mutated = false;      // a buffer that the model writes
+};
+
+// A run-time condition on sizes that capture or infer could not decide: left == right (or <=) must hold.
+struct Check {
+  Dim left, right;
+  enum Kind : uint8_t { equal, less_equal } kind = equal;
+  OriginId origin = none_id;
+  std::string why;  // "the two operands of add have the same size"
+};
+
+class Graph {
+ public:
+  std::vector<Symbol> symbols;
+  std::vector<Node> nodes;     // topological order
+  std::vector<Value> values;
+  std::vector<Origin> origins;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Weight> weights;
+  std::vector<Check> checks;
+
+  ValueId add_input(std::string name, Type type);
+  ValueId add_weight(Weight weight, Type type);  // Weight::value is filled in
+  // Appends a node with one result of the given type (see infer for deriving it).
+  ValueId add(Op op, std::vector<ValueId> in, Attributes attributes, Type type);
+  NodeId add_node(Op op, std::vector<ValueId> in, Attributes attributes, std::vector<Type> types);
+  const Type& type(ValueId v) const { return values[v].type; }
+  const Node& producer(ValueId v) const { return nodes[values[v].producer]; }
+  const Weight* weight_of(ValueId v) const;  // null when v is not a weight
+  OriginId add_origin(Origin origin);        // equal origins share an id
+
+  // While set, new nodes get this origin and group.
+  OriginId current_origin = none_id;
+  uint32_t current_group = 0;
+
+  // Users of every value: node ids, in order (an output is not a user).
+  std::vector<std::vector<NodeId>> users() const;
+  // Replaces every use of `from` (outputs included) by `to`.
+  void replace_uses(ValueId from, ValueId to);
+  // Removes nodes whose results nobody needs and renumbers; inputs stay, unused weights go.
+  void remove_unused();
+};
+
+enum class Level : uint8_t { captured, canonical };
+
+// Result types of one canonical node from its operands; Error with the reason when they do not fit.
+std::vector<Type> infer(const Graph&, Op, const std::vector<ValueId>& in, const Attributes&);
+// Error naming the first broken rule and node: order, arity, dtypes, shapes (against infer), attributes, unknown names.
+void verify(const Graph&, Level);
+// Text form; parse(print(g)) prints the same text. Weights' bytes are not part of the text.
+std::string print(const Graph&);
+Graph parse(std::string_view text);
+
+// Broadcast of shapes as in ATen; Error when they cannot be. Undecidable pairs add a Check to `checks` when given.
+Dims broadcast(const Dims&, const Dims&, std::span<const Symbol>, std::vector<Check>* checks = nullptr);
+
+// Affine maps of the usual views, for operands of the given dims.
+AffineMap permute_map(const Dims&, const std::vector<int64_t>& order);
+AffineMap expand_map(const Dims& from, const Dims& to);       // ATen's expand: leading axes may be added
+AffineMap slice_map(const Dims&, int64_t axis, Dim start, Dim size, int64_t step);
+AffineMap select_map(const Dims&, int64_t axis, Dim index);
+AffineMap compose(const AffineMap& outer, const AffineMap& inner);  // out -> outer -> inner operand; inner must not fill
+bool is_identity(const AffineMap&, const Dims& operand);
+
+}  // namespace ingot::ir

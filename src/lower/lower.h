@@ -1,0 +1,31 @@
+// Lower: a captured graph becomes a canonical one (rows expanded, sizes checked against what torch recorded), then
+// a list of passes recognises and simplifies: masks, RMSNorm, RoPE, grouped heads, QKV merge.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace ingot::lower {
+
+// A row that lower cannot expand: what UnsupportedError lists.
+struct Missing {
+  std::string target, reason, origin;
+};
+
+struct Pass {
+  std::string_view name;
+  void (*run)(ir::Graph&);
+};
+// In the order they run; each is verified after and can be switched off by name (INGOT_DISABLE).
+const std::vector<Pass>& passes();
+
+// Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
+ir::Graph expand_rows(const ir::Graph& captured);
+std::vector<Missing> missing_rows(const ir::Graph& captured);
+// expand_rows, then the passes. `observe` is called after each with its name and seconds.
+ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
+
+}  // namespace ingot::lower

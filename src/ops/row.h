@@ -1,0 +1,55 @@
+// A row of the operator table: ATen's schema text and a body that composes canonical nodes.
+//
+//   {"hardswish(Tensor self)", [](Value x) { return x * clamp(x + 3, 0, 6) / 6; }},
+//   {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", ...}
+//
+// Arguments bind by name. A body's parameter types say what it takes: Value, std::optional<Value>,
+// std::vector<Value>, std::vector<std::optional<Value>>, Scalar, std::optional<Scalar>, int64_t, Dim, Dims,
+// Axis, Axes, bool, double, std::string, std::optional<...>, DType. A first parameter Graph& is given the graph.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/compose.h"
+
+namespace ingot::ops {
+
+using ir::Attribute;
+using Results = std::vector<ir::Handle>;
+
+struct Parameter {
+  std::string type;            // "Tensor", "Tensor?", "Tensor[]", "Scalar", "SymInt[]", "int[1]?", "bool", ...
+  std::string name;
+  std::optional<std::string> default_text;
+  bool keyword_only = false;
+};
+
+struct Schema {
+  std::string name;            // "add"
+  std::string overload;        // "Tensor", "" for the default overload
+  std::vector<Parameter> parameters;
+  std::string target() const;  // "aten.add.Tensor", "aten.relu.default"
+};
+// Reads one schema text; `{a,b}` alternatives give one schema each, in step.
+std::vector<Schema> parse_schema(std::string_view text);
+
+// One overload: what lower, partition, docs and tests see.
+struct Operator {
+  Schema schema;
+  std::function<Results(ir::Graph&, std::span<const Attribute> arguments, std::span<const ir::ValueId> in)> body;
+  const char* family;
+};
+
+// Sorted by target; null when there is no such row. Names are "aten.add.Tensor"; other namespaces keep theirs.
+const Operator* find(std::string_view target);
+std::span<const Operator> all();
+
+// Expands one captured call into canonical nodes of `g`. `arguments` are the row's attributes by name with Ref
+// into `in`; arguments the row does not know are accepted only at torch's default. Error (unsupported) with the
+// reason when the body refuses.
+Results expand(ir::Graph& g, const Operator&, const ir::Attributes& arguments, std::span<const ir::ValueId> in);
+
+}  // namespace ingot::ops

@@ -1,0 +1,127 @@
+// A plan in memory: checked, immutable, plain structs. read.cpp makes it from a file, compile makes it from a graph,
+// write.cpp writes it. Knows sizes, buffers, steps and weights; no graphs (the canonical graph is kept as text).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "base/sizes.h"
+#include "ir/dtype.h"
+
+namespace ingot::plan {
+
+using ir::DType;
+using SizeRef = uint32_t;    // index of an expression of Function::sizes
+using BufferId = uint32_t;
+
+struct Symbol {
+  std::string name;
+  int64_t min, opt, max;
+};
+
+// Where a tensor's bytes are.
+struct Buffer {
+  enum class Kind : uint8_t {
+    arena,    // scratch of the session; lives from step `first` to step `last`
+    binding,  // the caller's tensor `index` of Function::bindings
+    weight,   // Plan::weights[index], canonical row-major bytes
+    derived,  // Plan::derived[index], made by the prepare function
+  };
+  Kind kind;
+  uint32_t index = 0;
+  SizeRef bytes;             // size; for weights and bindings what the step may assume
+  uint32_t first = 0, last = 0;
+};
+
+// A strided window on a buffer. Offset and strides are in elements.
+struct OperandView {
+  BufferId buffer;
+  DType dtype;
+  SizeRef offset;
+  std::vector<SizeRef> dims, strides;
+};
+
+struct Step {
+  std::string kernel;                  // RunKernel::name
+  std::vector<OperandView> operands;
+  std::vector<SizeRef> sizes;
+  std::vector<std::byte> constants;
+  uint32_t origin = UINT32_MAX;        // Plan::origins, of the anchor
+  std::string label;                   // for people: "matmul + bias + gelu"
+  uint32_t writes = 0;                 // operands [operands.size() - writes, end) are written
+};
+
+struct Check {
+  SizeRef left, right;
+  bool equal;                          // else left <= right
+  uint32_t origin;
+  std::string why;
+};
+
+struct Binding {
+  std::string name;
+  DType dtype;
+  std::vector<SizeRef> dims;
+  std::vector<SizeRef> strides;        // outputs: the strides to produce. inputs: empty = any strides are accepted and copied when not row-major
+  enum class Kind : uint8_t { input, output, state } kind;
+  // inputs: symbol bound by each axis, or UINT32_MAX
+};
+
+struct Function {
+  std::string name;                    // "forward"; "prepare" for the function over the weights
+  std::vector<Symbol> symbols;
+  SizeProgram sizes;                   // expressions over the symbols
+  std::vector<Binding> bindings;       // inputs, then outputs, then states
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;             // one region; regions and branches come with data-dependent sizes
+  std::vector<Check> checks;
+};
+
+struct Weight {
+  std::string name;                    // state-dict name
+  DType dtype;
+  std::vector<int64_t> dims;
+  std::string tied_to;                 // or empty
+  enum class Source : uint8_t { embedded, external, host } source = Source::embedded;
+  const std::byte* data = nullptr;     // embedded: into the mapped file or the compiler's memory; row-major
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> keep;
+};
+
+// A tensor made from weights by the prepare function: merged, cast, packed.
+struct Derived {
+  std::string name;
+  uint64_t bytes;
+};
+
+struct Origin {
+  std::string file, code, module, target;
+  int line = 0;
+};
+
+struct Plan {
+  std::vector<Function> functions;     // [0] is what run() runs by default
+  Function prepare;                    // no bindings; reads weight buffers, writes derived buffers
+  std::vector<Weight> weights;
+  std::vector<Derived> derived;
+  std::vector<Origin> origins;
+  std::string graph;                   // canonical graph, text form
+  std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
+  std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
+  std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
+  std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
+};
+
+// Every index, size program, kernel name and constant checked; Error (format) naming the first thing wrong.
+void verify(const Plan&);
+std::vector<std::byte> write(const Plan&);                 // byte-identical for identical plans
+void write_file(const Plan&, const std::string& path);     // atomic: the old file or the new one, never half
+std::shared_ptr<const Plan> read_file(const std::string& path);   // mmaps; checks metadata, not weight pages
+std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep);
+void verify_content(const Plan&);                          // hashes of all sections: `ingot verify`, trust="data"
+
+}  // namespace ingot::plan
