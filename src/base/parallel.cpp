@@ -1,0 +1,217 @@
+#include "base/parallel.h"
+
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ingot {
+
+namespace {
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+void futex_wake_all(std::atomic<uint32_t>& word) {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+class InlineWorkers final : public Workers {
+ public:
+  int count() const override { return 1; }
+  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
+    for (int64_t task = 0; task < tasks; ++task) fn(task, 0);
+  }
+};
+
+// One parallel section: tasks claimed by an atomic counter, the first exception kept.
+struct Section {
+  FunctionRef<void(int64_t, int)> fn;
+  int64_t tasks;
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr problem{};
+
+  void work(int worker) {
+    try {
+      for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) fn(task, worker);
+    } catch (...) {
+      if (!failed.exchange(true)) problem = std::current_exception();
+      next.store(tasks, std::memory_order_relaxed);
+    }
+  }
+};
+
+// About 30 us on common machines: longer than the gap between two steps of a model, shorter than anyone minds.
+constexpr int spins = 1500;
+
+class Pool final : public Workers {
+ public:
+  explicit Pool(int threads) {
+    for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
+  }
+  ~Pool() override {
+    stop_.store(true);
+    generation_.fetch_add(1);
+    futex_wake_all(generation_);
+    for (auto& thread : threads_) thread.join();
+  }
+  int count() const override { return static_cast<int>(threads_.size()) + 1; }
+
+  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
+    if (tasks <= 0) return;
+    // One task, no threads, or a pool that serves another caller: this thread does it alone.
+    if (tasks == 1 || threads_.empty() || busy_.test_and_set(std::memory_order_acquire)) {
+      for (int64_t task = 0; task < tasks; ++task) fn(task, 0);
+      return;
+    }
+    struct Release {
+      std::atomic_flag& busy;
+      ~Release() { busy.clear(std::memory_order_release); }
+    } release{busy_};
+    Section section{fn, tasks};
+    section_ = &section;
+    pending_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation_);
+    section.work(0);
+    for (int i = 0; pending_.load(std::memory_order_acquire) > 0; ++i) {
+      if (i < spins) {
+        pause();
+      } else {
+        ::sched_yield();
+      }
+    }
+    section_ = nullptr;
+    if (section.failed) std::rethrow_exception(section.problem);
+  }
+
+ private:
+  void serve(int worker) {
+    uint32_t seen = 0;
+    for (;;) {
+      for (int i = 0; i < spins && generation_.load(std::memory_order_acquire) == seen; ++i) pause();
+      while (generation_.load(std::memory_order_acquire) == seen) {
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
+        if (generation_.load(std::memory_order_seq_cst) == seen) futex_wait(generation_, seen);
+        sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      }
+      // Every worker answers every generation, so none can be skipped.
+      ++seen;
+      if (stop_.load()) return;
+      section_->work(worker);
+      pending_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  std::atomic_flag busy_;
+  std::atomic<uint32_t> generation_{0};
+  std::atomic<int> sleepers_{0}, pending_{0};
+  std::atomic<bool> stop_{false};
+  Section* section_ = nullptr;
+  std::vector<std::thread> threads_;
+};
+
+// torch's own threads: GOMP_parallel of the libgomp that is loaded already, so that two pools do not fight for the cores.
+class GompWorkers final : public Workers {
+ public:
+  using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+  using Number = int (*)();
+  GompWorkers(Parallel parallel, Number self, Number in_parallel, int threads)
+      : parallel_(parallel), self_(self), in_parallel_(in_parallel), threads_(threads) {}
+  int count() const override { return threads_; }
+  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
+    if (tasks <= 0) return;
+    if (tasks == 1 || threads_ == 1 || in_parallel_()) {
+      for (int64_t task = 0; task < tasks; ++task) fn(task, 0);
+      return;
+    }
+    Section section{fn, tasks};
+    struct Shared {
+      Section* section;
+      Number self;
+    } shared{&section, self_};
+    parallel_(
+        [](void* data) {
+          auto* s = static_cast<Shared*>(data);
+          s->section->work(s->self());
+        },
+        &shared, static_cast<unsigned>(threads_), 0);
+    if (section.failed) std::rethrow_exception(section.problem);
+  }
+
+ private:
+  Parallel parallel_;
+  Number self_, in_parallel_;
+  int threads_;
+};
+
+// CPU quota of the control group, in whole processors; 0 = none.
+int cgroup_limit() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (file >> quota >> period && quota != "max" && period > 0) {
+    return std::max(1, static_cast<int>(std::atof(quota.c_str()) / period + 0.5));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Workers& inline_workers() {
+  static InlineWorkers workers;
+  return workers;
+}
+
+int usable_threads() {
+  cpu_set_t set;
+  int threads = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+  if (int limit = cgroup_limit()) threads = std::min(threads, limit);
+  return std::max(1, threads);
+}
+
+std::unique_ptr<Workers> make_pool(int threads) {
+  return std::make_unique<Pool>(threads > 0 ? threads : usable_threads());
+}
+
+std::unique_ptr<Workers> find_gomp_workers(int threads) {
+  // Wheels of torch carry a copy with a mangled name, found through the symbol of a library already loaded.
+  void* library = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD);
+  std::string path;
+  if (library == nullptr) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; path.empty() && std::getline(maps, line);) {
+      size_t slash = line.find('/');
+      if (slash != std::string::npos && line.find("/libgomp", slash) != std::string::npos) path = line.substr(slash);
+    }
+    if (!path.empty()) library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  }
+  if (library == nullptr) return nullptr;
+  auto parallel = reinterpret_cast<GompWorkers::Parallel>(::dlsym(library, "GOMP_parallel"));
+  auto self = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_thread_num"));
+  auto inside = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_in_parallel"));
+  auto most = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_max_threads"));
+  if (parallel == nullptr || self == nullptr || inside == nullptr || most == nullptr) return nullptr;
+  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::max(1, most()));
+}
+
+}  // namespace ingot

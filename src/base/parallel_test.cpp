@@ -1,0 +1,57 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace ingot {
+namespace {
+
+TEST(Workers, EveryTaskOnce) {
+  auto pool = make_pool(3);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::atomic<int>> seen(static_cast<size_t>(round % 17));
+    pool->run(static_cast<int64_t>(seen.size()), [&](int64_t task, int worker) {
+      ASSERT_LT(worker, pool->count());
+      ++seen[static_cast<size_t>(task)];
+    });
+    for (auto& count : seen) ASSERT_EQ(count.load(), 1);
+  }
+}
+
+TEST(Workers, FirstExceptionReachesTheCaller) {
+  auto pool = make_pool(2);
+  auto work = [&] { pool->run(100, [](int64_t task, int) { if (task == 7) throw std::runtime_error("seven"); }); };
+  EXPECT_THROW(work(), std::runtime_error);
+  std::atomic<int> count{0};
+  pool->run(10, [&](int64_t, int) { ++count; });
+  EXPECT_EQ(count.load(), 10);
+}
+
+TEST(Workers, BusyPoolServesOthersOnTheirOwnThread) {
+  auto pool = make_pool(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      for (int k = 0; k < 500; ++k) {
+        pool->run(5, [&](int64_t task, int) { total += task; });
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(total.load(), 8 * 500 * 10);
+}
+
+TEST(Workers, NestedRunsOnTheWorker) {
+  auto pool = make_pool(2);
+  std::atomic<int> total{0};
+  pool->run(4, [&](int64_t, int) { pool->run(3, [&](int64_t, int) { ++total; }); });
+  EXPECT_EQ(total.load(), 12);
+}
+
+}  // namespace
+}  // namespace ingot
