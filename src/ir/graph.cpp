@@ -1,0 +1,264 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace ingot::ir {
+
+namespace {
+
+struct OpInfo {
+  std::string_view name;
+  int arity;  // of a map; -1 for the rest
+  ResultType result;
+};
+
+constexpr ResultType result_of_text(std::string_view text) {
+  if (text == "bool") return ResultType::bool_type;
+  if (text == "first") return ResultType::first_type;
+  if (text == "attr") return ResultType::attr_type;
+  return ResultType::same_type;
+}
+
+constexpr OpInfo ops[] = {
+#define MAP(name, arity, result) {#name, arity, result_of_text(#result)},
+#define OP(name) {#name, -1, ResultType::same_type},
+#include "ir/prim.def"
+};
+
+}  // namespace
+
+std::string_view name_of(Op op) { return ops[static_cast<int>(op)].name; }
+
+std::optional<Op> op_from_name(std::string_view name) {
+  for (size_t i = 0; i < std::size(ops); ++i) {
+    if (ops[i].name == name) return static_cast<Op>(i);
+  }
+  return std::nullopt;
+}
+
+bool is_map(Op op) { return ops[static_cast<int>(op)].arity > 0; }
+int arity_of(Op op) { return ops[static_cast<int>(op)].arity; }
+ResultType result_of(Op op) { return ops[static_cast<int>(op)].result; }
+
+std::string Origin::text() const {
+  std::string out;
+  if (!file.empty()) out = file + ":" + std::to_string(line);
+  if (!module.empty()) out += (out.empty() ? "" : " in ") + module;
+  if (!code.empty()) out += (out.empty() ? "`" : ": `") + code + "`";
+  return out;
+}
+
+ValueId Graph::add_input(std::string name, Type type) {
+  NodeId id = add_node(Op::input, {}, Attributes{{"name", Attribute(name)}}, {std::move(type)});
+  ValueId value = nodes[id].out[0];
+  values[value].name = name;
+  inputs.push_back({value, std::move(name)});
+  return value;
+}
+
+ValueId Graph::add_weight(Weight weight, Type type) {
+  NodeId id = add_node(Op::weight, {}, Attributes{{"name", Attribute(weight.name)}}, {std::move(type)});
+  weight.value = nodes[id].out[0];
+  values[weight.value].name = weight.name;
+  weights.push_back(std::move(weight));
+  return weights.back().value;
+}
+
+ValueId Graph::add(Op op, std::vector<ValueId> in, Attributes attributes, Type type) {
+  return nodes[add_node(op, std::move(in), std::move(attributes), {std::move(type)})].out[0];
+}
+
+NodeId Graph::add_node(Op op, std::vector<ValueId> in, Attributes attributes, std::vector<Type> types) {
+  auto id = static_cast<NodeId>(nodes.size());
+  Node node{op, std::move(in), {}, std::move(attributes), current_origin, current_group};
+  for (Type& type : types) {
+    node.out.push_back(static_cast<ValueId>(values.size()));
+    values.push_back(Value{std::move(type), id, {}});
+  }
+  nodes.push_back(std::move(node));
+  return id;
+}
+
+const Weight* Graph::weight_of(ValueId v) const {
+  for (const Weight& w : weights) {
+    if (w.value == v) return &w;
+  }
+  return nullptr;
+}
+
+OriginId Graph::add_origin(Origin origin) {
+  // Nodes of one line come one after another, so looking back a little finds nearly all repeats.
+  size_t from = origins.size() > 8 ? origins.size() - 8 : 0;
+  for (size_t i = origins.size(); i-- > from;) {
+    if (origins[i] == origin) return static_cast<OriginId>(i);
+  }
+  origins.push_back(std::move(origin));
+  return static_cast<OriginId>(origins.size() - 1);
+}
+
+std::vector<std::vector<NodeId>> Graph::users() const {
+  std::vector<std::vector<NodeId>> out(values.size());
+  for (NodeId n = 0; n < nodes.size(); ++n) {
+    for (ValueId v : nodes[n].in) {
+      if (out[v].empty() || out[v].back() != n) out[v].push_back(n);
+    }
+  }
+  return out;
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (Node& node : nodes) std::replace(node.in.begin(), node.in.end(), from, to);
+  for (Output& output : outputs) {
+    if (output.value == from) output.value = to;
+  }
+}
+
+void Graph::remove_unused() {
+  std::vector<bool> needed(nodes.size(), false);
+  auto need = [&](ValueId v) { needed[values[v].producer] = true; };
+  for (const Input& input : inputs) need(input.value);
+  for (const Output& output : outputs) need(output.value);
+  for (size_t n = nodes.size(); n-- > 0;) {
+    if (!needed[n]) continue;
+    for (ValueId v : nodes[n].in) need(v);
+  }
+  std::vector<Node> kept_nodes;
+  std::vector<Value> kept_values;
+  std::vector<ValueId> renamed(values.size(), none_id);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (!needed[n]) continue;
+    Node node = std::move(nodes[n]);
+    for (ValueId& v : node.in) v = renamed[v];
+    for (ValueId& v : node.out) {
+      renamed[v] = static_cast<ValueId>(kept_values.size());
+      kept_values.push_back(std::move(values[v]));
+      kept_values.back().producer = static_cast<NodeId>(kept_nodes.size());
+      v = renamed[v];
+    }
+    kept_nodes.push_back(std::move(node));
+  }
+  nodes = std::move(kept_nodes);
+  values = std::move(kept_values);
+  for (Input& input : inputs) input.value = renamed[input.value];
+  for (Output& output : outputs) output.value = renamed[output.value];
+  std::erase_if(weights, [&](const Weight& w) { return renamed[w.value] == none_id; });
+  for (Weight& w : weights) w.value = renamed[w.value];
+}
+
+Dims broadcast(const Dims& a, const Dims& b, std::span<const Symbol> symbols, std::vector<Check>* checks) {
+  Dims out(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1), y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
+    Dim& result = out[out.size() - 1 - i];
+    if (x == Dim(1)) {
+      result = y;
+    } else if (y == Dim(1) || x == y) {
+      result = x;
+    } else {
+      if (known_equal(x, y, symbols) == Truth::no) {
+        fail(Code::invalid_input, "sizes {} and {} do not broadcast", x.text(symbols), y.text(symbols));
+      }
+      // Undecided: the constant is the stronger statement.
+      result = y.is_constant() ? y : x;
+      if (checks != nullptr) checks->push_back({x, y, Check::equal, none_id, "the sizes of the operands are equal"});
+    }
+  }
+  return out;
+}
+
+AffineMap permute_map(const Dims& dims, const std::vector<int64_t>& order) {
+  AffineMap map;
+  map.axes.resize(dims.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    auto from = static_cast<size_t>(order[i]);
+    map.dims.push_back(dims[from]);
+    map.axes[from].terms = {{static_cast<uint32_t>(i), 1}};
+  }
+  return map;
+}
+
+AffineMap expand_map(const Dims& from, const Dims& to) {
+  AffineMap map;
+  map.dims = to;
+  size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    AffineMap::Axis axis;
+    if (!(from[i] == Dim(1)) || to[lead + i] == Dim(1)) axis.terms = {{static_cast<uint32_t>(lead + i), 1}};
+    map.axes.push_back(std::move(axis));
+  }
+  return map;
+}
+
+namespace {
+
+AffineMap identity(const Dims& dims) {
+  AffineMap map;
+  map.dims = dims;
+  for (size_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{static_cast<uint32_t>(i), 1}}});
+  return map;
+}
+
+}  // namespace
+
+AffineMap slice_map(const Dims& dims, int64_t axis, Dim start, Dim size, int64_t step) {
+  AffineMap map = identity(dims);
+  auto a = static_cast<size_t>(axis);
+  map.dims[a] = std::move(size);
+  map.axes[a].offset = std::move(start);
+  map.axes[a].terms[0].coefficient = step;
+  return map;
+}
+
+AffineMap select_map(const Dims& dims, int64_t axis, Dim index) {
+  AffineMap map;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i == static_cast<size_t>(axis)) {
+      map.axes.push_back({index, {}});
+    } else {
+      map.axes.push_back({0, {{static_cast<uint32_t>(map.dims.size()), 1}}});
+      map.dims.push_back(dims[i]);
+    }
+  }
+  return map;
+}
+
+AffineMap compose(const AffineMap& outer, const AffineMap& inner) {
+  AffineMap map;
+  map.dims = outer.dims;
+  map.fill = outer.fill;
+  for (const AffineMap::Axis& axis : inner.axes) {
+    AffineMap::Axis result{axis.offset, {}};
+    for (const AffineMap::Term& term : axis.terms) {
+      const AffineMap::Axis& through = outer.axes[term.axis];
+      result.offset = result.offset + Dim(term.coefficient) * through.offset;
+      for (const AffineMap::Term& t : through.terms) {
+        auto at = std::lower_bound(result.terms.begin(), result.terms.end(), t.axis, [](const AffineMap::Term& x, uint32_t a) { return x.axis < a; });
+        if (at != result.terms.end() && at->axis == t.axis) {
+          at->coefficient += term.coefficient * t.coefficient;
+        } else {
+          result.terms.insert(at, {t.axis, term.coefficient * t.coefficient});
+        }
+      }
+    }
+    std::erase_if(result.terms, [](const AffineMap::Term& t) { return t.coefficient == 0; });
+    map.axes.push_back(std::move(result));
+  }
+  return map;
+}
+
+bool is_identity(const AffineMap& map, const Dims& operand) {
+  if (map.fill || map.dims.size() != operand.size() || map.axes.size() != operand.size()) return false;
+  for (size_t i = 0; i < operand.size(); ++i) {
+    if (!(map.dims[i] == operand[i])) return false;
+    const AffineMap::Axis& axis = map.axes[i];
+    if (!(axis.offset == Dim(0))) return false;
+    bool one = axis.terms.size() == 1 && axis.terms[0].axis == i && axis.terms[0].coefficient == 1;
+    if (!one && !(axis.terms.empty() && operand[i] == Dim(1))) return false;
+  }
+  return true;
+}
+
+}  // namespace ingot::ir
