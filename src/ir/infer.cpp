@@ -1,0 +1,346 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace ingot::ir {
+
+namespace {
+
+class Infer {
+ public:
+  Infer(const Graph& g, Op op, const std::vector<ValueId>& in, const Attributes& a) : g_(g), op_(op), in_(in), a_(a) {}
+
+  std::vector<Type> run() {
+    if (is_map(op_)) return {map()};
+    switch (op_) {
+      case Op::literal: return {Type{a_.dtype("dtype"), {}}};
+      case Op::size: return {Type{DType::i64, {}}};
+      case Op::index: return {index()};
+      case Op::view: return {view()};
+      case Op::reshape: return {reshape()};
+      case Op::reduce: return {reduce()};
+      case Op::scan: axis(type(0)); return {type(0)};
+      case Op::join: return {join()};
+      case Op::gather: return {gather()};
+      case Op::take_along: return {take_along()};
+      case Op::scatter: return {scatter()};
+      case Op::scatter_along: return {scatter_along()};
+      case Op::sort: axis(type(0)); return {type(0), Type{DType::i64, type(0).dims}};
+      case Op::topk: return topk();
+      case Op::update: return {update()};
+      case Op::matmul: return {matmul()};
+      case Op::attention: return {attention()};
+      default: bad("has no rule for its result type");
+    }
+  }
+
+ private:
+  template <class... A>
+  [[noreturn]] void bad(fmt::format_string<A...> text, A&&... arguments) {
+    fail(Code::invalid_input, "{}: {}", name_of(op_), fmt::format(text, std::forward<A>(arguments)...));
+  }
+  const Type& type(size_t i) {
+    if (i >= in_.size()) bad("operand {} is missing", i);
+    return g_.type(in_[i]);
+  }
+  void count(size_t n) {
+    if (in_.size() != n) bad("takes {} operands, got {}", n, in_.size());
+  }
+  std::string show(const Dims& dims) {
+    std::string s = "[";
+    for (size_t i = 0; i < dims.size(); ++i) s += (i ? ", " : "") + dims[i].text(g_.symbols);
+    return s + "]";
+  }
+  void same(const Dim& a, const Dim& b, const char* what) {
+    if (known_equal(a, b, g_.symbols) == Truth::no) bad("{}: {} and {} differ", what, a.text(g_.symbols), b.text(g_.symbols));
+  }
+  size_t axis(const Type& t, const char* name = "axis") {
+    int64_t a = a_.integer(name);
+    if (a < 0 || a >= t.rank()) bad("axis {} is outside rank {}", a, t.rank());
+    return static_cast<size_t>(a);
+  }
+  Dims broadcast_all(size_t from) {
+    Dims dims;
+    for (size_t i = from; i < in_.size(); ++i) dims = broadcast(dims, type(i).dims, g_.symbols);
+    return dims;
+  }
+
+  Type map() {
+    count(static_cast<size_t>(arity_of(op_)));
+    size_t first = op_ == Op::select ? 1 : 0;
+    DType t = type(first).dtype;
+    if (op_ == Op::select && type(0).dtype != DType::b8) bad("the condition is {}, not b8", name_of(type(0).dtype));
+    for (size_t i = first + 1; i < in_.size(); ++i) {
+      if (type(i).dtype != t) bad("operands have dtypes {} and {}", name_of(t), name_of(type(i).dtype));
+    }
+    Dims dims = broadcast_all(0);
+    switch (result_of(op_)) {
+      case ResultType::bool_type: return {DType::b8, dims};
+      case ResultType::attr_type: return {a_.dtype("dtype"), dims};
+      default: return {t, dims};
+    }
+  }
+
+  Type index() {
+    Dims dims = a_.dims("dims");
+    axis(Type{DType::i64, dims});
+    return {DType::i64, dims};
+  }
+
+  Type view() {
+    count(1);
+    const AffineMap& map = a_.map("map");
+    if (map.axes.size() != type(0).dims.size()) bad("the map has {} axes for an operand of rank {}", map.axes.size(), type(0).rank());
+    for (const AffineMap::Axis& axis : map.axes) {
+      for (const AffineMap::Term& term : axis.terms) {
+        if (term.axis >= map.dims.size()) bad("the map names axis {} of a result of rank {}", term.axis, map.dims.size());
+      }
+    }
+    return {type(0).dtype, map.dims};
+  }
+
+  Type reshape() {
+    count(1);
+    Dims dims = a_.dims("dims");
+    if (known_equal(product(dims), product(type(0).dims), g_.symbols) == Truth::no) {
+      bad("{} and {} have different numbers of elements", show(type(0).dims), show(dims));
+    }
+    return {type(0).dtype, dims};
+  }
+
+  Type reduce() {
+    count(1);
+    const Type& x = type(0);
+    const std::string& kind = a_.string("kind");
+    std::vector<int64_t> axes = a_.integers("axes");
+    bool keep = a_.boolean("keep");
+    std::vector<bool> gone(x.dims.size(), axes.empty());
+    for (int64_t a : axes) {
+      if (a < 0 || a >= x.rank()) bad("axis {} is outside rank {}", a, x.rank());
+      if (gone[static_cast<size_t>(a)]) bad("axis {} appears twice", a);
+      gone[static_cast<size_t>(a)] = true;
+    }
+    Dims dims;
+    for (size_t i = 0; i < x.dims.size(); ++i) {
+      if (!gone[i]) {
+        dims.push_back(x.dims[i]);
+      } else if (keep) {
+        dims.push_back(1);
+      }
+    }
+    DType t = x.dtype;
+    if (kind == "argmax" || kind == "argmin") {
+      if (axes.size() > 1) bad("{} takes one axis or all", kind);
+      t = DType::i64;
+    } else if (kind == "any" || kind == "all") {
+      t = DType::b8;
+    } else if (kind != "sum" && kind != "prod" && kind != "max" && kind != "min") {
+      bad("unknown kind \"{}\"", kind);
+    }
+    return {t, dims};
+  }
+
+  Type join() {
+    size_t a = axis(type(0));
+    Type out = type(0);
+    for (size_t i = 1; i < in_.size(); ++i) {
+      const Type& t = type(i);
+      if (t.dtype != out.dtype) bad("operands have dtypes {} and {}", name_of(out.dtype), name_of(t.dtype));
+      if (t.rank() != out.rank()) bad("operands have ranks {} and {}", out.rank(), t.rank());
+      for (size_t d = 0; d < t.dims.size(); ++d) {
+        if (d == a) {
+          out.dims[d] += t.dims[d];
+        } else {
+          same(out.dims[d], t.dims[d], "sizes besides the joined axis");
+        }
+      }
+    }
+    return out;
+  }
+
+  // Result dims of gather: table dims without the gathered axes, the index dims at `position`.
+  Dims gathered(const Type& table, size_t first_index) {
+    std::vector<int64_t> axes = a_.integers("axes");
+    if (axes.size() != in_.size() - first_index || axes.empty()) bad("{} axes for {} index operands", axes.size(), in_.size() - first_index);
+    for (size_t i = first_index; i < in_.size(); ++i) {
+      if (type(i).dtype != DType::i64) bad("an index is {}, not i64", name_of(type(i).dtype));
+    }
+    Dims index_dims = broadcast_all(first_index), rest;
+    for (int64_t d = 0; d < table.rank(); ++d) {
+      if (std::count(axes.begin(), axes.end(), d) == 0) rest.push_back(table.dims[static_cast<size_t>(d)]);
+    }
+    for (int64_t a : axes) {
+      if (a < 0 || a >= table.rank() || std::count(axes.begin(), axes.end(), a) != 1) bad("axis {} is outside rank {} or named twice", a, table.rank());
+    }
+    int64_t position = a_.integer("position");
+    if (position < 0 || position > static_cast<int64_t>(rest.size())) bad("position {} is outside 0..{}", position, rest.size());
+    rest.insert(rest.begin() + position, index_dims.begin(), index_dims.end());
+    return rest;
+  }
+
+  Type gather() {
+    a_.boolean("wrap");
+    return {type(0).dtype, gathered(type(0), 1)};
+  }
+
+  Type take_along() {
+    count(2);
+    size_t a = axis(type(0));
+    if (type(1).dtype != DType::i64) bad("the index is {}, not i64", name_of(type(1).dtype));
+    if (type(1).rank() != type(0).rank()) bad("table and index have ranks {} and {}", type(0).rank(), type(1).rank());
+    (void)a;
+    return {type(0).dtype, type(1).dims};
+  }
+
+  void kind_of_scatter() {
+    const std::string& kind = a_.string("kind");
+    if (kind != "set" && kind != "add" && kind != "mul" && kind != "min" && kind != "max") bad("unknown kind \"{}\"", kind);
+  }
+
+  Type scatter() {
+    kind_of_scatter();
+    Dims dims = gathered(type(0), 2);
+    if (type(1).dtype != type(0).dtype) bad("base is {}, updates are {}", name_of(type(0).dtype), name_of(type(1).dtype));
+    if (dims.size() != type(1).dims.size()) bad("updates have shape {}, but {} is needed", show(type(1).dims), show(dims));
+    for (size_t i = 0; i < dims.size(); ++i) same(dims[i], type(1).dims[i], "updates");
+    return type(0);
+  }
+
+  Type scatter_along() {
+    count(3);
+    kind_of_scatter();
+    axis(type(0));
+    if (type(1).dtype != DType::i64) bad("the index is {}, not i64", name_of(type(1).dtype));
+    if (type(2).dtype != type(0).dtype) bad("base is {}, updates are {}", name_of(type(0).dtype), name_of(type(2).dtype));
+    if (type(1).rank() != type(0).rank() || type(2).rank() != type(0).rank()) bad("base, index and updates have different ranks");
+    return type(0);
+  }
+
+  std::vector<Type> topk() {
+    count(1);
+    Type out = type(0);
+    out.dims[axis(out)] = a_.dim("k");
+    return {out, Type{DType::i64, out.dims}};
+  }
+
+  Type update() {
+    count(2);
+    const AffineMap& map = a_.map("map");
+    if (map.fill) bad("the map has a fill");
+    if (map.axes.size() != type(0).dims.size() || map.dims.size() != type(1).dims.size()) bad("the map does not fit base and value");
+    if (type(0).dtype != type(1).dtype) bad("base is {}, value is {}", name_of(type(0).dtype), name_of(type(1).dtype));
+    for (size_t i = 0; i < map.dims.size(); ++i) same(map.dims[i], type(1).dims[i], "value");
+    return type(0);
+  }
+
+  Dims leading(const Type& t, size_t kept) { return Dims(t.dims.begin(), t.dims.end() - static_cast<int64_t>(kept)); }
+
+  Type matmul() {
+    count(2);
+    const Type &a = type(0), &b = type(1);
+    if (a.rank() < 2 || b.rank() < 2) bad("operands of rank {} and {}; 2 or more are needed", a.rank(), b.rank());
+    if (a.dtype != b.dtype) bad("operands have dtypes {} and {}", name_of(a.dtype), name_of(b.dtype));
+    same(a.dims.back(), b.dims[b.dims.size() - 2], "the inner sizes");
+    Dims dims = broadcast(leading(a, 2), leading(b, 2), g_.symbols);
+    dims.push_back(a.dims[a.dims.size() - 2]);
+    dims.push_back(b.dims.back());
+    return {a.dtype, dims};
+  }
+
+  Type attention() {
+    if (in_.size() != 3 && in_.size() != 4) bad("takes 3 or 4 operands, got {}", in_.size());
+    const Type &q = type(0), &k = type(1), &v = type(2);
+    for (size_t i = 0; i < 3; ++i) {
+      if (type(i).rank() < 2) bad("operand {} has rank {}; 2 or more are needed", i, type(i).rank());
+      if (type(i).dtype != q.dtype) bad("operands have dtypes {} and {}", name_of(q.dtype), name_of(type(i).dtype));
+    }
+    same(q.dims.back(), k.dims.back(), "head sizes of query and key");
+    same(k.dims[k.dims.size() - 2], v.dims[v.dims.size() - 2], "lengths of key and value");
+    Dims dims = broadcast(broadcast(leading(q, 2), leading(k, 2), g_.symbols), leading(v, 2), g_.symbols);
+    if (in_.size() == 4) {
+      Dims scores = dims;
+      scores.push_back(q.dims[q.dims.size() - 2]);
+      scores.push_back(k.dims[k.dims.size() - 2]);
+      if (type(3).rank() > static_cast<int64_t>(scores.size())) bad("the mask has rank {}, the scores {}", type(3).rank(), scores.size());
+      broadcast(scores, type(3).dims, g_.symbols);
+      if (type(3).dtype != DType::b8 && type(3).dtype != q.dtype) bad("the mask is {}; b8 or {} is needed", name_of(type(3).dtype), name_of(q.dtype));
+    }
+    a_.number("scale");
+    a_.boolean("causal");
+    dims.push_back(q.dims[q.dims.size() - 2]);
+    dims.push_back(v.dims.back());
+    return {q.dtype, dims};
+  }
+
+  const Graph& g_;
+  Op op_;
+  const std::vector<ValueId>& in_;
+  const Attributes& a_;
+};
+
+}  // namespace
+
+std::vector<Type> infer(const Graph& g, Op op, const std::vector<ValueId>& in, const Attributes& attributes) {
+  return Infer(g, op, in, attributes).run();
+}
+
+void verify(const Graph& g, Level level) {
+  auto bad = [&](size_t n, const std::string& what) {
+    fail(Code::internal, "graph is broken at node {} ({}): {}", n, name_of(g.nodes[n].op), what);
+  };
+  std::vector<bool> made(g.values.size(), false);
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const Node& node = g.nodes[n];
+    for (ValueId v : node.in) {
+      if (v >= g.values.size()) bad(n, "operand " + std::to_string(v) + " does not exist");
+      if (!made[v]) bad(n, "operand " + std::to_string(v) + " is used before it is made");
+    }
+    for (ValueId v : node.out) {
+      if (v >= g.values.size()) bad(n, "result " + std::to_string(v) + " does not exist");
+      if (made[v]) bad(n, "value " + std::to_string(v) + " is made twice");
+      if (g.values[v].producer != n) bad(n, "value " + std::to_string(v) + " names another producer");
+      made[v] = true;
+    }
+    if (node.origin != none_id && node.origin >= g.origins.size()) bad(n, "its origin does not exist");
+    bool leaf = node.op == Op::input || node.op == Op::weight;
+    if (leaf) {
+      if (!node.in.empty() || node.out.size() != 1) bad(n, "a leaf has no operands and one result");
+      continue;
+    }
+    if (level == Level::captured) {
+      if (node.op != Op::row) bad(n, "a captured graph holds rows only");
+      node.attributes.string("target");
+      continue;
+    }
+    if (node.op == Op::row) bad(n, "an ATen row in a canonical graph");
+    std::vector<Type> types;
+    try {
+      types = infer(g, node.op, node.in, node.attributes);
+    } catch (const Error& e) {
+      bad(n, e.message);
+    }
+    if (types.size() != node.out.size()) bad(n, "it has " + std::to_string(node.out.size()) + " results, not " + std::to_string(types.size()));
+    for (size_t i = 0; i < types.size(); ++i) {
+      const Type& recorded = g.type(node.out[i]);
+      if (types[i].dtype != recorded.dtype) bad(n, fmt::format("its result is {}, recorded as {}", name_of(types[i].dtype), name_of(recorded.dtype)));
+      if (types[i].dims.size() != recorded.dims.size()) bad(n, "its result has another rank than recorded");
+      for (size_t d = 0; d < recorded.dims.size(); ++d) {
+        if (known_equal(types[i].dims[d], recorded.dims[d], g.symbols) == Truth::no) {
+          bad(n, fmt::format("axis {} of its result has size {}, recorded as {}", d, types[i].dims[d].text(g.symbols), recorded.dims[d].text(g.symbols)));
+        }
+      }
+    }
+  }
+  for (const Input& input : g.inputs) {
+    if (input.value >= g.values.size() || !made[input.value]) fail(Code::internal, "graph input {} does not exist", input.name);
+  }
+  for (const Output& output : g.outputs) {
+    if (output.value >= g.values.size() || !made[output.value]) fail(Code::internal, "graph output {} does not exist", output.name);
+  }
+  for (const Weight& w : g.weights) {
+    if (w.value >= g.values.size() || !made[w.value]) fail(Code::internal, "weight {} does not exist", w.name);
+  }
+}
+
+}  // namespace ingot::ir
