@@ -1,0 +1,364 @@
+// Reads the text form of print.cpp. The text may come from a damaged file: whatever is wrong is an Error naming the line.
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace ingot::ir {
+
+namespace {
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph run() {
+    word("ingot-graph");
+    if (integer() != 1) bad("a version other than 1");
+    end_line();
+    while (at_ < text_.size()) line();
+    return std::move(g_);
+  }
+
+ private:
+  [[noreturn]] void bad(std::string_view what) { fail(Code::format, "graph text, line {}: {}", line_, what); }
+
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  char peek() {
+    skip();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(std::string_view token) {
+    skip();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  void want(std::string_view token) {
+    if (!take(token)) bad(fmt::format("\"{}\" expected", token));
+  }
+  void end_line() {
+    skip();
+    if (at_ < text_.size() && text_[at_] != '\n') bad("unexpected text at the end");
+    ++at_;
+    ++line_;
+  }
+  static bool letter(char c) { return c == '_' || c == '-' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+  std::string_view name() {
+    skip();
+    size_t begin = at_;
+    while (at_ < text_.size() && letter(text_[at_])) ++at_;
+    if (begin == at_) bad("a name expected");
+    return text_.substr(begin, at_ - begin);
+  }
+  void word(std::string_view w) {
+    if (name() != w) bad(fmt::format("\"{}\" expected", w));
+  }
+  int64_t integer() {
+    skip();
+    int64_t v = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (error != std::errc()) bad("an integer expected");
+    at_ = static_cast<size_t>(end - text_.data());
+    return v;
+  }
+  uint32_t small() {
+    int64_t v = integer();
+    if (v < 0 || v >= static_cast<int64_t>(none_id)) bad("a number out of range");
+    return static_cast<uint32_t>(v);
+  }
+  std::string quoted() {
+    want("\"");
+    std::string s;
+    for (;;) {
+      if (at_ >= text_.size()) bad("a text without an end");
+      char c = text_[at_++];
+      if (c == '"') return s;
+      if (c == '\n') bad("a text without an end");
+      if (c != '\\') {
+        s += c;
+        continue;
+      }
+      if (at_ >= text_.size()) bad("a text without an end");
+      c = text_[at_++];
+      if (c == 'n') {
+        s += '\n';
+      } else if (c == 'x') {
+        unsigned v = 0;
+        const char* from = text_.data() + at_;
+        if (at_ + 2 > text_.size()) bad("a text without an end");
+        auto [end, error] = std::from_chars(from, from + 2, v, 16);
+        if (error != std::errc() || end != from + 2) bad("a bad escape");
+        at_ += 2;
+        s += static_cast<char>(v);
+      } else {
+        s += c;
+      }
+    }
+  }
+  Dim dim_text(std::string_view t) {
+    return parse_dim(t, [&](std::string_view n) -> SymbolId {
+      auto found = symbols_.find(std::string(n));
+      if (found == symbols_.end()) bad(fmt::format("unknown size \"{}\"", n));
+      return found->second;
+    });
+  }
+  // Text up to one of `stops` outside parentheses.
+  std::string_view until(std::string_view stops) {
+    skip();
+    size_t begin = at_;
+    int depth = 0;
+    for (; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
+      char c = text_[at_];
+      if (depth == 0 && stops.find(c) != std::string_view::npos) return text_.substr(begin, at_ - begin);
+      depth += c == '(';
+      depth -= c == ')';
+    }
+    bad("an expression without an end");
+  }
+  Dims dims() {
+    want("[");
+    Dims out;
+    if (take("]")) return out;
+    do out.push_back(dim_text(until(",]")));
+    while (take(","));
+    want("]");
+    return out;
+  }
+  Dim angle() {
+    want("<");
+    Dim d = dim_text(until(">"));
+    want(">");
+    return d;
+  }
+  DType dtype() {
+    std::string_view n = name();
+    auto t = dtype_from_name(n);
+    if (!t) bad(fmt::format("unknown dtype \"{}\"", n));
+    return *t;
+  }
+  ValueId value() {
+    want("%");
+    uint32_t v = small();
+    auto found = values_.find(v);
+    if (found == values_.end()) bad(fmt::format("value %{} is not made before", v));
+    return found->second;
+  }
+
+  Attribute attribute(int depth) {
+    if (depth > 50) bad("nested too deep");
+    char c = peek();
+    if (c == '"') return quoted();
+    if (c == '<') return angle();
+    if (c == '&') {
+      want("&");
+      return Ref{small()};
+    }
+    if (c == '[') {
+      want("[");
+      List list;
+      if (take("]")) return list;
+      do list.push_back(attribute(depth + 1));
+      while (take(","));
+      want("]");
+      return list;
+    }
+    if (c == '-' || (c >= '0' && c <= '9')) return number();
+    if (text_.substr(at_, 4) == "map(") return map();
+    std::string_view n = name();
+    if (n == "none") return {};
+    if (n == "true") return true;
+    if (n == "false") return false;
+    if (n == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (n == "inf") return std::numeric_limits<double>::infinity();
+    if (auto t = dtype_from_name(n)) return *t;
+    bad(fmt::format("unknown word \"{}\"", n));
+  }
+
+  Attribute number() {
+    if (take("-inf")) return -std::numeric_limits<double>::infinity();
+    size_t end = at_;
+    while (end < text_.size() && std::string_view("+-.0123456789e").find(text_[end]) != std::string_view::npos) ++end;
+    std::string_view t = text_.substr(at_, end - at_);
+    if (t.find_first_of(".e") == std::string_view::npos) return integer();
+    double v = 0;
+    auto [stop, error] = std::from_chars(t.data(), t.data() + t.size(), v);
+    if (error != std::errc() || stop != t.data() + t.size()) bad("a number expected");
+    at_ = end;
+    return v;
+  }
+
+  Attribute map() {
+    want("map(");
+    AffineMap m;
+    m.dims = dims();
+    want("<-");
+    want("[");
+    if (!take("]")) {
+      do {
+        AffineMap::Axis axis;
+        axis.offset = angle();
+        while (take("+")) {
+          int64_t coefficient = integer();
+          want("*i");
+          axis.terms.push_back({small(), coefficient});
+        }
+        m.axes.push_back(std::move(axis));
+      } while (take(","));
+      want("]");
+    }
+    if (take("fill")) {
+      Attributes holder;
+      holder.set("fill", attribute(0));
+      m.fill = holder.scalar("fill");
+    }
+    want(")");
+    return m;
+  }
+
+  void line() {
+    if (peek() == '%' || peek() == '\n') {
+      if (peek() == '\n') return end_line();
+      return node({});
+    }
+    size_t begin = at_;
+    std::string_view kind = name();
+    if (kind == "symbol") {
+      Symbol s;
+      s.name = name();
+      s.min = integer();
+      s.opt = integer();
+      s.max = integer();
+      if (!symbols_.emplace(s.name, static_cast<SymbolId>(g_.symbols.size())).second) bad("a symbol named twice");
+      g_.symbols.push_back(std::move(s));
+    } else if (kind == "origin") {
+      Origin o;
+      o.file = quoted();
+      o.line = static_cast<int>(integer());
+      o.module = quoted();
+      o.target = quoted();
+      o.node = quoted();
+      o.code = quoted();
+      g_.origins.push_back(std::move(o));
+    } else if (kind == "output") {
+      Output o;
+      o.value = value();
+      o.name = quoted();
+      Attributes holder;
+      holder.set("order", attribute(0));
+      o.order = holder.integers("order");
+      g_.outputs.push_back(std::move(o));
+    } else if (kind == "weight" && peek() == '%') {
+      ValueId v = value();
+      std::string_view how = name();
+      std::string tied = quoted();
+      bool found = false;
+      for (Weight& w : g_.weights) {
+        if (w.value != v) continue;
+        found = true;
+        w.mutated = how == "mutated";
+        w.tied_to = tied;
+      }
+      if (!found) bad("no such weight");
+    } else if (kind == "check") {
+      Check c;
+      c.left = angle();
+      c.kind = take("==") ? Check::equal : (want("<="), Check::less_equal);
+      c.right = angle();
+      if (take("@")) c.origin = origin();
+      c.why = quoted();
+      g_.checks.push_back(std::move(c));
+    } else {
+      at_ = begin;
+      return node({});
+    }
+    end_line();
+  }
+
+  OriginId origin() {
+    uint32_t o = small();
+    if (o >= g_.origins.size()) bad("an origin that does not exist");
+    return o;
+  }
+
+  void node(std::vector<uint32_t> out) {
+    if (peek() == '%') {
+      do {
+        want("%");
+        out.push_back(small());
+      } while (take(","));
+      want("=");
+    }
+    std::string_view n = name();
+    auto op = op_from_name(n);
+    if (!op) bad(fmt::format("unknown operation \"{}\"", n));
+    std::vector<ValueId> in;
+    want("(");
+    if (!take(")")) {
+      do in.push_back(value());
+      while (take(","));
+      want(")");
+    }
+    Attributes attributes;
+    want("{");
+    if (!take("}")) {
+      do {
+        std::string key(name());
+        want("=");
+        attributes.set(std::move(key), attribute(0));
+      } while (take(","));
+      want("}");
+    }
+    want(":");
+    std::vector<Type> types;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (i) want(",");
+      DType t = dtype();
+      types.push_back({t, dims()});
+    }
+    g_.current_origin = take("@") ? origin() : none_id;
+    g_.current_group = take("#") ? small() : 0;
+    end_line();
+    if (*op == Op::input || *op == Op::weight) {
+      if (!in.empty() || types.size() != 1) bad("a leaf with operands or several results");
+      const std::string& leaf = attributes.string("name");
+      ValueId v;
+      if (*op == Op::input) {
+        v = g_.add_input(leaf, types[0]);
+      } else {
+        Weight w;
+        w.name = leaf;
+        v = g_.add_weight(std::move(w), types[0]);
+      }
+      define(out[0], v);
+    } else {
+      NodeId id = g_.add_node(*op, std::move(in), std::move(attributes), std::move(types));
+      for (size_t i = 0; i < out.size(); ++i) define(out[i], g_.nodes[id].out[i]);
+    }
+    g_.current_origin = none_id;
+    g_.current_group = 0;
+  }
+
+  void define(uint32_t number, ValueId v) {
+    if (!values_.emplace(number, v).second) bad(fmt::format("value %{} is made twice", number));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int line_ = 1;
+  Graph g_;
+  std::map<std::string, SymbolId> symbols_;
+  std::map<uint32_t, ValueId> values_;
+};
+
+}  // namespace
+
+Graph parse(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace ingot::ir
