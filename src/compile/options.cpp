@@ -1,0 +1,65 @@
+#include "compile/options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ingot::compile {
+
+namespace {
+
+constexpr Option table[] = {
+#define X(name, type, default_text, kind, sentence) {#name, #type, default_text, OptionKind::kind, sentence},
+#include "compile/options.def"
+#undef X
+};
+
+size_t index_of(std::string_view name) {
+  for (size_t i = 0; i < std::size(table); ++i) {
+    if (table[i].name == name) return i;
+  }
+  std::vector<std::string_view> names;
+  for (const Option& o : table) names.push_back(o.name);
+  Error problem(Code::invalid_option, fmt::format("there is no option \"{}\"", name));
+  std::string_view near = nearest(name, names);
+  throw problem.fix(near.empty() ? "`ingot options` lists them" : fmt::format("did you mean \"{}\"?", near));
+}
+
+void check_value(const Option& option, std::string_view text) {
+  auto refuse = [&](std::string_view wanted) { fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", option.name, text, wanted); };
+  if (option.type == "int") {
+    int64_t v;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    if (error != std::errc() || end != text.data() + text.size() || v < 0) refuse("an integer of 0 or more");
+  }
+  if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
+  if (option.name == "target" && text != "cpu" && text != "auto") refuse("\"cpu\" or \"auto\"");
+  if (option.name == "fallback" && text != "error") refuse("\"error\"");
+}
+
+}  // namespace
+
+std::span<const Option> option_table() { return table; }
+
+Options::Options() {
+  for (const Option& o : table) values_.emplace_back(o.default_text);
+}
+
+void Options::set(std::string_view name, std::string_view text) {
+  size_t i = index_of(name);
+  check_value(table[i], text);
+  values_[i] = text;
+}
+
+const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }
+
+int64_t Options::integer(std::string_view name) const {
+  const std::string& t = text(name);
+  int64_t v = 0;
+  std::from_chars(t.data(), t.data() + t.size(), v);
+  return v;
+}
+
+}  // namespace ingot::compile

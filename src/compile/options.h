@@ -1,0 +1,32 @@
+// Options by name, from the one table in options.def.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot::compile {
+
+enum class OptionKind : uint8_t { plan, build, session };
+
+struct Option {
+  std::string_view name, type, default_text;
+  OptionKind kind;
+  std::string_view sentence;
+};
+std::span<const Option> option_table();
+
+class Options {
+ public:
+  Options();  // all at their default
+  // Error (invalid_option) naming the nearest option, or the values that are allowed.
+  void set(std::string_view name, std::string_view text);
+  const std::string& text(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+
+ private:
+  std::vector<std::string> values_;  // as option_table()
+};
+
+}  // namespace ingot::compile
