@@ -1,0 +1,103 @@
+#include "compile/place.h"
+
+#include <algorithm>
+
+namespace ingot::compile {
+
+using ir::AffineMap;
+using ir::Dim;
+using ir::Dims;
+
+Window row_major(const Dims& dims) {
+  Window w{dims, 0, std::vector<Dim>(dims.size(), Dim(1))};
+  for (size_t i = dims.size(); i-- > 1;) w.strides[i - 1] = w.strides[i] * dims[i];
+  return w;
+}
+
+std::optional<Window> through_view(const Window& w, const AffineMap& map) {
+  if (map.fill) return std::nullopt;
+  Window out{map.dims, w.offset, std::vector<Dim>(map.dims.size(), Dim(0))};
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    out.offset += w.strides[j] * map.axes[j].offset;
+    for (const AffineMap::Term& t : map.axes[j].terms) out.strides[t.axis] += w.strides[j] * Dim(t.coefficient);
+  }
+  return out;
+}
+
+std::optional<Window> through_reshape(const Window& w, const Dims& to) {
+  Window out{to, w.offset, std::vector<Dim>(to.size(), Dim(0))};
+  // Axes are matched in groups of equal products; inside a group the old axes must lie one after another in memory.
+  size_t i = 0, j = 0;
+  while (i < w.dims.size() || j < to.size()) {
+    // Axes of size 1 belong to no group.
+    if (i < w.dims.size() && w.dims[i] == Dim(1)) {
+      ++i;
+      continue;
+    }
+    if (j < to.size() && to[j] == Dim(1)) {
+      ++j;
+      continue;
+    }
+    if (i == w.dims.size() || j == to.size()) return std::nullopt;
+    size_t i0 = i, j0 = j;
+    Dim old_product = w.dims[i++], new_product = to[j++];
+    // Grow the smaller side. With symbols, "smaller" is the side that does not divide the other.
+    while (!(old_product == new_product)) {
+      Dim quotient = floordiv(new_product, old_product);
+      bool old_divides = quotient * old_product == new_product;
+      if (old_divides && i < w.dims.size()) {
+        old_product *= w.dims[i++];
+      } else if (j < to.size()) {
+        new_product *= to[j++];
+      } else if (i < w.dims.size()) {
+        old_product *= w.dims[i++];
+      } else {
+        return std::nullopt;
+      }
+    }
+    size_t last = i0;
+    for (size_t k = i0 + 1; k < i; ++k) {
+      if (w.dims[k] == Dim(1)) continue;
+      if (!(w.strides[last] == w.strides[k] * w.dims[k])) return std::nullopt;
+      last = k;
+    }
+    Dim stride = w.strides[last];
+    for (size_t k = j; k-- > j0;) {
+      out.strides[k] = stride;
+      stride *= to[k];
+    }
+  }
+  return out;
+}
+
+bool is_bijective(const AffineMap& map, const Dims& operand) {
+  if (map.fill) return false;
+  std::vector<bool> used(map.dims.size(), false);
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    const AffineMap::Axis& axis = map.axes[j];
+    if (!(axis.offset == Dim(0))) return false;
+    if (axis.terms.empty()) {
+      if (!(operand[j] == Dim(1))) return false;
+      continue;
+    }
+    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1) return false;
+    uint32_t a = axis.terms[0].axis;
+    if (used[a] || !(map.dims[a] == operand[j])) return false;
+    used[a] = true;
+  }
+  for (size_t a = 0; a < used.size(); ++a) {
+    if (!used[a] && !(map.dims[a] == Dim(1))) return false;
+  }
+  return true;
+}
+
+std::optional<Window> before_view(const Window& w, const AffineMap& map, const Dims& operand) {
+  if (!is_bijective(map, operand)) return std::nullopt;
+  Window out{operand, w.offset, std::vector<Dim>(operand.size(), Dim(0))};
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    if (!map.axes[j].terms.empty()) out.strides[j] = w.strides[map.axes[j].terms[0].axis];
+  }
+  return out;
+}
+
+}  // namespace ingot::compile

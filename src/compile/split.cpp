@@ -1,0 +1,163 @@
+#include "compile/split.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "kernels/matmul/matmul_args.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
+
+class Splitter {
+ public:
+  explicit Splitter(const Graph& g) : g_(g), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
+
+  Split run() {
+    classify();
+    out_.main.symbols = g_.symbols;
+    out_.main.origins = g_.origins;
+    out_.main.checks = g_.checks;
+    out_.prepare.symbols = g_.symbols;
+    out_.prepare.origins = g_.origins;
+    for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value));
+    for (const Node& node : g_.nodes) {
+      if (node.op == Op::input || node.op == Op::weight || all_constant(node)) continue;
+      copy_main(node);
+    }
+    for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order});
+    for (DerivedTensor& d : out_.derived) out_.prepare.outputs.push_back({d.made, d.name, {}});
+    out_.derived_leaf.resize(out_.main.values.size(), none_id);
+    out_.packed_operand.resize(out_.main.nodes.size(), none_id);
+    return std::move(out_);
+  }
+
+ private:
+  // constant: depends on weights (and numbers) only; free: on nothing but numbers and sizes.
+  void classify() {
+    for (const Node& node : g_.nodes) {
+      bool constant = node.op != Op::input, free = constant && node.op != Op::weight;
+      for (ValueId v : node.in) {
+        constant = constant && (constant_[v] || free_[v]);
+        free = free && free_[v];
+      }
+      for (ValueId v : node.out) {
+        free_[v] = free;
+        // Prepare runs once, so it must not depend on sizes of the inputs.
+        bool sized = false;
+        for (const Dim& d : g_.type(v).dims) sized = sized || !d.is_constant();
+        constant_[v] = constant && !free && !sized;
+      }
+    }
+  }
+  bool all_constant(const Node& node) const {
+    for (ValueId v : node.out) {
+      if (!constant_[v]) return false;
+    }
+    return !node.out.empty();
+  }
+
+  ValueId copy(Graph& to, std::vector<ValueId>& map, const Node& node, ValueId wanted, ValueId (Splitter::*operand)(ValueId)) {
+    std::vector<ValueId> in;
+    for (ValueId v : node.in) in.push_back((this->*operand)(v));
+    std::vector<Type> types;
+    for (ValueId v : node.out) types.push_back(g_.type(v));
+    to.current_origin = node.origin;
+    to.current_group = node.group;
+    NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
+    for (size_t i = 0; i < node.out.size(); ++i) map[node.out[i]] = to.nodes[id].out[i];
+    return map[wanted];
+  }
+
+  ValueId add_weight(Graph& to, ValueId v) {
+    Weight w = *g_.weight_of(v);
+    return to.add_weight(std::move(w), g_.type(v));
+  }
+
+  ValueId prepare(ValueId v) {
+    if (in_prepare_[v] != none_id) return in_prepare_[v];
+    const Node& node = g_.producer(v);
+    if (node.op == Op::weight) return in_prepare_[v] = add_weight(out_.prepare, v);
+    return copy(out_.prepare, in_prepare_, node, v, &Splitter::prepare);
+  }
+
+  // A value as main sees it: constants that are computed become leaves.
+  ValueId main(ValueId v) {
+    if (in_main_[v] != none_id) return in_main_[v];
+    const Node& node = g_.producer(v);
+    if (node.op == Op::weight) return in_main_[v] = add_weight(out_.main, v);
+    if (!constant_[v] || is_view(node.op)) return copy(out_.main, in_main_, node, v, &Splitter::main);
+    uint32_t index = derive(v, false);
+    Weight leaf;
+    leaf.name = out_.derived[index].name;
+    ValueId made = out_.main.add_weight(std::move(leaf), g_.type(v));
+    out_.derived_leaf.resize(made + 1, none_id);
+    out_.derived_leaf[made] = index;
+    return in_main_[v] = made;
+  }
+
+  uint32_t derive(ValueId v, bool packed) {
+    auto [found, made] = index_.try_emplace({v, packed}, static_cast<uint32_t>(out_.derived.size()));
+    if (!made) return found->second;
+    const Type& t = g_.type(v);
+    DerivedTensor d;
+    d.name = (packed ? "packed." : "derived.") + std::to_string(found->second);
+    d.packed = packed;
+    if (packed) {
+      int64_t k = t.dims[t.dims.size() - 2].value(), n = t.dims.back().value();
+      d.bytes = 4 * k * (n + 32) + kernels::packed_pad;
+    } else {
+      d.bytes = product(t.dims).value() * static_cast<int64_t>(size_of(t.dtype));
+    }
+    d.made = prepare(v);
+    out_.derived.push_back(std::move(d));
+    return found->second;
+  }
+
+  static bool packs(const Graph& g, ValueId b) {
+    const Type& t = g.type(b);
+    if (t.dtype != DType::f32 && t.dtype != DType::f16 && t.dtype != DType::bf16) return false;
+    for (size_t i = 0; i + 2 < t.dims.size(); ++i) {
+      if (!(t.dims[i] == Dim(1))) return false;
+    }
+    return true;
+  }
+
+  void copy_main(const Node& node) {
+    if (node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
+      uint32_t index = derive(node.in[1], true);
+      ValueId a = main(node.in[0]);
+      // The packed operand keeps its place as a leaf of its own, so that the node still infers.
+      Weight leaf;
+      leaf.name = out_.derived[index].name;
+      ValueId b = out_.main.add_weight(std::move(leaf), g_.type(node.in[1]));
+      out_.derived_leaf.resize(b + 1, none_id);
+      out_.derived_leaf[b] = index;
+      out_.main.current_origin = node.origin;
+      out_.main.current_group = node.group;
+      NodeId id = out_.main.add_node(node.op, {a, b}, node.attributes, {g_.type(node.out[0])});
+      in_main_[node.out[0]] = out_.main.nodes[id].out[0];
+      out_.packed_operand.resize(id + 1, none_id);
+      out_.packed_operand[id] = index;
+      return;
+    }
+    if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
+    copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
+  }
+
+  const Graph& g_;
+  Split out_;
+  std::vector<bool> constant_, free_;
+  std::vector<ValueId> in_main_, in_prepare_;
+  std::map<std::pair<ValueId, bool>, uint32_t> index_;
+};
+
+}  // namespace
+
+Split split(const Graph& g) { return Splitter(g).run(); }
+
+}  // namespace ingot::compile

@@ -1,0 +1,28 @@
+// Splits a graph into what depends on weights alone (the prepare function) and the rest.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace ingot::compile {
+
+// A tensor the prepare function makes.
+struct DerivedTensor {
+  std::string name;
+  ir::ValueId made = ir::none_id;  // in Split::prepare
+  bool packed = false;             // a matmul operand in the kernel's panel layout, instead of row-major
+  int64_t bytes = 0;
+};
+
+struct Split {
+  ir::Graph prepare;                                 // its outputs are the derived tensors, in order
+  ir::Graph main;
+  std::vector<DerivedTensor> derived;
+  std::vector<uint32_t> derived_leaf;                // per value of main: index of the derived tensor it stands for, or none_id
+  std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
+};
+
+Split split(const ir::Graph&);
+
+}  // namespace ingot::compile

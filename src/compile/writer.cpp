@@ -1,0 +1,603 @@
+#include "compile/writer.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "compile/function.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+using backend::FusedBody;
+using backend::Instruction;
+using backend::Reduction;
+using backend::Reg;
+
+namespace {
+
+// How an index of some value follows from the coordinates of the domain: one entry per axis of the value.
+struct Coordinate {
+  Dim offset = 0;
+  std::map<uint32_t, Dim> terms;  // domain axis -> coefficient
+  bool operator==(const Coordinate&) const = default;
+};
+using Point = std::vector<Coordinate>;
+
+Coordinate scaled(const Coordinate& c, const Dim& by) {
+  Coordinate out{c.offset * by, {}};
+  for (const auto& [axis, coefficient] : c.terms) out.terms[axis] = coefficient * by;
+  return out;
+}
+
+void add(Coordinate& to, const Coordinate& c) {
+  to.offset += c.offset;
+  for (const auto& [axis, coefficient] : c.terms) {
+    Dim& sum = to.terms.try_emplace(axis, Dim(0)).first->second;
+    sum += coefficient;
+    if (sum == Dim(0)) to.terms.erase(axis);
+  }
+}
+
+Reduction reduction_of(const std::string& kind) {
+  static const std::map<std::string, Reduction> kinds = {{"sum", Reduction::sum}, {"prod", Reduction::prod}, {"max", Reduction::max},
+                                                         {"min", Reduction::min}, {"any", Reduction::any},   {"all", Reduction::all},
+                                                         {"argmax", Reduction::argmax}, {"argmin", Reduction::argmin}};
+  return kinds.at(kind);
+}
+
+class Writer {
+ public:
+  explicit Writer(const FunctionCompiler& f) : f_(f), g_(f.graph()) {}
+
+  WrittenBody write(ValueId value, const Place& target, bool itself) {
+    Point at = choose_domain(value, itself);
+    Reg result = itself ? compute(value, at) : pull(value, at);
+    Place store = target;
+    Window over;
+    over.dims = domain_;
+    over.offset = target.window.offset;
+    over.strides.assign(domain_.size(), Dim(0));
+    for (size_t d = 0; d < at.size(); ++d) {
+      over.offset += target.window.strides[d] * at[d].offset;
+      for (const auto& [axis, coefficient] : at[d].terms) over.strides[axis] += target.window.strides[d] * coefficient;
+    }
+    // A row-uniform result is stored once.
+    if (uniform_store_) {
+      for (size_t d = out_.body.outer.size(); d < domain_.size(); ++d) over.dims[d] = 1;
+    }
+    store.window = std::move(over);
+    out_.body.operands.push_back(store.dtype);
+    out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
+    out_.operands.push_back(std::move(store));
+    finish();
+    return std::move(out_);
+  }
+
+  WrittenBody write_mask(ValueId mask, const Dims& scores) {
+    domain_ = scores;
+    out_.body.outer.assign(scores.begin(), scores.end() - 1);
+    out_.body.row = {scores.back()};
+    Point at(g_.type(mask).dims.size());
+    size_t lead = scores.size() - at.size();
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (!(g_.type(mask).dims[d] == Dim(1))) at[d].terms[static_cast<uint32_t>(lead + d)] = 1;
+    }
+    Instruction score{};
+    score.kind = Instruction::Kind::accumulator;
+    score.dtype = DType::f32;
+    Reg accumulator = push(score);
+    Reg m = compute(mask, at);
+    Reg result;
+    if (g_.type(mask).dtype == DType::b8) {
+      result = map(Op::select, DType::f32, {m, accumulator, number(-std::numeric_limits<double>::infinity(), DType::f32)});
+    } else {
+      result = map(Op::add, DType::f32, {accumulator, m});
+    }
+    out_.body.operands.push_back(DType::f32);
+    out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  // ---- domain
+
+  // The reduce nodes that will be inlined, nearest first.
+  void find_reductions(ValueId v, std::vector<NodeId>& found, std::set<ValueId>& seen, bool first) {
+    if (!seen.insert(v).second) return;
+    if (!first && f_.layout().stored[v]) return;
+    NodeId n = g_.values[v].producer;
+    const Node& node = g_.nodes[n];
+    if (node.op == Op::matmul || node.op == Op::attention || node.op == Op::input || node.op == Op::weight) return;
+    if (node.op == Op::reduce) found.push_back(n);
+    if (!first && f_.resolve(v)) return;
+    size_t from = node.op == Op::gather || node.op == Op::take_along ? 1 : 0;
+    for (size_t i = from; i < node.in.size(); ++i) find_reductions(node.in[i], found, seen, false);
+  }
+
+  // An anchor that is inlined here, if there is one.
+  ValueId find_anchor(ValueId v, std::set<ValueId>& seen, bool first) {
+    if (!seen.insert(v).second || (!first && f_.layout().stored[v])) return none_id;
+    const Node& node = g_.producer(v);
+    if (node.op == Op::matmul) return v;
+    ValueId found = none_id;
+    for (ValueId in : node.in) {
+      ValueId a = find_anchor(in, seen, false);
+      // The one made last: the others are ready by then.
+      if (a != none_id && (found == none_id || a > found)) found = a;
+    }
+    return found;
+  }
+
+  Point identity(const Dims& dims) {
+    Point at(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) at[d].terms[static_cast<uint32_t>(d)] = 1;
+    return at;
+  }
+
+  // Sets the domain and returns the point of `value` there.
+  Point choose_domain(ValueId value, bool itself) {
+    const Dims& dims = g_.type(value).dims;
+    std::set<ValueId> seen;
+    anchor_ = find_anchor(value, seen, itself);
+    std::vector<NodeId> reductions;
+    seen.clear();
+    find_reductions(value, reductions, seen, itself);
+    if (anchor_ != none_id && !reductions.empty()) throw Cut{anchor_};
+    if (anchor_ != none_id) {
+      // The domain is the anchor's; the root must have the same shape.
+      if (!(g_.type(anchor_).dims == dims)) throw Cut{anchor_};
+      domain_ = dims;
+      out_.body.outer.assign(dims.begin(), dims.end() - 1);
+      out_.body.row = {dims.back()};
+      out_.anchor = anchor_;
+      return identity(dims);
+    }
+    if (reductions.empty()) {
+      if (dims.empty()) {
+        domain_ = {Dim(1)};
+        out_.body.row = {Dim(1)};
+        return {};
+      }
+      domain_ = dims;
+      out_.body.outer.assign(dims.begin(), dims.end() - 1);
+      out_.body.row = {dims.back()};
+      return identity(dims);
+    }
+    const Node& first = g_.nodes[reductions[0]];
+    const Dims& full = g_.type(first.in[0]).dims;
+    std::vector<bool> reduced(full.size(), false);
+    std::vector<int64_t> axes = first.attributes.integers("axes");
+    for (size_t d = 0; d < full.size(); ++d) reduced[d] = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+    bool keep = first.attributes.boolean("keep");
+    const Dims& kept = g_.type(first.out[0]).dims;
+    bool of_result = dims == kept, of_operand = !of_result && dims == full;
+    if (!of_result && !of_operand) {
+      if (first.out[0] == value) fail(Code::internal, "a reduction does not have its own shape");
+      throw Cut{first.out[0]};
+    }
+    std::vector<uint32_t> position(full.size());
+    for (size_t d = 0; d < full.size(); ++d) {
+      if (reduced[d]) continue;
+      position[d] = static_cast<uint32_t>(out_.body.outer.size());
+      out_.body.outer.push_back(full[d]);
+    }
+    for (size_t d = 0; d < full.size(); ++d) {
+      if (!reduced[d]) continue;
+      position[d] = static_cast<uint32_t>(out_.body.outer.size() + out_.body.row.size());
+      out_.body.row.push_back(full[d]);
+    }
+    if (out_.body.row.empty()) out_.body.row = {Dim(1)};  // a reduction over no axes of a 0-d value
+    domain_ = out_.body.outer;
+    domain_.insert(domain_.end(), out_.body.row.begin(), out_.body.row.end());
+    Point at(dims.size());
+    if (of_operand) {
+      for (size_t d = 0; d < full.size(); ++d) at[d].terms[position[d]] = 1;
+    } else {
+      uniform_store_ = true;
+      size_t k = 0;
+      for (size_t d = 0; d < full.size(); ++d) {
+        if (!reduced[d]) {
+          at[k++].terms[position[d]] = 1;
+        } else if (keep) {
+          ++k;
+        }
+      }
+    }
+    return at;
+  }
+
+  // ---- instructions
+
+  Reg push(Instruction i) {
+    out_.body.code.push_back(std::move(i));
+    return static_cast<Reg>(out_.body.code.size() - 1);
+  }
+  Reg map(Op op, DType t, std::vector<Reg> in) {
+    for (size_t k = 0; k < out_.body.code.size(); ++k) {
+      const Instruction& c = out_.body.code[k];
+      if (c.kind == Instruction::Kind::map && c.op == op && c.dtype == t && c.in == in) return static_cast<Reg>(k);
+    }
+    Instruction i{};
+    i.kind = Instruction::Kind::map;
+    i.op = op;
+    i.dtype = t;
+    i.in = std::move(in);
+    return push(std::move(i));
+  }
+  Reg number(Scalar s, DType t) {
+    for (size_t k = 0; k < out_.body.code.size(); ++k) {
+      const Instruction& c = out_.body.code[k];
+      if (c.kind == Instruction::Kind::literal && c.dtype == t && c.number == s) return static_cast<Reg>(k);
+    }
+    Instruction i{};
+    i.kind = Instruction::Kind::literal;
+    i.dtype = t;
+    i.number = std::move(s);
+    return push(std::move(i));
+  }
+  Reg size(const Dim& d) {
+    if (auto c = d.constant()) return number(*c, DType::i64);
+    Instruction i{};
+    i.kind = Instruction::Kind::size;
+    i.dtype = DType::i64;
+    i.dim = d;
+    return push(std::move(i));
+  }
+  Reg axis_index(uint32_t axis) {
+    for (size_t k = 0; k < out_.body.code.size(); ++k) {
+      const Instruction& c = out_.body.code[k];
+      if (c.kind == Instruction::Kind::index && c.axis == axis) return static_cast<Reg>(k);
+    }
+    Instruction i{};
+    i.kind = Instruction::Kind::index;
+    i.dtype = DType::i64;
+    i.axis = axis;
+    return push(std::move(i));
+  }
+  Reg coordinate(const Coordinate& c) {
+    std::optional<Reg> sum;
+    for (const auto& [axis, coefficient] : c.terms) {
+      Reg r = axis_index(axis);
+      if (!(coefficient == Dim(1))) r = map(Op::mul, DType::i64, {r, size(coefficient)});
+      sum = sum ? map(Op::add, DType::i64, {*sum, r}) : r;
+    }
+    if (!sum) return size(c.offset);
+    if (!(c.offset == Dim(0))) sum = map(Op::add, DType::i64, {*sum, size(c.offset)});
+    return *sum;
+  }
+
+  Window over_domain(const Window& w, const Point& at) {
+    Window out{domain_, w.offset, std::vector<Dim>(domain_.size(), Dim(0))};
+    for (size_t d = 0; d < at.size(); ++d) {
+      out.offset += w.strides[d] * at[d].offset;
+      for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
+    }
+    for (size_t d = 0; d < domain_.size(); ++d) {
+      if (out.strides[d] == Dim(0)) out.dims[d] = 1;
+    }
+    return out;
+  }
+
+  uint32_t operand(Place place) {
+    for (size_t k = 0; k < out_.operands.size(); ++k) {
+      const Place& p = out_.operands[k];
+      if (p.buffer == place.buffer && p.dtype == place.dtype && p.window.offset == place.window.offset && p.window.strides == place.window.strides &&
+          p.window.dims == place.window.dims) {
+        return static_cast<uint32_t>(k);
+      }
+    }
+    out_.body.operands.push_back(place.dtype);
+    out_.operands.push_back(std::move(place));
+    return static_cast<uint32_t>(out_.operands.size() - 1);
+  }
+
+  Reg load(const Place& place, const Point& at) {
+    Place p = place;
+    p.window = over_domain(place.window, at);
+    uint32_t k = operand(std::move(p));
+    for (size_t r = 0; r < out_.body.code.size(); ++r) {
+      const Instruction& c = out_.body.code[r];
+      if (c.kind == Instruction::Kind::load && c.operand == k && c.in.empty() && c.lower.empty()) return static_cast<Reg>(r);
+    }
+    Instruction i{};
+    i.kind = Instruction::Kind::load;
+    i.dtype = compute_type(place.dtype);
+    i.operand = k;
+    return push(std::move(i));
+  }
+
+  Reg guarded(const Place& place, const Point& at, const Scalar& fill) {
+    // `at` may leave the operand: each of its axes follows one domain axis with coefficient 1, or lies inside for certain.
+    Place p = place;
+    Window w{domain_, place.window.offset, std::vector<Dim>(domain_.size(), Dim(0))};
+    std::vector<Dim> lower(domain_.size(), Dim(0));
+    std::vector<bool> taken(domain_.size(), false);
+    for (size_t d = 0; d < domain_.size(); ++d) w.dims[d] = domain_[d];
+    for (size_t d = 0; d < at.size(); ++d) {
+      const Coordinate& c = at[d];
+      if (c.terms.empty()) {
+        if (c.offset == Dim(0)) continue;
+        fail(Code::unsupported, "a pad that reads a fixed index");
+      }
+      if (c.terms.size() != 1 || !(c.terms.begin()->second == Dim(1)) || taken[c.terms.begin()->first]) throw Cut{pad_value_};
+      uint32_t axis = c.terms.begin()->first;
+      taken[axis] = true;
+      w.strides[axis] = place.window.strides[d];
+      w.dims[axis] = place.window.dims[d];
+      lower[axis] = -c.offset;
+    }
+    for (size_t d = 0; d < domain_.size(); ++d) {
+      if (!taken[d]) w.dims[d] = domain_[d];
+    }
+    p.window = std::move(w);
+    Instruction i{};
+    i.kind = Instruction::Kind::load;
+    i.dtype = compute_type(place.dtype);
+    i.operand = operand(std::move(p));
+    i.number = fill;
+    i.lower = std::move(lower);
+    return push(std::move(i));
+  }
+
+  // ---- pulling
+
+  Reg value(ValueId v, const Point& at) {
+    for (const auto& [key, reg] : memo_) {
+      if (key.first == v && key.second == at) return reg;
+    }
+    Reg r = pull(v, at);
+    memo_.push_back({{v, at}, r});
+    return r;
+  }
+
+  Reg pull(ValueId v, const Point& at) {
+    if (auto place = f_.resolve(v)) return load(*place, at);
+    return compute(v, at);
+  }
+
+  // Point of an operand that broadcasts to the result's shape.
+  Point broadcast_point(ValueId operand, const Point& at) {
+    const Dims& dims = g_.type(operand).dims;
+    Point out(dims.size());
+    size_t lead = at.size() - dims.size();
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!(dims[d] == Dim(1))) out[d] = at[lead + d];
+    }
+    return out;
+  }
+
+  Reg compute(ValueId v, const Point& at) {
+    if (v == anchor_) {
+      if (!(at == identity(g_.type(v).dims))) throw Cut{v};
+      for (size_t k = 0; k < out_.body.code.size(); ++k) {
+        if (out_.body.code[k].kind == Instruction::Kind::accumulator) return static_cast<Reg>(k);
+      }
+      Instruction i{};
+      i.kind = Instruction::Kind::accumulator;
+      i.dtype = compute_type(g_.type(v).dtype);
+      return push(std::move(i));
+    }
+    const Node& node = g_.producer(v);
+    const Attributes& a = node.attributes;
+    if (is_map(node.op)) {
+      std::vector<Reg> in;
+      for (ValueId o : node.in) in.push_back(value(o, broadcast_point(o, at)));
+      DType t = g_.type(v).dtype;
+      label(node.op);
+      // Half results are rounded where the user casts; other half arithmetic stays in f32.
+      if (node.op == Op::cast) {
+        if (is_float(g_.type(node.in[0]).dtype) && t == DType::f32 && compute_type(g_.type(node.in[0]).dtype) == DType::f32) return in[0];
+        return map(Op::cast, t, std::move(in));
+      }
+      return map(node.op, compute_type(t), std::move(in));
+    }
+    switch (node.op) {
+      case Op::literal: return number(a.scalar("value"), compute_type(a.dtype("dtype")));
+      case Op::size: return size(a.dim("dim"));
+      case Op::index: return coordinate(at[static_cast<size_t>(a.integer("axis"))]);
+      case Op::view: return pull_view(v, node, at);
+      case Op::reshape: return pull_reshape(node, at);
+      case Op::reduce: return pull_reduce(v, node, at);
+      case Op::gather: return pull_gather(node, at);
+      case Op::take_along: return pull_take_along(node, at);
+      default: throw Cut{v};
+    }
+  }
+
+  static Point through(const AffineMap& map, const Point& at) {
+    Point out(map.axes.size());
+    for (size_t j = 0; j < map.axes.size(); ++j) {
+      out[j].offset = map.axes[j].offset;
+      for (const AffineMap::Term& t : map.axes[j].terms) add(out[j], scaled(at[t.axis], Dim(t.coefficient)));
+    }
+    return out;
+  }
+
+  Reg pull_view(ValueId v, const Node& node, const Point& at) {
+    const AffineMap& map = node.attributes.map("map");
+    Point inner = through(map, at);
+    if (!map.fill) return value(node.in[0], inner);
+    pad_value_ = v;
+    label_text("pad");
+    return guarded(f_.require(node.in[0]), inner, *map.fill);
+  }
+
+  Reg pull_reshape(const Node& node, const Point& at) {
+    const Dims &from = g_.type(node.in[0]).dims, &to = g_.type(node.out[0]).dims;
+    Point inner(from.size());
+    size_t i = 0, j = 0;
+    while (i < from.size() || j < to.size()) {
+      if (i < from.size() && from[i] == Dim(1)) {
+        ++i;
+        continue;
+      }
+      if (j < to.size() && to[j] == Dim(1)) {
+        ++j;
+        continue;
+      }
+      if (i == from.size() || j == to.size()) throw Cut{base(node.in[0])};
+      // One old axis that several new ones split; anything else has no affine index.
+      Dim product_of_new = to[j];
+      size_t j0 = j++;
+      while (!(product_of_new == from[i])) {
+        if (j == to.size()) throw Cut{base(node.in[0])};
+        product_of_new *= to[j++];
+      }
+      Dim stride = 1;
+      for (size_t k = j; k-- > j0;) {
+        add(inner[i], scaled(at[k], stride));
+        stride *= to[k];
+      }
+      ++i;
+    }
+    return value(node.in[0], inner);
+  }
+
+  // The value under a chain of views: what can be stored so that the chain becomes a window.
+  ValueId base(ValueId v) const {
+    const Node& node = g_.producer(v);
+    if ((node.op == Op::view && !node.attributes.map("map").fill) || node.op == Op::reshape) {
+      ValueId b = base(node.in[0]);
+      // Already stored and still no window: the view itself must be copied.
+      return f_.layout().stored[b] ? v : b;
+    }
+    return v;
+  }
+
+  Reg pull_reduce(ValueId v, const Node& node, const Point& at) {
+    const Dims& full = g_.type(node.in[0]).dims;
+    std::vector<int64_t> axes = node.attributes.integers("axes");
+    bool keep = node.attributes.boolean("keep");
+    auto outer = static_cast<uint32_t>(out_.body.outer.size());
+    for (const Coordinate& c : at) {
+      for (const auto& [axis, coefficient] : c.terms) {
+        if (axis >= outer) throw Cut{v};
+      }
+    }
+    Point inner(full.size());
+    size_t k = 0, row = 0;
+    for (size_t d = 0; d < full.size(); ++d) {
+      bool reduced = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+      if (!reduced) {
+        inner[d] = at[k++];
+        continue;
+      }
+      if (keep) ++k;
+      if (row == out_.body.row.size() || !(out_.body.row[row] == full[d])) throw Cut{v};
+      inner[d].terms[outer + static_cast<uint32_t>(row++)] = 1;
+    }
+    if (row != out_.body.row.size() && !(full.empty() && out_.body.row.size() == 1)) throw Cut{v};
+    Instruction i{};
+    i.kind = Instruction::Kind::reduce;
+    i.reduction = reduction_of(node.attributes.string("kind"));
+    i.dtype = compute_type(g_.type(v).dtype);
+    i.in = {value(node.in[0], inner)};
+    label_text(node.attributes.string("kind"));
+    Reg r = push(std::move(i));
+    if (stages_of(r) > 3) throw Cut{v};
+    return r;
+  }
+
+  // How many reductions lie one behind another up to this register.
+  int stages_of(Reg r) {
+    std::vector<int> depth(r + 1, 0);
+    for (Reg k = 0; k <= r; ++k) {
+      const Instruction& c = out_.body.code[k];
+      for (Reg in : c.in) depth[k] = std::max(depth[k], depth[in]);
+      depth[k] += c.kind == Instruction::Kind::reduce;
+    }
+    return depth[r];
+  }
+
+  Reg wrapped(Reg index, const Dim& extent) {
+    Reg negative = map(Op::lt, DType::b8, {index, number(int64_t{0}, DType::i64)});
+    return map(Op::select, DType::i64, {negative, map(Op::add, DType::i64, {index, size(extent)}), index});
+  }
+
+  // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
+  Reg gathered(const Place& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point) {
+    Window w = over_domain(table.window, point);
+    for (const auto& [axis, reg] : axes) {
+      w.dims.push_back(table.window.dims[axis]);
+      w.strides.push_back(table.window.strides[axis]);
+    }
+    Place p = table;
+    p.window = std::move(w);
+    Instruction i{};
+    i.kind = Instruction::Kind::load;
+    i.dtype = compute_type(table.dtype);
+    i.operand = operand(std::move(p));
+    for (const auto& [axis, reg] : axes) i.in.push_back(reg);
+    label_text("gather");
+    return push(std::move(i));
+  }
+
+  Reg pull_gather(const Node& node, const Point& at) {
+    const Dims& table = g_.type(node.in[0]).dims;
+    std::vector<int64_t> axes = node.attributes.integers("axes");
+    auto position = static_cast<size_t>(node.attributes.integer("position"));
+    bool wrap = node.attributes.boolean("wrap");
+    size_t index_rank = at.size() + axes.size() - table.size();
+    Point index_point(at.begin() + static_cast<int64_t>(position), at.begin() + static_cast<int64_t>(position + index_rank));
+    Point table_point(table.size());
+    std::vector<std::pair<size_t, Reg>> registers;
+    size_t rest = 0;
+    for (size_t d = 0; d < table.size(); ++d) {
+      auto found = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d));
+      if (found == axes.end()) {
+        table_point[d] = at[rest < position ? rest : rest + index_rank];
+        ++rest;
+        continue;
+      }
+      ValueId index = node.in[1 + static_cast<size_t>(found - axes.begin())];
+      Reg r = value(index, broadcast_point(index, index_point));
+      registers.push_back({d, wrap ? wrapped(r, table[d]) : r});
+    }
+    return gathered(f_.require(node.in[0]), registers, table_point);
+  }
+
+  Reg pull_take_along(const Node& node, const Point& at) {
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    Reg r = value(node.in[1], at);
+    Point point = at;
+    point[axis] = {};
+    return gathered(f_.require(node.in[0]), {{axis, r}}, point);
+  }
+
+  // ---- labels
+
+  void label(Op op) {
+    if (op != Op::cast) label_text(std::string(name_of(op)));
+  }
+  void label_text(const std::string& text) {
+    if (names_.size() < 6 && std::find(names_.begin(), names_.end(), text) == names_.end()) names_.push_back(text);
+  }
+  void finish() {
+    if (out_.anchor != none_id) out_.label = "matmul";
+    for (const std::string& n : names_) out_.label += (out_.label.empty() ? "" : " + ") + n;
+    if (out_.label.empty()) out_.label = "copy";
+  }
+
+
+  const FunctionCompiler& f_;
+  const Graph& g_;
+
+  WrittenBody out_;
+  Dims domain_;
+  ValueId anchor_ = none_id, pad_value_ = none_id;
+  bool uniform_store_ = false;
+  std::vector<std::pair<std::pair<ValueId, Point>, Reg>> memo_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+WrittenBody write_root(const FunctionCompiler& f, ValueId value, const Place& target, bool itself) { return Writer(f).write(value, target, itself); }
+
+WrittenBody write_mask(const FunctionCompiler& f, ValueId mask, const Dims& scores) { return Writer(f).write_mask(mask, scores); }
+
+}  // namespace ingot::compile

@@ -1,0 +1,29 @@
+// Writes the fused body of one root by pulling its operands, and lists the memory it touches.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/body.h"
+#include "compile/place.h"
+#include "ir/graph.h"
+
+namespace ingot::compile {
+
+class FunctionCompiler;
+
+struct WrittenBody {
+  backend::FusedBody body;
+  std::vector<Place> operands;            // windows over the domain, loads then stores
+  ir::ValueId anchor = ir::none_id;       // the matmul result used as accumulator
+  std::string label;
+};
+
+// The body that makes `value` and stores it to `target` (a window with value's dims). `itself`: the target is the value's own
+// memory, so it is computed even though it counts as stored; else it may be a load (a part of a join). Throws Cut.
+WrittenBody write_root(const FunctionCompiler&, ir::ValueId value, const Place& target, bool itself);
+// The mask body of an attention: domain [batch.., S, T], accumulator = the score, one store without memory.
+WrittenBody write_mask(const FunctionCompiler&, ir::ValueId mask, const ir::Dims& scores);
+
+}  // namespace ingot::compile

@@ -1,0 +1,192 @@
+// The dispatcher op: ingot::execute runs a function of a plan on torch tensors. LibTorch's stable ABI only, so that
+// one binary serves every Python and every torch from 2.10 on.
+//
+// In process, `plan` is a 32-byte tensor: magic and the id of a registered (plan, weights) pair. Sessions hold no user
+// state; they are pooled per pair, so that threads never wait for one another.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ingot/ingot.h"
+
+namespace {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+constexpr uint64_t plan_magic = 0x6e616c70746f676eULL;  // "ngotplan"
+
+[[noreturn]] void raise(ingot_status status) {
+  const ingot_error* error = ingot_last_error();
+  // The code travels in the text: python/ingot turns it back into the class of its own.
+  std::string text = "[ingot:" + std::to_string(static_cast<int>(status)) + "] ";
+  if (error != nullptr) {
+    text += error->message;
+    if (error->origin != nullptr && *error->origin != '\0') text += std::string("\n  at ") + error->origin;
+    if (error->remedy != nullptr && *error->remedy != '\0') text += std::string("\n  remedy: ") + error->remedy;
+  }
+  throw std::runtime_error(text);
+}
+
+void check(ingot_status status) {
+  if (status != INGOT_OK) raise(status);
+}
+
+// Registered engine with its idle sessions, one list a function.
+struct Entry {
+  ingot_plan* plan = nullptr;
+  ingot_weights* weights = nullptr;
+  std::mutex mutex;
+  std::unordered_map<int64_t, std::vector<ingot_session*>> idle;
+
+  ~Entry() {
+    for (auto& [function, sessions] : idle) {
+      for (ingot_session* session : sessions) ingot_session_release(session);
+    }
+    ingot_weights_release(weights);
+    ingot_plan_release(plan);
+  }
+};
+
+std::shared_mutex registry_mutex;
+std::unordered_map<uint64_t, std::shared_ptr<Entry>> registry;
+uint64_t next_id = 1;
+
+std::shared_ptr<Entry> find(const Tensor& plan) {
+  std::array<uint64_t, 2> head;
+  if (!plan.is_cpu() || plan.numel() < static_cast<int64_t>(sizeof head)) {
+    throw std::runtime_error("[ingot:3] ingot::execute: `plan` is not a plan tensor");
+  }
+  std::memcpy(head.data(), plan.const_data_ptr(), sizeof head);
+  std::shared_lock lock(registry_mutex);
+  auto found = head[0] == plan_magic ? registry.find(head[1]) : registry.end();
+  if (found == registry.end()) {
+    throw std::runtime_error(
+        "[ingot:3] ingot::execute: the engine of this plan tensor is not loaded in this process\n"
+        "  remedy: keep the ingot.Module alive, or load the saved file with ingot.load");
+  }
+  return found->second;
+}
+
+// A session taken from the pool for one call.
+class Lease {
+ public:
+  Lease(std::shared_ptr<Entry> entry, int64_t function) : entry_(std::move(entry)), function_(function) {
+    {
+      std::lock_guard lock(entry_->mutex);
+      auto& idle = entry_->idle[function];
+      if (!idle.empty()) {
+        session_ = idle.back();
+        idle.pop_back();
+        return;
+      }
+    }
+    check(ingot_session_create(entry_->plan, entry_->weights, static_cast<uint32_t>(function), nullptr, &session_));
+  }
+  ~Lease() {
+    std::lock_guard lock(entry_->mutex);
+    entry_->idle[function_].push_back(session_);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ingot_session* operator->() const = delete;
+  ingot_session* get() const { return session_; }
+
+ private:
+  std::shared_ptr<Entry> entry_;
+  int64_t function_;
+  ingot_session* session_ = nullptr;
+};
+
+ingot_dtype dtype_of(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool: return INGOT_BOOL;
+    case ScalarType::Byte: return INGOT_UINT8;
+    case ScalarType::Char: return INGOT_INT8;
+    case ScalarType::Short: return INGOT_INT16;
+    case ScalarType::Int: return INGOT_INT32;
+    case ScalarType::Long: return INGOT_INT64;
+    case ScalarType::Half: return INGOT_FLOAT16;
+    case ScalarType::BFloat16: return INGOT_BFLOAT16;
+    case ScalarType::Float: return INGOT_FLOAT32;
+    case ScalarType::Double: return INGOT_FLOAT64;
+    default: throw std::runtime_error("[ingot:3] ingot::execute: a tensor has a dtype that ingot does not support");
+  }
+}
+
+ingot_tensor view(const Tensor& tensor, bool written) {
+  if (!tensor.is_cpu()) {
+    throw std::runtime_error(
+        "[ingot:3] ingot::execute: a tensor is not on the CPU, but the plan was built for target \"cpu\"\n"
+        "  remedy: move the inputs with .cpu()");
+  }
+  ingot_tensor out{};
+  out.data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
+  out.dtype = dtype_of(tensor.scalar_type());
+  auto sizes = tensor.sizes();
+  auto strides = tensor.strides();
+  out.rank = static_cast<int32_t>(sizes.size());
+  out.dims = sizes.data();        // owned by the tensor, which outlives the call
+  out.strides = strides.data();
+  return out;
+}
+
+void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs,
+             std::vector<Tensor> /*weights*/, std::vector<int64_t> /*sizes*/, Tensor plan, int64_t function) {
+  if (!state.empty()) throw std::runtime_error("[ingot:2] ingot::execute: this plan has no state");
+  Lease lease(find(plan), function);
+  // Few tensors, so no heap for the usual call.
+  constexpr size_t few = 16;
+  std::array<ingot_tensor, few> small;
+  std::vector<ingot_tensor> large;
+  ingot_tensor* tensors = small.data();
+  if (inputs.size() + outputs.size() > few) {
+    large.resize(inputs.size() + outputs.size());
+    tensors = large.data();
+  }
+  size_t n = 0;
+  for (const Tensor& t : inputs) tensors[n++] = view(t, false);
+  for (const Tensor& t : outputs) tensors[n++] = view(t, true);
+  check(ingot_session_run_with(lease.get(), tensors, inputs.size(), tensors + inputs.size(), outputs.size()));
+}
+
+STABLE_TORCH_LIBRARY(ingot, m) {
+  m.def(
+      "execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, "
+      "Tensor plan, int function) -> ()");
+}
+STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) { m.impl("execute", TORCH_BOX(&execute)); }
+
+}  // namespace
+
+// For python/ingot: makes a (plan, weights) pair known to the op. Takes over one reference of each.
+extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights) {
+  auto entry = std::make_shared<Entry>();
+  entry->plan = plan;
+  entry->weights = weights;
+  std::unique_lock lock(registry_mutex);
+  uint64_t id = next_id++;
+  registry.emplace(id, std::move(entry));
+  return id;
+}
+
+extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(uint64_t id) {
+  std::shared_ptr<Entry> gone;  // released outside the lock, and not before running calls are over
+  std::unique_lock lock(registry_mutex);
+  auto found = registry.find(id);
+  if (found == registry.end()) return;
+  gone = std::move(found->second);
+  registry.erase(found);
+  lock.unlock();
+}
