@@ -1,0 +1,167 @@
+#include "capture/capture.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "base/error.h"
+#include "capture/expression.h"
+#include "capture/origin.h"
+
+namespace ingot::capture {
+namespace {
+
+const std::string data = std::string(INGOT_SOURCE_DIR) + "/src/capture/testdata/";
+
+std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.message + (e.remedy.empty() ? "" : " | " + e.remedy);
+  }
+  return "no error";
+}
+
+const ir::Node& row(const ir::Graph& g, std::string_view target) {
+  for (const ir::Node& n : g.nodes) {
+    if (n.op == ir::Op::row && n.attributes.string("target") == target) return n;
+  }
+  throw std::runtime_error("no row " + std::string(target));
+}
+
+TEST(Capture, Mlp) {
+  Model m = import_archive(data + "mlp.pt2");
+  const ir::Graph& g = m.graph;
+  ir::verify(g, ir::Level::captured);
+  ASSERT_EQ(g.inputs.size(), 1u);
+  EXPECT_EQ(g.inputs[0].name, "x");
+  ASSERT_EQ(g.symbols.size(), 1u);
+  EXPECT_EQ(g.symbols[0].min, 1);
+  EXPECT_EQ(g.symbols[0].max, 64);
+  EXPECT_EQ(g.symbols[0].opt, 3);
+  EXPECT_EQ(g.weights.size(), 6u);
+  EXPECT_EQ(g.weights[0].name, "l1.weight");
+  EXPECT_EQ(g.weights[0].bytes, 32u * 16 * 4);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(g.weights[0].data) % 64, 0u);  // in the mapped file
+  const ir::Node& linear = row(g, "aten.linear.default");
+  EXPECT_EQ(std::get<ir::Ref>(linear.attributes.at("weight").value).index, 1u);
+  const ir::Origin& o = g.origins[linear.origin];
+  EXPECT_TRUE(o.file.ends_with("make.py")) << o.file;
+  EXPECT_EQ(o.code, "x = torch.relu(self.l1(x))");
+  EXPECT_EQ(o.module, "l1");
+  ASSERT_EQ(g.outputs.size(), 1u);
+}
+
+TEST(Capture, VariedForms) {
+  Model m = import_archive(data + "varied.pt2");
+  const ir::Graph& g = m.graph;
+  ir::verify(g, ir::Level::captured);
+  const ir::Weight *a = nullptr, *b = nullptr, *t = nullptr;
+  for (const ir::Weight& w : g.weights) {
+    if (w.name == "a.weight") a = &w;
+    if (w.name == "b.weight") b = &w;
+    if (w.name == "t") t = &w;
+  }
+  ASSERT_TRUE(a != nullptr && t != nullptr);
+  if (b != nullptr) {
+    EXPECT_EQ(b->tied_to, "a.weight");
+  }
+  EXPECT_EQ(g.type(t->value).dims, (ir::Dims{8, 6}));
+  EXPECT_EQ(t->bytes, 8u * 6 * 4);
+  EXPECT_EQ(std::get<double>(row(g, "aten.masked_fill.Scalar").attributes.at("value").value), -std::numeric_limits<double>::infinity());
+  // The size arithmetic is gone; arange has the expression itself.
+  EXPECT_EQ(std::get<ir::Dim>(row(g, "aten.arange.default").attributes.at("end").value), ir::Dim(2) * ir::Dim::symbol(0));
+  EXPECT_EQ(row(g, "aten.split.Tensor").out.size(), 2u);
+  EXPECT_EQ(std::get<ir::List>(row(g, "aten.cat.default").attributes.at("tensors").value).size(), 2u);
+  ASSERT_EQ(g.outputs.size(), 3u);
+  EXPECT_EQ(g.outputs[1].order, (std::vector<int64_t>{1, 0}));
+}
+
+TEST(Capture, Expression) {
+  auto resolve = [](std::string_view name) { return ir::Dim::symbol(name == "s0" ? 0 : 1); };
+  ir::Dim s0 = ir::Dim::symbol(0);
+  EXPECT_EQ(parse_size("Add(Integer(-1), Mul(Integer(2), Symbol('s0', positive=True, integer=True)))", resolve), ir::Dim(2) * s0 - ir::Dim(1));
+  EXPECT_EQ(parse_size("FloorDiv(Symbol('s0', integer=True), Integer(2))", resolve), floordiv(s0, 2));
+  EXPECT_EQ(parse_size("Mul(Rational(1, 2), Symbol('s0'))", resolve), floordiv(s0, 2));
+  EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve), s0 * s0);
+  for (const char* broken : {"", "Add(", "Symbol('s0'", "Integer(x)", "Add()", "Mod(Integer(3))", "Integer(1)x", "Integer(99999999999999999999)"}) {
+    EXPECT_THROW(parse_size(broken, resolve), Error) << broken;
+  }
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "Add(";
+  EXPECT_THROW(parse_size(deep, resolve), Error);
+}
+
+TEST(Capture, OriginPrefersTheUsersFile) {
+  ir::Origin o = origin_of(
+      "File \"/home/me/train.py\", line 7, in forward\n    y = self.net(x)\n  File \"/env/lib/python3.11/site-packages/transformers/bert.py\", line 9, in f\n    z\n"
+      "  File \"/env/lib/python3.11/site-packages/torch/nn/linear.py\", line 134, in forward\n    return F.linear()",
+      "L__self__,,M;a,L['self'].net.0,torch.nn.Linear");
+  EXPECT_EQ(o.file, "/home/me/train.py");
+  EXPECT_EQ(o.line, 7);
+  EXPECT_EQ(o.code, "y = self.net(x)");
+  EXPECT_EQ(o.module, "net.0");
+  EXPECT_EQ(origin_of("File \"/env/site-packages/lib/a.py\", line 3, in f\n  x\n File \"/env/site-packages/torch/b.py\", line 4, in g\n  y", "").line, 3);
+}
+
+TEST(Capture, SetDim) {
+  Model m = import_archive(data + "mlp.pt2");
+  set_dim(m, "x", 0, 1, 8, 32, "B");
+  EXPECT_EQ(m.graph.symbols[0].name, "B");
+  EXPECT_EQ(m.graph.symbols[0].opt, 8);
+  EXPECT_EQ(message([&] { set_dim(m, "x", 1, 1, 8, 64, "K"); }),
+            "input x axis 1 was captured with the fixed size 16, so it cannot become 1..64 | Export with dynamic_shapes={\"x\": {1: torch.export.Dim(\"K\", min=1, "
+            "max=64)}}.");
+  EXPECT_EQ(message([&] { set_dim(m, "x", 0, 1, 8, 100, "B"); }),
+            "input x axis 0 was captured for sizes 1..32; 1..100 goes beyond | Export with torch.export.Dim(..., min=1, max=100), or narrow the range.");
+  EXPECT_EQ(message([&] { set_dim(m, "y", 0, 1, 8, 32, "B"); }), "the model has no input \"y\" | Did you mean \"x\"?");
+  EXPECT_EQ(message([&] { set_dim(m, "x", 0, 9, 8, 32, "B"); }), "input x axis 0: the range 9..8..32 is not in order | Give sizes with min <= opt <= max.");
+}
+
+std::string archive(const std::string& name) {
+  std::ifstream f(data + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(f), {}};
+}
+
+// A damaged file gives an Error or a model, never a crash.
+void try_import(const std::string& bytes) {
+  std::string path = ::testing::TempDir() + "damaged.pt2";
+  std::ofstream(path, std::ios::binary) << bytes;
+  try {
+    import_archive(path);
+  } catch (const Error&) {
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Capture, DamagedArchivesAreErrors) {
+  std::string good = archive("mlp.pt2");
+  EXPECT_NE(message([] { import_archive("/nonexistent.pt2"); }), "no error");
+  for (size_t n = 0; n < good.size(); n += 97) try_import(good.substr(0, n));
+  std::mt19937 random(1);
+  // The directory and the JSON stand at the end: damage there meets the readers.
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = good;
+    size_t from = i % 2 ? good.size() / 2 : good.size() - std::min<size_t>(good.size(), 2500);
+    for (int k = 0; k < 1 + i % 4; ++k) bad[from + random() % (good.size() - from)] = static_cast<char>(random());
+    try_import(bad);
+  }
+}
+
+TEST(Capture, Messages) {
+  auto json = [](std::string_view text) { return message([&] { import_json(text, {}); }); };
+  EXPECT_EQ(json("{}"), "the model's JSON is damaged: \"the model's graph\" has no field schema_version");
+  EXPECT_EQ(json(R"({"schema_version": {"major": 9, "minor": 0}})"),
+            "the model's graph has schema version 9; this ingot reads version 8 | Save the model with torch 2.10 to 2.15, or use an ingot made for that torch.");
+  std::string mutated = R"({"schema_version": {"major": 8}, "graph_module": {"graph": {"inputs": [], "outputs": [], "nodes": []},
+    "signature": {"input_specs": [], "output_specs": [{"buffer_mutation": {"arg": {"name": "x"}, "buffer_name": "bn.running_mean"}}]}}})";
+  EXPECT_EQ(json(mutated),
+            "the model writes to its buffer \"bn.running_mean\"; mutated state is not supported yet | Return the new value from forward instead of writing it in place "
+            "(for batch norm statistics: call model.eval() before export).");
+}
+
+}  // namespace
+}  // namespace ingot::capture

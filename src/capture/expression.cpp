@@ -1,0 +1,175 @@
+#include "capture/expression.h"
+
+#include <charconv>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ingot::capture {
+
+namespace {
+
+using ir::Dim;
+
+// A product of sizes over a constant: sympy writes s//2 as Mul(Rational(1, 2), s) where it knows that s is even.
+struct Fraction {
+  Dim top = 0;
+  int64_t bottom = 1;
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
+
+  Dim run() {
+    Dim d = whole(expression(0));
+    skip();
+    if (at_ != text_.size()) broken();
+    return d;
+  }
+
+ private:
+  [[noreturn]] void broken() const { fail(Code::format, "the model's JSON is damaged: the size \"{}\" cannot be read", text_.substr(0, 200)); }
+
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) broken();
+  }
+  std::string_view word() {
+    skip();
+    size_t begin = at_;
+    while (at_ < text_.size() && (isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  int64_t integer() {
+    skip();
+    int64_t v = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (error != std::errc()) broken();
+    at_ = static_cast<size_t>(end - text_.data());
+    return v;
+  }
+
+  Dim symbol() {
+    char quote = take('\'') ? '\'' : '"';
+    if (quote == '"') expect('"');
+    size_t end = text_.find(quote, at_);
+    if (end == std::string_view::npos) broken();
+    std::string_view name = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    while (take(',')) {  // assumptions: positive=True, integer=True
+      word();
+      expect('=');
+      word();
+    }
+    expect(')');
+    return resolve_(name);
+  }
+
+  static Dim whole(const Fraction& f) { return f.bottom == 1 ? f.top : floordiv(f.top, f.bottom); }
+
+  Fraction expression(int depth) {
+    if (depth > 64) broken();
+    std::string_view function = word();
+    expect('(');
+    if (function == "Symbol") return {symbol()};
+    if (function == "Integer") {
+      int64_t v = integer();
+      expect(')');
+      return {v};
+    }
+    if (function == "Rational") {
+      int64_t top = integer();
+      expect(',');
+      int64_t bottom = integer();
+      expect(')');
+      if (bottom <= 0) broken();
+      return {top, bottom};
+    }
+    std::vector<Fraction> parts;
+    while (!take(')')) {
+      if (!parts.empty()) {
+        expect(',');
+        skip();
+        // evaluate=False and the like at the end of a call
+        size_t before = at_;
+        std::string_view name = word();
+        if (take('=')) {
+          word();
+          continue;
+        }
+        (void)name;
+        at_ = before;
+      }
+      parts.push_back(expression(depth + 1));
+    }
+    return apply(function, parts);
+  }
+
+  Fraction apply(std::string_view function, const std::vector<Fraction>& parts) {
+    if (parts.empty()) broken();
+    auto dim = [&](size_t i) { return i < parts.size() ? whole(parts[i]) : (broken(), Dim(0)); };
+    if (function == "Add") {
+      Fraction sum = parts[0];
+      for (size_t i = 1; i < parts.size(); ++i) {
+        int64_t common = std::lcm(sum.bottom, parts[i].bottom);
+        if (common <= 0) broken();
+        sum = {sum.top * Dim(common / sum.bottom) + parts[i].top * Dim(common / parts[i].bottom), common};
+      }
+      return sum;
+    }
+    if (function == "Mul") {
+      Fraction product{1};
+      for (const Fraction& p : parts) {
+        int64_t bottom;
+        if (__builtin_mul_overflow(product.bottom, p.bottom, &bottom)) broken();
+        product = {product.top * p.top, bottom};
+      }
+      return product;
+    }
+    if (function == "Pow") {
+      auto power = dim(1).constant();
+      if (!power || *power < 0 || *power > 8) unsupported(function);
+      Dim out = 1;
+      for (int64_t i = 0; i < *power; ++i) out *= dim(0);
+      return {out};
+    }
+    auto fold = [&](Dim (*f)(const Dim&, const Dim&)) {
+      Dim out = dim(0);
+      for (size_t i = 1; i < parts.size(); ++i) out = f(out, dim(i));
+      return Fraction{out};
+    };
+    if (function == "FloorDiv" || function == "CleanDiv" || function == "IntFloorDiv") return {floordiv(dim(0), dim(1))};
+    if (function == "Mod" || function == "PythonMod") return {mod(dim(0), dim(1))};
+    if (function == "ModularIndexing") return {mod(floordiv(dim(0), dim(1)), dim(2))};
+    if (function == "Max") return fold([](const Dim& a, const Dim& b) { return max(a, b); });
+    if (function == "Min") return fold([](const Dim& a, const Dim& b) { return min(a, b); });
+    if (function == "CeilToInt" || function == "ceiling") return {-floordiv(-parts[0].top, parts[0].bottom)};
+    if (function == "TruncToInt" || function == "FloorToInt" || function == "floor" || function == "Identity") return {dim(0)};
+    unsupported(function);
+  }
+
+  [[noreturn]] void unsupported(std::string_view function) const {
+    fail(Code::unsupported, "a size is computed with {}, which has no meaning for sizes here: {}", function, text_.substr(0, 200));
+  }
+
+  std::string_view text_;
+  const std::function<Dim(std::string_view)>& resolve_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).run(); }
+
+}  // namespace ingot::capture

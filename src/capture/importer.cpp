@@ -1,0 +1,491 @@
+#include "capture/importer.h"
+
+#include <algorithm>
+
+#include "capture/expression.h"
+#include "capture/origin.h"
+
+namespace ingot::capture {
+
+using ir::Attribute;
+using ir::Dim;
+using ir::Graph;
+using ir::List;
+using ir::Ref;
+using ir::Type;
+using ir::ValueId;
+
+namespace {
+
+constexpr int64_t known_major = 8;
+
+std::string canonical_target(std::string_view target) {
+  constexpr std::string_view prefix = "torch.ops.";
+  if (target.starts_with(prefix)) target.remove_prefix(prefix.size());
+  return std::string(target);
+}
+
+// Calls that only assert what the recorded types already say, or mark a place in a profile.
+bool says_nothing(std::string_view target) {
+  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten._assert_scalar.default", "aten.sym_constrain_range.default",
+                             "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg", "aten._assert_async.default",
+                             "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
+    if (target == t) return true;
+  }
+  return false;
+}
+
+bool in_place(std::string_view target) {
+  size_t begin = target.find('.') + 1, end = target.find('.', begin);
+  std::string_view name = target.substr(begin, end - begin);
+  return name.size() > 1 && name.ends_with('_') && !name.starts_with("__");
+}
+
+}  // namespace
+
+Model Importer::run(Json program) {
+  int64_t major = program.at("schema_version").at("major").integer();
+  if (major != known_major) {
+    throw Error(Code::version, fmt::format("the model's graph has schema version {}; this ingot reads version {}", major, known_major), {},
+                "Save the model with torch 2.10 to 2.15, or use an ingot made for that torch.");
+  }
+  ranges(program);
+  Json module = program.at("graph_module"), graph = module.at("graph"), signature = module.at("signature");
+  Scope scope = scope_of(graph);
+  add_inputs(graph, signature, scope);
+  add_nodes(graph, scope);
+  add_outputs(graph, signature, scope);
+  check_symbols();
+  for (const ir::Node& n : g_.nodes) {
+    if (n.op == ir::Op::row && in_place(n.attributes.string("target"))) model_.functional = false;
+  }
+  std::string specs = "null";
+  if (auto calls = module.find("module_call_graph")) {
+    for (auto entry : calls->array()) {
+      if (auto s = calls->child(entry).find("signature")) specs = s->text();
+      break;
+    }
+  }
+  model_.signature = std::move(specs);
+  return std::move(model_);
+}
+
+void Importer::ranges(Json program) {
+  auto all = program.find("range_constraints");
+  if (!all) return;
+  for (auto field : all->object()) {
+    Json r(field.value, field.key);
+    ir::Range range;
+    if (auto v = r.find("min_val")) range.min = std::max<int64_t>(0, v->integer());
+    if (auto v = r.find("max_val")) range.max = v->integer();
+    if (range.max >= (int64_t{1} << 62)) range.max = INT64_MAX;
+    if (range.min > range.max) fail(Code::format, "the model's JSON is damaged: size {} has range {}..{}", std::string_view(field.key), range.min, range.max);
+    ranges_[std::string(field.key)] = range;
+  }
+}
+
+ir::SymbolId Importer::symbol(std::string_view name) {
+  if (auto found = symbols_.find(name); found != symbols_.end()) return found->second;
+  auto id = static_cast<ir::SymbolId>(g_.symbols.size());
+  ir::Symbol s{std::string(name)};
+  if (auto r = ranges_.find(name); r != ranges_.end()) {
+    s.min = r->second.min;
+    s.max = r->second.max;
+  }
+  s.opt = std::clamp<int64_t>(1, s.min, s.max);
+  g_.symbols.push_back(std::move(s));
+  symbols_.emplace(std::string(name), id);
+  return id;
+}
+
+Dim Importer::expression(std::string_view srepr) {
+  auto [at, fresh] = expressions_.try_emplace(std::string(srepr));
+  if (fresh) at->second = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); });
+  return at->second;
+}
+
+Dim Importer::size(Json s) {
+  std::string_view kind;
+  Json v = s.only(kind);
+  if (kind == "as_int") return v.integer();
+  if (kind != "as_expr") fail(Code::format, "the model's JSON is damaged: a size is given as {}", kind);
+  Dim d = expression(v.at("expr_str").string());
+  // The size of the example is the size to build for.
+  if (auto id = d.as_symbol()) {
+    if (auto hint = v.find("hint"); hint && hint->is_object()) {
+      std::string_view hint_kind;
+      Json h = hint->only(hint_kind);
+      ir::Symbol& symbol = g_.symbols[*id];
+      if (hint_kind == "as_int") symbol.opt = std::clamp(h.integer(), symbol.min, symbol.max);
+    }
+  }
+  return d;
+}
+
+TensorMeta Importer::meta(Json m) {
+  TensorMeta out;
+  out.type.dtype = dtype_of(m.at("dtype").integer());
+  if (auto layout = m.find("layout"); layout && layout->integer() != 7) fail(Code::unsupported, "a tensor is not strided (sparse or opaque); convert it with .to_dense()");
+  Json sizes = m.at("sizes");
+  for (auto s : sizes.array()) {
+    Dim d = size(sizes.child(s));
+    if (auto c = d.constant(); c && *c < 0) fail(Code::format, "the model's JSON is damaged: a tensor has size {}", *c);
+    out.type.dims.push_back(std::move(d));
+  }
+  if (out.type.dims.size() > 64) fail(Code::format, "the model's JSON is damaged: a tensor has {} axes", out.type.dims.size());
+  if (auto strides = m.find("strides")) {
+    for (auto s : strides->array()) out.strides.push_back(size(strides->child(s)));
+  }
+  if (auto offset = m.find("storage_offset")) out.offset = size(*offset);
+  return out;
+}
+
+Importer::Scope Importer::scope_of(Json graph) {
+  Scope scope;
+  auto read = [&](const char* name, std::unordered_map<std::string_view, Json>& to) {
+    if (auto all = graph.find(name)) {
+      for (auto field : all->object()) to.emplace(field.key, Json(field.value, field.key));
+    }
+  };
+  read("tensor_values", scope.metas);
+  read("sym_int_values", scope.sizes);
+  read("sym_bool_values", scope.bools);
+  read("sym_float_values", scope.floats);
+  return scope;
+}
+
+const Json& Importer::meta_named(const Scope& scope, std::string_view name) {
+  auto found = scope.metas.find(name);
+  if (found == scope.metas.end()) fail(Code::format, "the model's JSON is damaged: tensor \"{}\" is not described", name);
+  return found->second;
+}
+
+ValueId Importer::value_named(const Scope& scope, std::string_view name) {
+  auto found = scope.values.find(name);
+  if (found == scope.values.end()) fail(Code::format, "the model's JSON is damaged: tensor \"{}\" is used but never made", name);
+  return found->second;
+}
+
+Dim Importer::size_named(const Scope& scope, std::string_view name) {
+  if (auto known = scope.known_sizes.find(name); known != scope.known_sizes.end()) return known->second;
+  auto found = scope.sizes.find(name);
+  if (found == scope.sizes.end()) fail(Code::format, "the model's JSON is damaged: size \"{}\" is not described", name);
+  return size(found->second);
+}
+
+void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
+  Json specs = signature.at("input_specs"), inputs = graph.at("inputs");
+  simdjson::dom::array list = inputs.array();
+  auto argument = list.begin();
+  for (auto s : specs.array()) {
+    std::string_view kind;
+    Json spec = specs.child(s).only(kind);
+    if (kind == "token" || kind == "custom_obj") {
+      fail(Code::unsupported, "the model takes a {}, which is not supported", kind == "token" ? "token of ordered side effects" : "script object as a constant");
+    }
+    if (argument == list.end()) fail(Code::format, "the model's JSON is damaged: the signature has more inputs than the graph");
+    ++argument;
+    if (kind == "constant_input") continue;
+    std::string_view arg_kind;
+    Json arg = spec.at("arg");
+    if (kind == "user_input") {
+      Json given = arg.only(arg_kind);
+      if (arg_kind == "as_none" || arg_kind == "as_int" || arg_kind == "as_float" || arg_kind == "as_bool" || arg_kind == "as_string") continue;  // baked in
+      if (arg_kind == "as_sym_int") {
+        // Found from the tensors' sizes; check_symbols refuses it when no tensor has it.
+        if (auto name = given.find("as_name")) scope.known_sizes[name->string()] = size_named(scope, name->string());
+        continue;
+      }
+      if (arg_kind != "as_tensor") fail(Code::unsupported, "an input of kind {} is not supported", arg_kind);
+      std::string_view name = given.at("name").string();
+      scope.values[name] = g_.add_input(std::string(name), meta(meta_named(scope, name)).type);
+      continue;
+    }
+    ir::Weight weight;
+    bool constant = kind == "tensor_constant";
+    if (kind == "parameter") {
+      weight.name = spec.at("parameter_name").string();
+    } else if (kind == "buffer") {
+      weight.name = spec.at("buffer_name").string();
+    } else if (constant) {
+      weight.name = spec.at("tensor_constant_name").string();
+    } else {
+      fail(Code::unsupported, "an input of kind {} is not supported", kind);
+    }
+    std::string_view name = arg.at("name").string();
+    TensorMeta m = meta(meta_named(scope, name));
+    weight_source_(weight, constant, m);
+    scope.values[name] = g_.add_weight(std::move(weight), m.type);
+  }
+}
+
+void Importer::add_outputs(Json graph, Json signature, const Scope& scope) {
+  (void)graph;
+  Json specs = signature.at("output_specs");
+  for (auto s : specs.array()) {
+    std::string_view kind, arg_kind;
+    Json spec = specs.child(s).only(kind);
+    if (kind == "buffer_mutation" || kind == "user_input_mutation" || kind == "parameter_mutation") {
+      bool buffer = kind == "buffer_mutation";
+      std::string_view name = spec.at(buffer ? "buffer_name" : kind == "parameter_mutation" ? "parameter_name" : "user_input_name").string();
+      throw Error(Code::unsupported, fmt::format("the model writes to its {} \"{}\"; mutated state is not supported yet", buffer ? "buffer" : "input", name), {},
+                  "Return the new value from forward instead of writing it in place (for batch norm statistics: call model.eval() before export).");
+    }
+    if (kind != "user_output") fail(Code::unsupported, "an output of kind {} is not supported", kind);
+    Json arg = spec.at("arg").only(arg_kind);
+    if (arg_kind == "as_none" || arg_kind == "as_int" || arg_kind == "as_float" || arg_kind == "as_bool" || arg_kind == "as_string") continue;
+    if (arg_kind != "as_tensor") {
+      throw Error(Code::unsupported, fmt::format("the model returns a {}, not a tensor", arg_kind == "as_sym_int" ? "size" : arg_kind), {},
+                  "Return tensors only; a size can be read from the shape of an output.");
+    }
+    std::string_view name = arg.at("name").string();
+    ir::Output output{value_named(scope, name), std::string(name), {}};
+    if (auto m = scope.metas.find(name); m != scope.metas.end()) output.order = memory_order(meta(m->second), g_.symbols);
+    g_.outputs.push_back(std::move(output));
+  }
+}
+
+ir::OriginId Importer::origin(Json node) {
+  std::string_view trace, modules;
+  if (auto metadata = node.find("metadata")) {
+    if (auto t = metadata->find("stack_trace")) trace = t->string();
+    if (auto m = metadata->find("nn_module_stack")) modules = m->string();
+  }
+  ir::Origin o = origin_of(trace, modules);
+  o.target = canonical_target(node.at("target").string());
+  if (auto name = node.find("name")) o.node = name->string();
+  return g_.add_origin(std::move(o));
+}
+
+void Importer::add_nodes(Json graph, Scope& scope) {
+  Json nodes = graph.at("nodes");
+  for (auto n : nodes.array()) {
+    Json node = nodes.child(n);
+    std::string target = canonical_target(node.at("target").string());
+    if (says_nothing(target)) continue;
+    g_.current_origin = origin(node);
+    try {
+      if (target.starts_with("higher_order.")) {
+        inline_region(node, target, scope);
+      } else {
+        add_row(node, std::move(target), scope);
+      }
+    } catch (Error& e) {
+      if (e.origin.empty()) e.at(g_.origins[g_.current_origin].text());
+      throw;
+    }
+    g_.current_origin = ir::none_id;
+  }
+}
+
+Attribute Importer::tensor(Call& call, const Scope& scope, Json arg) {
+  call.in.push_back(value_named(scope, arg.at("name").string()));
+  return Ref{static_cast<uint32_t>(call.in.size() - 1)};
+}
+
+Attribute Importer::argument(Call& call, const Scope& scope, Json arg) {
+  std::string_view kind;
+  Json v = arg.only(kind);
+  auto list = [&](auto&& read) {
+    List out;
+    for (auto e : v.array()) out.push_back(read(v.child(e)));
+    return Attribute(std::move(out));
+  };
+  auto dim = [](Dim d) -> Attribute {
+    if (auto c = d.constant()) return *c;
+    return Attribute(std::move(d));
+  };
+  auto sym_int = [&](Json s) -> Attribute {
+    std::string_view k;
+    Json value = s.only(k);
+    return k == "as_name" ? dim(size_named(scope, value.string())) : Attribute(value.integer());
+  };
+  auto optional_tensor = [&](Json t) -> Attribute {
+    std::string_view k;
+    Json value = t.only(k);
+    return k == "as_tensor" ? tensor(call, scope, value) : Attribute();
+  };
+  auto sym_float = [&](Json s) -> Attribute {
+    std::string_view k;
+    Json value = s.only(k);
+    if (k == "as_float") return value.number();
+    fail(Code::unsupported, "a number that is computed from sizes as a float (\"{}\") is not supported", value.string());
+  };
+  auto sym_bool = [&](Json s) -> Attribute {
+    std::string_view k;
+    Json value = s.only(k);
+    if (k == "as_bool") return value.boolean();
+    fail(Code::unsupported, "a condition on sizes (\"{}\") is used as an argument", value.string());
+  };
+  auto integers = [](Json e) { return Attribute(e.integer()); };
+  auto numbers = [](Json e) { return Attribute(e.number()); };
+  if (kind == "as_none") return {};
+  if (kind == "as_tensor") return tensor(call, scope, v);
+  if (kind == "as_tensors") return list([&](Json t) { return tensor(call, scope, t); });
+  if (kind == "as_optional_tensor") return optional_tensor(v);
+  if (kind == "as_optional_tensors") return list(optional_tensor);
+  if (kind == "as_int") return v.integer();
+  if (kind == "as_ints") return list(integers);
+  if (kind == "as_float") return v.number();
+  if (kind == "as_floats") return list(numbers);
+  if (kind == "as_bool") return v.boolean();
+  if (kind == "as_bools") return list([](Json e) { return Attribute(e.boolean()); });
+  if (kind == "as_string") return std::string(v.string());
+  if (kind == "as_strings") return list([](Json e) { return Attribute(std::string(e.string())); });
+  if (kind == "as_sym_int") return sym_int(v);
+  if (kind == "as_sym_ints") return list(sym_int);
+  if (kind == "as_sym_float") return sym_float(v);
+  if (kind == "as_sym_floats") return list(sym_float);
+  if (kind == "as_sym_bool") return sym_bool(v);
+  if (kind == "as_sym_bools") return list(sym_bool);
+  if (kind == "as_scalar_type") return dtype_of(v.integer());
+  if (kind == "as_device") return std::string(v.at("type").string());
+  if (kind == "as_layout") return std::string(v.integer() == 7 ? "strided" : "other");
+  if (kind == "as_memory_format") {
+    constexpr const char* names[] = {"unknown", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
+    int64_t i = v.integer();
+    if (i < 0 || i > 4) fail(Code::format, "the model's JSON is damaged: memory format number {} is unknown", i);
+    return std::string(names[i]);
+  }
+  fail(Code::unsupported, "an argument of kind {} is not supported", kind);
+}
+
+void Importer::add_row(Json node, std::string target, Scope& scope) {
+  // A node of sizes only has its result written down as an expression, so it disappears here.
+  Json outputs = node.at("outputs");
+  std::vector<std::string_view> names;
+  std::vector<Type> types;
+  bool sizes_only = true, any = false;
+  auto result = [&](Json tensor) {
+    std::string_view name = tensor.at("name").string();
+    names.push_back(name);
+    types.push_back(meta(meta_named(scope, name)).type);
+  };
+  for (auto o : outputs.array()) {
+    std::string_view kind;
+    Json out = outputs.child(o).only(kind);
+    any = true;
+    if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float" || kind == "as_int" || kind == "as_bool" || kind == "as_float") continue;
+    sizes_only = false;
+    if (kind == "as_tensor") {
+      result(out);
+    } else if (kind == "as_tensors") {
+      for (auto t : out.array()) {
+        if (out.child(t).is_null()) fail(Code::unsupported, "{} returns None in a list", target);
+        result(out.child(t));
+      }
+    } else if (kind != "as_none" && kind != "as_optional_tensor") {
+      fail(Code::unsupported, "{} returns a {}, which is not supported", target, kind);
+    }
+  }
+  if (any && sizes_only) return;
+  Call call;
+  call.attributes.set("target", target);
+  Json inputs = node.at("inputs");
+  for (auto i : inputs.array()) {
+    Json input = inputs.child(i);
+    call.attributes.set(std::string(input.at("name").string()), argument(call, scope, input.at("arg")));
+  }
+  ir::NodeId id = g_.add_node(ir::Op::row, std::move(call.in), std::move(call.attributes), std::move(types));
+  for (size_t i = 0; i < names.size(); ++i) {
+    ValueId v = g_.nodes[id].out[i];
+    g_.values[v].name = names[i];
+    scope.values[names[i]] = v;
+  }
+}
+
+// no_grad and disabled autocast wrap a part of the graph without changing what it computes.
+void Importer::inline_region(Json node, std::string_view target, Scope& scope) {
+  bool grad = target == "higher_order.wrap_with_set_grad_enabled", cast = target == "higher_order.wrap_with_autocast";
+  if (!grad && !cast) {
+    std::string_view name = target.substr(target.find('.') + 1);
+    throw Error(Code::unsupported, fmt::format("the operator {} (a region of its own in the graph) is not supported yet", name), {},
+                "Write the control flow with tensor operations such as torch.where, or move it out of the exported module.");
+  }
+  if (++depth_ > 16) fail(Code::format, "the model's JSON is damaged: regions are nested too deeply");
+  Scope inner;
+  std::optional<Json> graph;
+  std::vector<Json> arguments;
+  Json inputs = node.at("inputs");
+  bool enabled = false;
+  int position = 0;
+  for (auto i : inputs.array()) {
+    std::string_view kind;
+    Json arg = inputs.child(i).at("arg"), v = arg.only(kind);
+    if (graph) {
+      arguments.push_back(arg);
+    } else if (kind == "as_graph") {
+      graph = v.at("graph");
+    } else if (cast && position == 2 && kind == "as_bool") {
+      enabled = v.boolean();
+    }
+    ++position;
+  }
+  if (!graph) fail(Code::format, "the model's JSON is damaged: {} has no graph", target);
+  if (enabled) {
+    throw Error(Code::unsupported, "the model enables autocast inside forward, which is not supported yet", {},
+                "Cast the tensors explicitly, or remove the autocast block before export.");
+  }
+  inner = scope_of(*graph);
+  Json names = graph->at("inputs");
+  size_t next = 0;
+  for (auto n : names.array()) {
+    if (next >= arguments.size()) fail(Code::format, "the model's JSON is damaged: {} has too few arguments", target);
+    std::string_view kind, given_kind;
+    Json name = names.child(n).only(kind), given = arguments[next++].only(given_kind);
+    if (kind == "as_tensor" && given_kind == "as_tensor") {
+      inner.values[name.at("name").string()] = value_named(scope, given.at("name").string());
+    } else if (kind == "as_sym_int" && name.find("as_name")) {
+      std::string_view k;
+      Json v = given.is_object() ? given.only(k) : given;
+      inner.known_sizes[name.at("as_name").string()] = given_kind == "as_int" ? Dim(given.integer()) : k == "as_name" ? size_named(scope, v.string()) : Dim(v.integer());
+    }
+  }
+  ir::OriginId outer = g_.current_origin;
+  add_nodes(*graph, inner);
+  g_.current_origin = outer;
+  // Results by position: the region's outputs get the names the node gives them.
+  std::vector<std::string_view> made;
+  auto flatten = [&](Json list, auto&& each) {
+    for (auto o : list.array()) {
+      std::string_view kind;
+      Json out = list.child(o).only(kind);
+      if (kind == "as_tensor") each(out);
+      if (kind == "as_tensors") {
+        for (auto t : out.array()) each(out.child(t));
+      }
+    }
+  };
+  flatten(graph->at("outputs"), [&](Json t) { made.push_back(t.at("name").string()); });
+  size_t i = 0;
+  flatten(node.at("outputs"), [&](Json t) {
+    if (i >= made.size()) fail(Code::format, "the model's JSON is damaged: {} has too few results", target);
+    scope.values[t.at("name").string()] = value_named(inner, made[i++]);
+  });
+  --depth_;
+}
+
+// Every size must follow from the sizes of the inputs; one that comes from data cannot be planned for.
+void Importer::check_symbols() {
+  std::vector<ir::SymbolId> bound;
+  for (const ir::Input& input : g_.inputs) {
+    for (const Dim& d : g_.type(input.value).dims) d.collect_symbols(bound);
+  }
+  std::vector<ir::SymbolId> used;
+  for (const ir::Node& n : g_.nodes) {
+    used.clear();
+    for (ValueId v : n.out) {
+      for (const Dim& d : g_.type(v).dims) d.collect_symbols(used);
+    }
+    for (ir::SymbolId s : used) {
+      if (std::find(bound.begin(), bound.end(), s) != bound.end()) continue;
+      throw Error(Code::unsupported,
+                  fmt::format("the size {} of \"{}\" does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean "
+                              "index) or from a number given as an input",
+                              g_.symbols[s].name, g_.values[n.out[0]].name),
+                  n.origin == ir::none_id ? "" : g_.origins[n.origin].text(), "Use operations whose result size follows from the input sizes, such as torch.where.");
+    }
+  }
+}
+
+}  // namespace ingot::capture

@@ -1,0 +1,65 @@
+// torch.export's JSON -> captured graph: names to values, sizes to Dims, nodes to rows.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "capture/capture.h"
+#include "capture/json.h"
+#include "capture/tensor_meta.h"
+
+namespace ingot::capture {
+
+// Where a weight's bytes are: called once for each with its state-dict name, kind ("parameter", "buffer", "constant") and
+// the meta the graph records. Fills data, bytes, keep and tied_to.
+using WeightSource = std::function<void(ir::Weight&, bool constant, const TensorMeta&)>;
+
+class Importer {
+ public:
+  explicit Importer(WeightSource weights) : weight_source_(std::move(weights)) {}
+  Model run(Json program);
+  // Meta of a tensor in the archive's own form (weights' config files use it too).
+  TensorMeta meta(Json m);
+
+ private:
+  // One graph's names: the model's own, or those of a region that is inlined (no_grad).
+  struct Scope {
+    std::unordered_map<std::string_view, Json> metas, sizes, bools, floats;
+    std::unordered_map<std::string_view, ir::ValueId> values;
+    std::unordered_map<std::string_view, ir::Dim> known_sizes;  // sizes handed into a region
+  };
+  struct Call {
+    std::vector<ir::ValueId> in;
+    ir::Attributes attributes;
+  };
+
+  Scope scope_of(Json graph);
+  ir::Dim size(Json sym_int);
+  ir::Dim expression(std::string_view srepr);
+  ir::SymbolId symbol(std::string_view name);
+  ir::Dim size_named(const Scope&, std::string_view name);
+  ir::ValueId value_named(const Scope&, std::string_view name);
+  const Json& meta_named(const Scope&, std::string_view name);
+  void ranges(Json program);
+  void add_inputs(Json graph, Json signature, Scope&);
+  void add_outputs(Json graph, Json signature, const Scope&);
+  void add_nodes(Json graph, Scope&);
+  void add_row(Json node, std::string target, Scope&);
+  void inline_region(Json node, std::string_view target, Scope&);
+  ir::Attribute argument(Call&, const Scope&, Json arg);
+  ir::Attribute tensor(Call&, const Scope&, Json arg);
+  ir::OriginId origin(Json node);
+  void check_symbols();
+
+  WeightSource weight_source_;
+  Model model_;
+  ir::Graph& g_ = model_.graph;
+  std::map<std::string, ir::SymbolId, std::less<>> symbols_;
+  std::map<std::string, ir::Range, std::less<>> ranges_;
+  std::unordered_map<std::string, ir::Dim> expressions_;  // parsed once: the same text stands on many values
+  int depth_ = 0;
+};
+
+}  // namespace ingot::capture

@@ -1,0 +1,119 @@
+#include "capture/tensor_meta.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace ingot::capture {
+
+using ir::DType;
+
+DType dtype_of(int64_t code) {
+  switch (code) {
+    case 1: return DType::u8;
+    case 2: return DType::i8;
+    case 3: return DType::i16;
+    case 4: return DType::i32;
+    case 5: return DType::i64;
+    case 6: return DType::f16;
+    case 7: return DType::f32;
+    case 8: return DType::f64;
+    case 10: return DType::c64;
+    case 12: return DType::b8;
+    case 13: return DType::bf16;
+    case 9: fail(Code::unsupported, "dtype complex32 is not supported");
+    case 11: fail(Code::unsupported, "dtype complex128 is not supported");
+    case 28: fail(Code::unsupported, "dtype uint16 is not supported");
+    case 34: fail(Code::unsupported, "dtype uint32 is not supported");
+    case 35: fail(Code::unsupported, "dtype uint64 is not supported");
+    case 29: case 30: case 31: case 32: case 33: fail(Code::unsupported, "8-bit float dtypes are not supported yet");
+    default: fail(Code::format, "the model's JSON is damaged: dtype number {} is unknown", code);
+  }
+}
+
+namespace {
+
+int64_t checked_mul(int64_t a, int64_t b, std::string_view name) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
+  return r;
+}
+
+void copy_strided(std::byte* to, const std::byte* from, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, size_t axis, size_t item) {
+  if (axis == dims.size()) {
+    std::memcpy(to, from, item);
+    return;
+  }
+  size_t step = item;
+  for (size_t i = axis + 1; i < dims.size(); ++i) step *= static_cast<size_t>(dims[i]);
+  for (int64_t i = 0; i < dims[axis]; ++i) {
+    copy_strided(to + static_cast<size_t>(i) * step, from + i * strides[axis] * static_cast<int64_t>(item), dims, strides, axis + 1, item);
+  }
+}
+
+}  // namespace
+
+WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep) {
+  auto item = static_cast<int64_t>(size_of(meta.type.dtype));
+  std::vector<int64_t> dims, strides;
+  for (const ir::Dim& d : meta.type.dims) {
+    if (!d.is_constant()) fail(Code::unsupported, "weight {} has a size that is not constant", name);
+    dims.push_back(d.value());
+  }
+  for (const ir::Dim& s : meta.strides) {
+    if (!s.is_constant() || s.value() < 0) fail(Code::format, "weight {} is recorded with impossible strides", name);
+    strides.push_back(s.value());
+  }
+  if (!meta.offset.is_constant() || meta.offset.value() < 0 || strides.size() != dims.size()) {
+    fail(Code::format, "weight {} is recorded with impossible strides", name);
+  }
+  int64_t count = 1, last = meta.offset.value(), row_major = 1;
+  bool contiguous = true;
+  for (size_t i = dims.size(); i-- > 0;) {
+    count = checked_mul(count, dims[i], name);
+    if (dims[i] > 1) {
+      contiguous = contiguous && strides[i] == row_major;
+      int64_t reach = checked_mul(dims[i] - 1, strides[i], name);
+      if (__builtin_add_overflow(last, reach, &last)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
+    }
+    row_major = checked_mul(row_major, dims[i], name);
+  }
+  int64_t bytes = checked_mul(count, item, name);
+  if (count == 0) return {storage.data(), 0, std::move(keep)};
+  int64_t needed = 0;
+  if (__builtin_add_overflow(last, 1, &needed)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
+  needed = checked_mul(needed, item, name);
+  if (static_cast<uint64_t>(needed) > storage.size()) {
+    fail(Code::format, "weight {} needs {} bytes of its storage, which has {}", name, needed, storage.size());
+  }
+  const std::byte* first = storage.data() + meta.offset.value() * item;
+  bool aligned = reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(item) == 0;
+  if (contiguous && aligned) return {first, static_cast<size_t>(bytes), std::move(keep)};
+  // An expanded weight could be far larger than its file; the copy is what the graph works on, so only a sane size is taken.
+  if (bytes > (int64_t{1} << 40)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
+  auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
+  copy_strided(copy->data(), first, dims, strides, 0, static_cast<size_t>(item));
+  return {copy->data(), copy->size(), copy};
+}
+
+std::vector<int64_t> memory_order(const TensorMeta& meta, std::span<const ir::Symbol> symbols) {
+  const ir::Dims& dims = meta.type.dims;
+  if (meta.strides.size() != dims.size()) return {};
+  // Axes of size 1 have no place of their own: they stay where they are relative to their neighbours.
+  std::vector<int64_t> moving, order;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!(dims[i] == ir::Dim(1))) moving.push_back(static_cast<int64_t>(i));
+  }
+  auto stride = [&](int64_t a) -> const ir::Dim& { return meta.strides[static_cast<size_t>(a)]; };
+  std::vector<int64_t> sorted = moving;
+  // Insertion sort keeps the given order where two strides cannot be compared.
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    for (size_t j = i; j > 0 && known_less(stride(sorted[j - 1]), stride(sorted[j]), symbols) == ir::Truth::yes; --j) std::swap(sorted[j - 1], sorted[j]);
+  }
+  if (sorted == moving) return {};
+  size_t next = 0;
+  for (size_t i = 0; i < dims.size(); ++i) order.push_back(dims[i] == ir::Dim(1) ? static_cast<int64_t>(i) : sorted[next++]);
+  return order;
+}
+
+}  // namespace ingot::capture

@@ -1,0 +1,58 @@
+"""Writes the archives that the capture tests read. Run from anywhere; the files land beside this script."""
+import pathlib
+
+import torch
+from torch.export import Dim, export
+
+here = pathlib.Path(__file__).resolve().parent
+environment = str(pathlib.Path(torch.__file__).parents[1])
+
+
+def save(program, name):
+    # The same bytes wherever this runs: recorded paths lose this machine's folders.
+    for node in program.graph.nodes:
+        if trace := node.meta.get("stack_trace"):
+            node.meta["stack_trace"] = trace.replace(environment, "/env/site-packages").replace(str(here), "/home/user")
+    torch.export.save(program, here / name)
+
+
+class MLP(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = torch.nn.Linear(16, 32)
+        self.l2 = torch.nn.Linear(32, 32)
+        self.l3 = torch.nn.Linear(32, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.l1(x))
+        x = torch.relu(self.l2(x))
+        return self.l3(x)
+
+
+class Varied(torch.nn.Module):
+    """What an importer meets: tied and transposed weights, infinities, a constant, sizes as values, a no_grad region."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(8, 8)
+        self.b = torch.nn.Linear(8, 8)
+        self.b.weight = self.a.weight
+        self.t = torch.nn.Parameter(torch.randn(6, 8).t())
+        self.register_buffer("keep", torch.tensor([True, False] * 3))
+
+    def forward(self, x, y):
+        h = self.b(self.a(x)) @ self.t
+        with torch.no_grad():
+            scale = torch.arange(x.shape[0] * 2).sum() * 0.5
+        h = h.masked_fill(~self.keep, float("-inf")) + torch.tensor([1.5])
+        parts = torch.split(torch.cat([h, y], dim=1), 4, dim=1)
+        return {"first": parts[0], "rest": [parts[1].transpose(0, 1), scale]}
+
+
+torch.manual_seed(0)
+batch = Dim("B", min=1, max=64)
+save(export(MLP().eval(), (torch.randn(3, 16),), dynamic_shapes={"x": {0: batch}}), "mlp.pt2")
+save(
+    export(Varied().eval(), (torch.randn(3, 8), torch.randn(3, 2)), dynamic_shapes={"x": {0: batch}, "y": {0: batch}}),
+    "varied.pt2",
+)
