@@ -1,0 +1,81 @@
+// Activation functions.
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+const Row rows[] = {
+    {"relu(Tensor self)", [](Value x) { return relu(x); }},
+    {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
+    {"sigmoid(Tensor self)", [](Value x) { return sigmoid(x); }},
+    {"log_sigmoid(Tensor self)", [](Value x) { return -softplus(-x); }},
+    {"silu(Tensor self)", [](Value x) { return silu(x); }},
+    {"mish(Tensor self)", [](Value x) { return x * tanh(softplus(x)); }},
+    {"gelu(Tensor self, *, str approximate='none')",
+     [](Value x, std::string approximate) {
+       if (approximate == "none") return gelu(x);
+       if (approximate == "tanh") return gelu_tanh(x);
+       fail(Code::invalid_input, "gelu: approximate \"{}\" is neither \"none\" nor \"tanh\"", approximate);
+     }},
+    {"hardswish(Tensor self)", [](Value x) { return x * clamp(x + 3, Operand(0), Operand(6)) / 6; }},
+    {"hardsigmoid(Tensor self)", [](Value x) { return clamp(x + 3, Operand(0), Operand(6)) / 6; }},
+    {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1)", [](Value x, Scalar lo, Scalar hi) { return cast(clamp(x, Operand(lo), Operand(hi)), x.dtype()); }},
+    {"leaky_relu(Tensor self, Scalar negative_slope=0.01)", [](Value x, Scalar slope) { return select(x > 0, x, x * Operand(slope)); }},
+    {"elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
+     [](Value x, Scalar alpha, Scalar scale, Scalar input) { return select(x > 0, x * Operand(scale), expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double())); }},
+    {"celu(Tensor self, Scalar alpha=1.0)", [](Value x, Scalar alpha) { return select(x > 0, x, expm1(x / Operand(alpha)) * Operand(alpha)); }},
+    {"selu(Tensor self)", [](Value x) { return select(x > 0, x * 1.0507009873554805, expm1(x) * (1.0507009873554805 * 1.6732632423543772)); }},
+    {"softplus(Tensor self, Scalar beta=1, Scalar threshold=20)",
+     [](Value x, Scalar beta, Scalar threshold) {
+       Value b = x * Operand(beta);
+       return select(b > Operand(threshold), x, softplus(b) / Operand(beta));
+     }},
+    {"softshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select(x > v, x - v, select(x < -v, x + v, x * 0)); }},
+    {"hardshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select((x >= -v) & (x <= v), 0, x); }},
+    {"threshold(Tensor self, Scalar threshold, Scalar value)", [](Value x, Scalar t, Scalar v) { return cast(select(x <= Operand(t), Operand(v), x), x.dtype()); }},
+    {"prelu(Tensor self, Tensor weight)",
+     [](Value x, Value w) {
+       if (w.rank() == 1 && x.rank() > 1) {
+         Dims dims(static_cast<size_t>(x.rank()), Dim(1));
+         dims[1] = w.dim(0);
+         w = reshape(w, dims);
+       }
+       return select(x > 0, x, x * w);
+     }},
+    {"_prelu_kernel(Tensor self, Tensor weight)", [](Value x, Value w) { return select(x > 0, x, x * w); }},
+    {"glu(Tensor self, int dim=-1)",
+     [](Value x, int64_t dim) {
+       Dim half = floordiv(x.dim(dim), 2);
+       return slice(x, dim, Dim(0), half, 1) * sigmoid(slice(x, dim, half, std::nullopt, 1));
+     }},
+    {"dropout(Tensor input, float p, bool train)",
+     [](Value x, double p, bool train) {
+       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+       return x;
+     }},
+    {"native_dropout(Tensor input, float p, bool? train)",
+     [](Value x, double p, std::optional<bool> train) {
+       if (train.value_or(true) && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+       return std::pair(x, full(x.graph(), x.dims(), true, DType::b8));
+     }},
+    {"feature_dropout(Tensor input, float p, bool train)",
+     [](Value x, double p, bool train) {
+       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+       return x;
+     }},
+    {"alpha_dropout(Tensor input, float p, bool train)",
+     [](Value x, double p, bool train) {
+       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+       return x;
+     }},
+};
+
+}  // namespace
+
+std::span<const Row> activation_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,57 @@
+// Comparisons, tests and choices.
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+Value test(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : full(x.graph(), x.dims(), false, DType::b8); }
+
+const Row rows[] = {
+    {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return equal(a, b); }},
+    {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return not_equal(a, b); }},
+    {"lt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a < b; }},
+    {"le.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a <= b; }},
+    {"gt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a > b; }},
+    {"ge.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a >= b; }},
+    {"greater.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a > b; }},
+    {"less.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a < b; }},
+    {"isnan(Tensor self)", [](Value x) { return test(Op::is_nan, x); }},
+    {"isinf(Tensor self)", [](Value x) { return test(Op::is_inf, x); }},
+    {"isfinite(Tensor self)", [](Value x) { return logical_not(test(Op::is_nan, x) | test(Op::is_inf, x)); }},
+    {"isposinf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x > 0); }},
+    {"isneginf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x < 0); }},
+    {"signbit(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? full(x.graph(), x.dims(), false, DType::b8) : ir::map(Op::signbit, {x}); }},
+    {"where.self(Tensor condition, Tensor self, Tensor other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
+    {"where.ScalarSelf(Tensor condition, Scalar self, Tensor other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
+    {"where.ScalarOther(Tensor condition, Tensor self, Scalar other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
+    {"where.Scalar(Tensor condition, Scalar self, Scalar other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
+    {"masked_fill.{Scalar,Tensor}(Tensor self, Tensor mask, {Scalar,Tensor} value)",
+     [](Value x, Value mask, Operand v) {
+       Operand fill = v.value ? Operand(cast(*v.value, x.dtype())) : Operand(literal(x.graph(), v.number, x.dtype()));
+       return select(mask, fill, x);
+     }},
+    {"heaviside(Tensor self, Tensor values)", [](Value x, Value v) { return select(equal(x, 0), v, cast(x > 0, x.dtype())); }},
+    {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
+     [](Value a, Value b, double rtol, double atol, bool equal_nan) {
+       Value close = equal(a, b);
+       if (is_float(a.dtype())) {
+         Value difference = abs(a - b);
+         close = close | ((difference <= abs(b) * rtol + atol) & logical_not(ir::map(Op::is_inf, {difference})));
+         if (equal_nan) close = close | (ir::map(Op::is_nan, {a}) & ir::map(Op::is_nan, {b}));
+       } else if (rtol > 0 || atol > 0) {
+         Value x = cast(a, DType::f64), y = cast(b, DType::f64);
+         close = close | (abs(x - y) <= abs(y) * rtol + atol);
+       }
+       return close;
+     }},
+};
+
+}  // namespace
+
+std::span<const Row> comparison_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,84 @@
+// Tensors made from sizes and numbers.
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+DType type_of(const Scalar& s) { return s.is_bool() ? DType::b8 : s.is_integer() ? DType::i64 : DType::f32; }
+
+Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
+  bool integers = start.is_integer() && end.is_integer() && step.is_integer();
+  DType t = dtype.value_or(integers ? DType::i64 : DType::f32);
+  auto dim = [](const Scalar& s) { return std::holds_alternative<Dim>(s.value) ? std::get<Dim>(s.value) : Dim(s.to_int()); };
+  if (integers) {
+    Dim from = dim(start), by = dim(step);
+    Dim n = ceildiv(dim(end) - from, by);
+    if (known_less(n, 0, g.symbols) != Truth::no) n = max(n, 0);
+    Value i = iota(g, n);
+    if (!(by == Dim(1))) i = i * Operand(by);
+    if (!(from == Dim(0))) i = i + Operand(from);
+    return cast(i, t);
+  }
+  double from = start.to_double(), by = step.to_double();
+  double n = std::ceil((end.to_double() - from) / by);
+  if (!(n >= 0)) fail(Code::invalid_input, "arange: from {} to {} by {}", from, end.to_double(), by);
+  Value i = cast(iota(g, static_cast<int64_t>(n)), DType::f64);
+  return cast(i * by + from, t);
+}
+
+Value linspace(Graph& g, const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype) {
+  DType t = dtype.value_or(DType::f32), wide = is_float(t) ? t : DType::f64;
+  double from = start.to_double(), to = end.to_double();
+  if (steps == 1) return full(g, {Dim(1)}, from, t);
+  double step = (to - from) / static_cast<double>(steps - 1);
+  Value i = iota(g, steps);
+  // From both ends, so that the last one is exact.
+  Value front = cast(i, wide) * step + from, back = to - cast((steps - 1) - i, wide) * step;
+  return cast(select(i < Operand(steps / 2), front, back), t);
+}
+
+Value triangle(const Value& x, int64_t diagonal, bool lower) {
+  if (x.rank() < 2) fail(Code::invalid_input, "tril, triu: rank {} is below 2", x.rank());
+  Graph& g = x.graph();
+  Dims dims{x.dim(-2), x.dim(-1)};
+  Value column_minus_row = ir::index(g, dims, 1) - ir::index(g, dims, 0);
+  Value keep = lower ? column_minus_row <= diagonal : column_minus_row >= diagonal;
+  return select(keep, x, literal(g, 0, x.dtype()));
+}
+
+const Row rows[] = {
+    {"zeros(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
+    {"ones(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 1, t.value_or(DType::f32)); }},
+    {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None)", [](Graph& g, Dims d, Scalar v, std::optional<DType> t) { return full(g, d, v, t.value_or(type_of(v))); }},
+    // The contents of empty are undefined; zeros are as good as any.
+    {"empty.memory_format(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
+    {"empty_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 0, t.value_or(x.dtype())); }},
+    {"zeros_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 0, t.value_or(x.dtype())); }},
+    {"ones_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 1, t.value_or(x.dtype())); }},
+    {"full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None)", [](Value x, Scalar v, std::optional<DType> t) { return full(x.graph(), x.dims(), v, t.value_or(x.dtype())); }},
+    {"new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None)", [](Value x, Dims d, std::optional<DType> t) { return full(x.graph(), d, 0, t.value_or(x.dtype())); }},
+    {"new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None)", [](Value x, Dims d, std::optional<DType> t) { return full(x.graph(), d, 1, t.value_or(x.dtype())); }},
+    {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None)", [](Value x, Dims d, Scalar v, std::optional<DType> t) { return full(x.graph(), d, v, t.value_or(x.dtype())); }},
+    {"new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None)", [](Value x, Dims d, std::optional<DType> t) { return full(x.graph(), d, 0, t.value_or(x.dtype())); }},
+    {"scalar_tensor(Scalar s, *, ScalarType? dtype=None)", [](Graph& g, Scalar s, std::optional<DType> t) { return full(g, {}, s, t.value_or(s.is_float() ? DType::f32 : type_of(s))); }},
+    {"arange(Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar end, std::optional<DType> t) { return arange(g, 0, end, 1, t); }},
+    {"arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, std::optional<DType> t) { return arange(g, start, end, 1, t); }},
+    {"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, Scalar step, std::optional<DType> t) { return arange(g, start, end, step, t); }},
+    {"linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, int64_t steps, std::optional<DType> t) { return linspace(g, start, end, steps, t); }},
+    {"eye(SymInt n, *, ScalarType? dtype=None)", [](Graph& g, Dim n, std::optional<DType> t) { return cast(equal(ir::index(g, {n, n}, 0), ir::index(g, {n, n}, 1)), t.value_or(DType::f32)); }},
+    {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None)", [](Graph& g, Dim n, Dim m, std::optional<DType> t) { return cast(equal(ir::index(g, {n, m}, 0), ir::index(g, {n, m}, 1)), t.value_or(DType::f32)); }},
+    {"tril(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, true); }},
+    {"triu(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, false); }},
+};
+
+}  // namespace
+
+std::span<const Row> creation_rows() { return rows; }
+
+}  // namespace ingot::ops

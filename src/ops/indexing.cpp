@@ -1,0 +1,115 @@
+// Reading and writing at computed positions.
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+struct Positions {
+  std::vector<int64_t> axes;
+  std::vector<Value> indices;
+  int64_t position = 0;
+};
+
+// torch's advanced indexing: where the index dims go.
+Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& indices) {
+  Positions p;
+  bool adjacent = true;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) continue;
+    if (indices[i]->dtype() == DType::b8) fail(Code::unsupported, "a boolean index: its result has a size that depends on data");
+    if (!p.axes.empty() && p.axes.back() + 1 != static_cast<int64_t>(i)) adjacent = false;
+    p.axes.push_back(static_cast<int64_t>(i));
+    p.indices.push_back(*indices[i]);
+  }
+  if (p.axes.empty()) fail(Code::unsupported, "index without indices");
+  if (p.axes.back() >= x.rank()) fail(Code::invalid_input, "index: {} indices for rank {}", indices.size(), x.rank());
+  p.position = adjacent ? p.axes[0] : 0;
+  return p;
+}
+
+Value put(const Value& x, const std::vector<std::optional<Value>>& indices, Value values, bool accumulate) {
+  Positions p = positions_of(x, indices);
+  Value shape = gather(x, p.axes, p.indices, p.position, true);
+  return scatter(x, p.axes, p.indices, p.position, expand(cast(values, x.dtype()), shape.dims()), accumulate ? "add" : "set");
+}
+
+const char* reduction(const std::string& reduce) {
+  if (reduce == "sum" || reduce == "add") return "add";
+  if (reduce == "prod" || reduce == "multiply") return "mul";
+  if (reduce == "amax") return "max";
+  if (reduce == "amin") return "min";
+  fail(Code::unsupported, "scatter: reduce \"{}\"", reduce);
+}
+
+Value along(const Value& x, int64_t dim, Value index, const Value& source, const char* kind) {
+  if (x.rank() == 0) {
+    Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(index, {Dim(1)}), reshape(source, {Dim(1)}), kind);
+    return reshape(y, {});
+  }
+  return scatter_along(x, dim, index, source, kind);
+}
+
+const Row rows[] = {
+    {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)",
+     [](Value table, Value index, int64_t, bool, bool) { return gather(table, {0}, {index}, 0, false); }},
+    {"index.Tensor(Tensor self, Tensor?[] indices)",
+     [](Value x, std::vector<std::optional<Value>> indices) {
+       Positions p = positions_of(x, indices);
+       return gather(x, p.axes, p.indices, p.position, true);
+     }},
+    {"_unsafe_index.Tensor(Tensor self, Tensor?[] indices)",
+     [](Value x, std::vector<std::optional<Value>> indices) {
+       Positions p = positions_of(x, indices);
+       return gather(x, p.axes, p.indices, p.position, true);
+     }},
+    {"index_select(Tensor self, int dim, Tensor index)",
+     [](Value x, int64_t dim, Value index) {
+       if (x.rank() == 0) return x;
+       return gather(x, {x.axis(dim)}, {index.rank() == 0 ? unsqueeze(index, 0) : index}, x.axis(dim), false);
+     }},
+    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False)",
+     [](Value x, int64_t dim, Value index, bool) {
+       if (x.rank() == 0 && index.rank() == 0) return x;
+       if (x.rank() == 0) x = unsqueeze(x, 0);
+       if (index.rank() == 0) return reshape(take_along(x, dim, unsqueeze(index, 0)), {});
+       return take_along(x, dim, index);
+     }},
+    {"take_along_dim(Tensor self, Tensor indices, int? dim=None)",
+     [](Value x, Value index, std::optional<int64_t> dim) {
+       if (!dim) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
+       Axis a = x.axis(*dim);
+       // Both broadcast against one another besides the axis.
+       Dims mine = x.dims(), theirs = index.dims();
+       Dims common = broadcast([&] { Dims d = mine; d[static_cast<size_t>(a)] = 1; return d; }(), [&] { Dims d = theirs; d[static_cast<size_t>(a)] = 1; return d; }(), x.graph().symbols);
+       Dims x_dims = common, i_dims = common;
+       x_dims[static_cast<size_t>(a)] = mine[static_cast<size_t>(a)];
+       i_dims[static_cast<size_t>(a)] = theirs[static_cast<size_t>(a)];
+       return take_along(expand(x, x_dims), a, expand(index, i_dims));
+     }},
+    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)",
+     [](Value x, std::vector<std::optional<Value>> indices, Value values, bool accumulate) { return put(x, indices, values, accumulate); }},
+    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "set"); }},
+    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
+    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "add"); }},
+    {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
+    {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
+     [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
+       if (!alpha.is_integer() || alpha.to_int() != 1) source = source * Operand(alpha);
+       return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "add");
+     }},
+    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "set"); }},
+    {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
+    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
+    {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},
+    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)", [](Value x, Dim k, int64_t d, bool largest, bool sorted) { return topk(x, k, d, largest, sorted); }},
+};
+
+}  // namespace
+
+std::span<const Row> indexing_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,174 @@
+// Products: linear, matmul and its relatives, einsum, attention.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+bool is_one(const Scalar& s) { return !std::holds_alternative<Dim>(s.value) && s.to_double() == 1; }
+bool is_zero(const Scalar& s) { return !std::holds_alternative<Dim>(s.value) && s.to_double() == 0; }
+
+// beta * c + alpha * product; beta = 0 ignores c, NaN included.
+Value blend(const Value& c, const Value& product, const Scalar& beta, const Scalar& alpha) {
+  Value y = is_one(alpha) ? product : product * Operand(alpha);
+  if (is_zero(beta)) return y;
+  return (is_one(beta) ? c : c * Operand(beta)) + y;
+}
+
+Value linear(const Value& x, const Value& w, const std::optional<Value>& bias) {
+  Value y = w.rank() == 1 ? matmul(x, w) : matmul(x, transpose(w, 0, 1));
+  return bias ? y + *bias : y;
+}
+
+Value einsum(const std::string& text, const std::vector<Value>& operands) {
+  std::string equation;
+  for (char c : text) {
+    if (c != ' ') equation += c;
+  }
+  if (equation.find("...") != std::string::npos) fail(Code::unsupported, "einsum: \"{}\" with an ellipsis", text);
+  size_t arrow = equation.find("->");
+  std::string left = equation.substr(0, arrow);
+  std::vector<std::string> terms(1);
+  for (char c : left) {
+    if (c == ',') {
+      terms.emplace_back();
+    } else {
+      terms.back() += c;
+    }
+  }
+  if (terms.size() != operands.size()) fail(Code::invalid_input, "einsum: \"{}\" names {} operands, got {}", text, terms.size(), operands.size());
+  std::string out;
+  if (arrow != std::string::npos) {
+    out = equation.substr(arrow + 2);
+  } else {
+    std::string letters = left;
+    std::sort(letters.begin(), letters.end());
+    for (char c : letters) {
+      if (c != ',' && std::count(left.begin(), left.end(), c) == 1) out += c;
+    }
+  }
+  // Repeated letters of one operand: its diagonal.
+  std::vector<Value> values = operands;
+  for (size_t k = 0; k < values.size(); ++k) {
+    for (size_t i = 0; i < terms[k].size(); ++i) {
+      size_t j = terms[k].find(terms[k][i], i + 1);
+      if (j != std::string::npos) fail(Code::unsupported, "einsum: \"{}\" repeats a letter in one operand", text);
+    }
+  }
+  // Two operands at a time: letters in both and in the rest or the result are batch, in both only are summed.
+  Value acc = values[0];
+  std::string have = terms[0];
+  auto reduce_to = [&](Value v, std::string& letters, const std::string& needed) {
+    Axes gone;
+    std::string kept;
+    for (size_t i = 0; i < letters.size(); ++i) {
+      if (needed.find(letters[i]) == std::string::npos) {
+        gone.push_back(static_cast<Axis>(i));
+      } else {
+        kept += letters[i];
+      }
+    }
+    letters = kept;
+    return gone.empty() ? v : sum(v, gone);
+  };
+  auto ordered = [](const Value& v, const std::string& from, const std::string& to) {
+    Axes order;
+    for (char c : to) order.push_back(static_cast<Axis>(from.find(c)));
+    return permute(v, order);
+  };
+  for (size_t k = 1; k < values.size(); ++k) {
+    std::string later = out;
+    for (size_t r = k + 1; r < terms.size(); ++r) later += terms[r];
+    std::string other = terms[k];
+    acc = reduce_to(acc, have, other + later);
+    Value b = reduce_to(values[k], other, have + later);
+    std::string batch, rows, columns, inner;
+    for (char c : have) {
+      bool shared = other.find(c) != std::string::npos, needed = later.find(c) != std::string::npos;
+      (shared ? needed ? batch : inner : rows) += c;
+    }
+    for (char c : other) {
+      if (have.find(c) == std::string::npos) columns += c;
+    }
+    auto dims_of = [&](const std::string& letters) {
+      Dims d;
+      for (char c : letters) d.push_back(have.find(c) != std::string::npos ? acc.dims()[have.find(c)] : b.dims()[other.find(c)]);
+      return d;
+    };
+    auto shape = [&](const std::string& x, const std::string& y) {
+      Dims d = dims_of(batch);
+      d.push_back(product(dims_of(x)));
+      d.push_back(product(dims_of(y)));
+      return d;
+    };
+    Value a2 = reshape(ordered(acc, have, batch + rows + inner), shape(rows, inner));
+    Value b2 = reshape(ordered(b, other, batch + inner + columns), shape(inner, columns));
+    Dims full = dims_of(batch + rows + columns);
+    acc = reshape(matmul(a2, b2), full);
+    have = batch + rows + columns;
+  }
+  acc = reduce_to(acc, have, out);
+  return ordered(acc, have, out);
+}
+
+Value sdpa(Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) {
+  if (dropout > 0) fail(Code::unsupported, "scaled_dot_product_attention with dropout (call model.eval() first)");
+  double s = scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value()));
+  Dims original = q.dims();
+  original.back() = v.dims().back();
+  bool grouped = gqa && q.rank() >= 3 && !(q.dim(-3) == k.dim(-3));
+  if (grouped) {
+    // [.., H, S, D] with [.., G, T, D]: heads become [G, H / G], keys and values repeat over the second.
+    Dim groups = k.dim(-3), each = floordiv(q.dim(-3), groups);
+    Dims d = q.dims();
+    d.insert(d.end() - 2, each);
+    d[d.size() - 4] = groups;
+    q = reshape(q, d);
+    k = unsqueeze(k, -3);
+    v = unsqueeze(v, -3);
+    if (mask && mask->rank() >= 3) {
+      if (mask->dim(-3) == Dim(1)) {
+        mask = unsqueeze(*mask, -3);
+      } else {
+        Dims m = mask->dims();
+        m.insert(m.end() - 2, each);
+        m[m.size() - 4] = groups;
+        mask = reshape(*mask, m);
+      }
+    }
+  }
+  if (mask && mask->dtype() != DType::b8) mask = cast(*mask, q.dtype());
+  Value y = attention(q, k, v, mask, s, causal);
+  return grouped ? reshape(y, original) : y;
+}
+
+const Row rows[] = {
+    {"linear(Tensor input, Tensor weight, Tensor? bias=None)", [](Value x, Value w, std::optional<Value> b) { return linear(x, w, b); }},
+    {"matmul(Tensor self, Tensor other)", [](Value a, Value b) { return matmul(a, b); }},
+    {"mm(Tensor self, Tensor mat2)", [](Value a, Value b) { return matmul(a, b); }},
+    {"bmm(Tensor self, Tensor mat2)", [](Value a, Value b) { return matmul(a, b); }},
+    {"mv(Tensor self, Tensor vec)", [](Value a, Value b) { return matmul(a, b); }},
+    {"dot(Tensor self, Tensor tensor)", [](Value a, Value b) { return matmul(a, b); }},
+    {"vdot(Tensor self, Tensor other)", [](Value a, Value b) { return matmul(a, b); }},
+    {"outer(Tensor self, Tensor vec2)", [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
+    {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, sum(matmul(a, b), {0}), beta, alpha); }},
+    {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
+    {"einsum(str equation, Tensor[] tensors)", [](std::string equation, std::vector<Value> operands) { return einsum(equation, operands); }},
+    {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)",
+     [](Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) { return sdpa(q, k, v, mask, dropout, causal, scale, gqa); }},
+};
+
+}  // namespace
+
+std::span<const Row> linear_rows() { return rows; }
+
+}  // namespace ingot::ops

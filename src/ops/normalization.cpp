@@ -1,0 +1,105 @@
+// Softmax and normalisations, composed; fuse makes one staged body of each.
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+// Half values are normalised in f32 and rounded once.
+Value widened(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
+
+Value softmax(Value x, int64_t dim, std::optional<DType> t) {
+  DType result = t.value_or(float_type(x.dtype()));
+  x = widened(cast(x, result));
+  if (x.rank() == 0) return full(x.graph(), {}, 1.0, result);
+  Value e = exp(x - amax(x, {dim}, keep));
+  return cast(e / sum(e, {dim}, keep), result);
+}
+
+Value log_softmax(Value x, int64_t dim, std::optional<DType> t) {
+  DType result = t.value_or(float_type(x.dtype()));
+  x = widened(cast(x, result));
+  if (x.rank() == 0) return full(x.graph(), {}, 0.0, result);
+  Value shifted = x - amax(x, {dim}, keep);
+  return cast(shifted - log(sum(exp(shifted), {dim}, keep)), result);
+}
+
+Axes last_axes(const Value& x, size_t n) {
+  Axes axes;
+  for (int64_t i = x.rank() - static_cast<int64_t>(n); i < x.rank(); ++i) axes.push_back(i);
+  return axes;
+}
+
+Value with_affine(Value y, const std::optional<Value>& weight, const std::optional<Value>& bias, DType t) {
+  if (weight) y = y * widened(*weight);
+  if (bias) y = y + widened(*bias);
+  return cast(y, t);
+}
+
+std::tuple<Value, Value, Value> layer_norm(const Value& x, const Dims& shape, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
+  Value wide = widened(x);
+  Axes axes = last_axes(x, shape.size());
+  Value m = mean(wide, axes, keep);
+  Value centred = wide - m;
+  Value r = rsqrt(mean(square(centred), axes, keep) + eps);
+  return {with_affine(centred * r, weight, bias, x.dtype()), m, r};
+}
+
+Value rms_norm(const Value& x, const Dims& shape, const std::optional<Value>& weight, std::optional<double> eps) {
+  Value wide = widened(x);
+  double e = eps.value_or(x.dtype() == DType::f64 ? 2.220446049250313e-16 : x.dtype() == DType::f16 ? 0.0009765625 : x.dtype() == DType::bf16 ? 0.0078125 : 1.1920928955078125e-07);
+  Value r = rsqrt(mean(square(wide), last_axes(x, shape.size()), keep) + e);
+  return with_affine(wide * r, weight, std::nullopt, x.dtype());
+}
+
+Value per_channel(const Value& v, int64_t rank) {
+  Dims d(static_cast<size_t>(rank), Dim(1));
+  d[1] = v.dim(0);
+  return reshape(widened(v), d);
+}
+
+Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
+  Value wide = reshape(widened(x), {x.dim(0), Dim(groups), floordiv(x.numel(), x.dim(0) * Dim(groups))});
+  Value m = mean(wide, {2}, keep), centred = wide - m;
+  Value y = reshape(centred * rsqrt(mean(square(centred), {2}, keep) + eps), x.dims());
+  if (weight) y = y * per_channel(*weight, x.rank());
+  if (bias) y = y + per_channel(*bias, x.rank());
+  return cast(y, x.dtype());
+}
+
+Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training, double eps) {
+  if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
+  Value scale = rsqrt(widened(*v) + eps);
+  if (weight) scale = scale * widened(*weight);
+  Value shift = -widened(*m) * scale;
+  if (bias) shift = shift + widened(*bias);
+  return cast(widened(x) * per_channel(scale, x.rank()) + per_channel(shift, x.rank()), x.dtype());
+}
+
+const Row rows[] = {
+    {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
+    {"_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
+    {"_safe_softmax(Tensor self, int dim, ScalarType? dtype=None)",
+     [](Value x, int64_t d, std::optional<DType> t) { return select(equal(amax(x, {d}, keep), -std::numeric_limits<double>::infinity()), 0.0, softmax(x, d, t)); }},
+    {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return log_softmax(x, d, t); }},
+    {"_log_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return log_softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
+    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True)",
+     [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return std::get<0>(layer_norm(x, shape, w, b, eps)); }},
+    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)",
+     [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps) { return layer_norm(x, shape, w, b, eps); }},
+    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)",
+     [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) { return rms_norm(x, shape, w, eps); }},
+    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)",
+     [](Value x, int64_t groups, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return group_norm(x, groups, w, b, eps); }},
+    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)",
+     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) { return batch_norm(x, w, b, m, v, training, eps); }},
+};
+
+}  // namespace
+
+std::span<const Row> normalization_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,173 @@
+// Arithmetic and elementary functions, element by element.
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+Value scaled(Operand b, const Scalar& alpha) {
+  // alpha = 1 must not change the type of anything.
+  if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return *b.value;
+  return *b.value * Operand(alpha);
+}
+
+Operand scaled_operand(const Operand& b, const Scalar& alpha) {
+  if (b.value) return scaled(b, alpha);
+  if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return b;
+  if (b.number.is_float() || alpha.is_float()) return b.number.to_double() * alpha.to_double();
+  return b.number.to_int() * alpha.to_int();
+}
+
+Value divide(const Value& a, const Operand& b, const std::optional<std::string>& mode) {
+  if (!mode) return a / b;
+  if (*mode == "floor") return ir::map(Op::floordiv, {a, b});
+  if (*mode == "trunc") return ir::map(Op::truncdiv, {a, b});
+  fail(Code::unsupported, "div: rounding_mode \"{}\"", *mode);
+}
+
+Value power(const Value& x, const Scalar& e) {
+  // The exponents people write, without a general power.
+  if (is_float(x.dtype()) && !std::holds_alternative<Dim>(e.value)) {
+    double v = e.to_double();
+    if (v == 2) return x * x;
+    if (v == 1) return x;
+    if (v == 0.5) return ir::sqrt(x);
+    if (v == -0.5) return ir::rsqrt(x);
+    if (v == 3) return x * x * x;
+    if (v == -1) return 1 / x;
+  }
+  return ir::map(Op::pow, {x, e});
+}
+
+Value logical(Op op, const Value& a, const Value& b) { return ir::map(op, {to_bool(a), to_bool(b)}); }
+
+Value rounded(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : x; }
+
+Value logaddexp(const Value& a, const Value& b) {
+  Value m = maximum(a, b);
+  Value y = m + log1p(exp(-abs(a - b)));
+  return select(equal(a, b) & ir::map(Op::is_inf, {a + b * Operand(0)}), a, y);
+}
+
+const Row rows[] = {
+    {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
+    {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"rsub.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return ir::map(Op::sub, {b, scaled(a, alpha)}); }},
+    {"mul.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a * b; }},
+    {"div.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
+    {"div.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"true_divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
+    {"floor_divide(Tensor self, Tensor other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
+    {"floor_divide.Scalar(Tensor self, Scalar other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
+    {"remainder.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::mod, {a, b}); }},
+    {"remainder.Scalar_Tensor(Scalar self, Tensor other)", [](Operand a, Value b) { return ir::map(Op::mod, {a, b}); }},
+    {"fmod.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::fmod, {a, b}); }},
+    {"pow.Tensor_Scalar(Tensor self, Scalar exponent)", [](Value x, Scalar e) { return power(x, e); }},
+    {"pow.Tensor_Tensor(Tensor self, Tensor exponent)", [](Value x, Value e) { return ir::map(Op::pow, {x, e}); }},
+    {"pow.Scalar(Scalar self, Tensor exponent)", [](Scalar x, Value e) { return ir::map(Op::pow, {x, e}); }},
+    {"maximum(Tensor self, Tensor other)", [](Value a, Value b) { return maximum(a, b); }},
+    {"minimum(Tensor self, Tensor other)", [](Value a, Value b) { return minimum(a, b); }},
+    {"max.other(Tensor self, Tensor other)", [](Value a, Value b) { return maximum(a, b); }},
+    {"min.other(Tensor self, Tensor other)", [](Value a, Value b) { return minimum(a, b); }},
+    {"fmax(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::fmax, {a, b}); }},
+    {"fmin(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::fmin, {a, b}); }},
+    {"atan2(Tensor self, Tensor other)", [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
+    {"arctan2(Tensor self, Tensor other)", [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
+    {"copysign.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return float_map(Op::copysign, {a, b}); }},
+    {"hypot(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::hypot, {a, b}); }},
+    {"nextafter(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
+    {"gcd(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
+    {"logaddexp(Tensor self, Tensor other)", [](Value a, Value b) { return logaddexp(a, b); }},
+    {"xlogy.Tensor(Tensor self, Tensor other)", [](Value a, Value b) { a = to_float(a); return select(ir::map(Op::is_nan, {to_float(b)}), b, select(equal(a, 0), 0.0, a * log(b))); }},
+    {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", [](Value a, Value b, Operand w) { return a + (b - a) * w; }},
+    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return x + scaled(a, v) * b; }},
+    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return x + scaled(a, v) / b; }},
+    {"neg(Tensor self)", [](Value x) { return -x; }},
+    {"negative(Tensor self)", [](Value x) { return -x; }},
+    {"positive(Tensor self)", [](Value x) { return x; }},
+    {"abs(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? x : abs(x); }},
+    {"absolute(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? x : abs(x); }},
+    {"sign(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? x : ir::map(Op::sign, {x}); }},
+    {"sgn(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? x : ir::map(Op::sign, {x}); }},
+    {"square(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? cast(x, DType::i64) : x * x; }},
+    {"reciprocal(Tensor self)", [](Value x) { return 1 / x; }},
+    {"exp(Tensor self)", [](Value x) { return exp(x); }},
+    {"exp2(Tensor self)", [](Value x) { return exp2(x); }},
+    {"expm1(Tensor self)", [](Value x) { return expm1(x); }},
+    {"log(Tensor self)", [](Value x) { return log(x); }},
+    {"log2(Tensor self)", [](Value x) { return log2(x); }},
+    {"log10(Tensor self)", [](Value x) { return log10(x); }},
+    {"log1p(Tensor self)", [](Value x) { return log1p(x); }},
+    {"sqrt(Tensor self)", [](Value x) { return sqrt(x); }},
+    {"rsqrt(Tensor self)", [](Value x) { return rsqrt(x); }},
+    {"sin(Tensor self)", [](Value x) { return sin(x); }},
+    {"cos(Tensor self)", [](Value x) { return cos(x); }},
+    {"tan(Tensor self)", [](Value x) { return tan(x); }},
+    {"asin(Tensor self)", [](Value x) { return asin(x); }},
+    {"acos(Tensor self)", [](Value x) { return acos(x); }},
+    {"atan(Tensor self)", [](Value x) { return atan(x); }},
+    {"sinh(Tensor self)", [](Value x) { return sinh(x); }},
+    {"cosh(Tensor self)", [](Value x) { return cosh(x); }},
+    {"tanh(Tensor self)", [](Value x) { return tanh(x); }},
+    {"asinh(Tensor self)", [](Value x) { return asinh(x); }},
+    {"acosh(Tensor self)", [](Value x) { return acosh(x); }},
+    {"atanh(Tensor self)", [](Value x) { return atanh(x); }},
+    {"arcsin(Tensor self)", [](Value x) { return asin(x); }},
+    {"arccos(Tensor self)", [](Value x) { return acos(x); }},
+    {"arctan(Tensor self)", [](Value x) { return atan(x); }},
+    {"arcsinh(Tensor self)", [](Value x) { return asinh(x); }},
+    {"arccosh(Tensor self)", [](Value x) { return acosh(x); }},
+    {"arctanh(Tensor self)", [](Value x) { return atanh(x); }},
+    {"erf(Tensor self)", [](Value x) { return erf(x); }},
+    {"erfc(Tensor self)", [](Value x) { return erfc(x); }},
+    {"erfinv(Tensor self)", [](Value x) { return erfinv(x); }},
+    {"lgamma(Tensor self)", [](Value x) { return lgamma(x); }},
+    {"digamma(Tensor self)", [](Value x) { return digamma(x); }},
+    {"floor(Tensor self)", [](Value x) { return rounded(Op::floor, x); }},
+    {"ceil(Tensor self)", [](Value x) { return rounded(Op::ceil, x); }},
+    {"trunc(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
+    {"fix(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
+    {"round(Tensor self)", [](Value x) { return rounded(Op::round, x); }},
+    {"frac(Tensor self)", [](Value x) { return x - trunc(x); }},
+    {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
+    {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
+    {"sinc(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},
+    {"logit(Tensor self, float? eps=None)", [](Value x, std::optional<double> eps) { x = to_float(x); if (eps) x = clamp(x, Operand(*eps), Operand(1 - *eps)); return log(x / (1 - x)); }},
+    {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)",
+     [](Value x, std::optional<double> nan, std::optional<double> high, std::optional<double> low) {
+       if (!is_float(x.dtype())) return x;
+       double largest = x.dtype() == DType::f64 ? 1.7976931348623157e308 : x.dtype() == DType::f16 ? 65504.0 : x.dtype() == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+       Value inf = ir::map(Op::is_inf, {x});
+       Value y = select(inf & (x > 0), high.value_or(largest), select(inf, low.value_or(-largest), x));
+       return cast(select(ir::map(Op::is_nan, {x}), nan.value_or(0.0), y), x.dtype());
+     }},
+    {"clamp(Tensor self, Scalar? min=None, Scalar? max=None)",
+     [](Value x, std::optional<Scalar> lo, std::optional<Scalar> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
+    {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)",
+     [](Value x, std::optional<Value> lo, std::optional<Value> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
+    {"clamp_min(Tensor self, Scalar min)", [](Value x, Scalar lo) { return clamp(x, Operand(lo), std::nullopt); }},
+    {"clamp_max(Tensor self, Scalar max)", [](Value x, Scalar hi) { return clamp(x, std::nullopt, Operand(hi)); }},
+    {"bitwise_and.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
+    {"bitwise_or.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
+    {"bitwise_xor.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},
+    {"__and__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
+    {"__or__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
+    {"__xor__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},
+    {"bitwise_not(Tensor self)", [](Value x) { return ir::map(Op::bit_not, {x}); }},
+    {"bitwise_left_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
+    {"bitwise_right_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
+    {"logical_and(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_and, a, b); }},
+    {"logical_or(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_or, a, b); }},
+    {"logical_xor(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_xor, a, b); }},
+    {"logical_not(Tensor self)", [](Value x) { return logical_not(x); }},
+};
+
+}  // namespace
+
+std::span<const Row> pointwise_rows() { return rows; }
+
+}  // namespace ingot::ops

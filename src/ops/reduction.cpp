@@ -1,0 +1,126 @@
+// Reductions and scans.
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+Axes axes_of(const std::optional<Axes>& dim) { return dim.value_or(Axes{}); }
+
+Value summed(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
+  if (t) x = cast(x, *t);
+  return sum(x, dim, Keep(keepdim));
+}
+
+Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
+  if (t) x = cast(x, *t);
+  if (!is_float(x.dtype())) fail(Code::invalid_input, "mean: dtype {} is not a float", name_of(x.dtype()));
+  return mean(x, dim, Keep(keepdim));
+}
+
+std::pair<Value, Value> variance(Value x, const Axes& dim, std::optional<double> correction, bool keepdim) {
+  DType t = x.dtype();
+  Value wide = size_of(t) == 2 ? cast(x, DType::f32) : x;
+  Value m = mean(wide, dim, keep);
+  Value squares = sum(square(wide - m), dim, Keep(keepdim));
+  Dim n = count(x, dim);
+  double c = correction.value_or(1);
+  Value divisor = n.is_constant() ? literal(x.graph(), std::max(0.0, static_cast<double>(n.value()) - c), squares.dtype())
+                                  : maximum(cast(literal(x.graph(), n, DType::i64), squares.dtype()) - c, 0.0);
+  return {cast(squares / divisor, t), cast(keepdim ? m : mean(wide, dim, drop), t)};
+}
+
+Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optional<DType> t) {
+  if (t) x = cast(x, *t);
+  DType result = x.dtype();
+  if (size_of(result) == 2) x = cast(x, DType::f32);
+  double p = ord.to_double();
+  Value a = abs(x);
+  Value y = p == INFINITY    ? amax(a, dim, Keep(keepdim))
+            : p == -INFINITY ? amin(a, dim, Keep(keepdim))
+            : p == 0         ? sum(cast(not_equal(x, 0), x.dtype()), dim, Keep(keepdim))
+            : p == 1         ? sum(a, dim, Keep(keepdim))
+            : p == 2         ? sqrt(sum(square(x), dim, Keep(keepdim)))
+                             : ir::map(Op::pow, {sum(ir::map(Op::pow, {a, p}), dim, Keep(keepdim)), 1 / p});
+  return cast(y, result);
+}
+
+Value logsumexp(Value x, const Axes& dim, bool keepdim) {
+  x = to_float(x);
+  Value m = amax(x, dim, keep);
+  Value shift = select(ir::map(Op::is_inf, {m}), 0.0, m);
+  Value s = log(sum(exp(x - shift), dim, keep)) + shift;
+  if (keepdim || x.rank() == 0) return s;
+  return reshape(s, amax(x, dim, drop).dims());
+}
+
+std::pair<Value, Value> extreme(const char* kind, const char* arg, const Value& x, int64_t dim, bool keepdim) {
+  if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
+  return {reduce(kind, x, {dim}, Keep(keepdim)), reduce(arg, x, {dim}, Keep(keepdim))};
+}
+
+Value arg(const char* kind, const Value& x, std::optional<int64_t> dim, bool keepdim) {
+  if (!dim || x.rank() == 0) return reduce(kind, x, {}, Keep(keepdim));
+  return reduce(kind, x, {*dim}, Keep(keepdim));
+}
+
+Value scanned(const char* kind, Value x, int64_t dim, std::optional<DType> t) {
+  if (t) x = cast(x, *t);
+  return scan(kind, x, dim);
+}
+
+const Row rows[] = {
+    {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
+    {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(x, axes_of(d), k, t); }},
+    {"mean(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return mean_of(x, {}, false, t); }},
+    {"mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return mean_of(x, axes_of(d), k, t); }},
+    {"prod(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return reduce("prod", t ? cast(x, *t) : x, {}, drop); }},
+    {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, int64_t d, bool k, std::optional<DType> t) { return reduce("prod", t ? cast(x, *t) : x, {d}, Keep(k)); }},
+    {"amax(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amax(x, d, Keep(k)); }},
+    {"amin(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amin(x, d, Keep(k)); }},
+    {"max(Tensor self)", [](Value x) { return amax(x, {}); }},
+    {"min(Tensor self)", [](Value x) { return amin(x, {}); }},
+    {"max.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme("max", "argmax", x, d, k); }},
+    {"min.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme("min", "argmin", x, d, k); }},
+    {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { Axes a; if (d) a.push_back(*d); return std::pair(amin(x, a, Keep(k)), amax(x, a, Keep(k))); }},
+    {"argmax(Tensor self, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { return arg("argmax", x, d, k); }},
+    {"argmin(Tensor self, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { return arg("argmin", x, d, k); }},
+    {"any(Tensor self)", [](Value x) { return reduce("any", x, {}, drop); }},
+    {"any.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return reduce("any", x, {d}, Keep(k)); }},
+    {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return reduce("any", x, axes_of(d), Keep(k)); }},
+    {"all(Tensor self)", [](Value x) { return reduce("all", x, {}, drop); }},
+    {"all.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return reduce("all", x, {d}, Keep(k)); }},
+    {"all.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return reduce("all", x, axes_of(d), Keep(k)); }},
+    {"count_nonzero.dim_IntList(Tensor self, int[] dim)", [](Value x, Axes d) { return sum(to_bool(x), d); }},
+    {"count_nonzero(Tensor self, int? dim=None)", [](Value x, std::optional<int64_t> d) { Axes a; if (d) a.push_back(*d); return sum(to_bool(x), a); }},
+    {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(is_float(x.dtype()) ? select(ir::map(Op::is_nan, {x}), 0.0, x) : x, axes_of(d), k, t); }},
+    {"var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return variance(x, axes_of(d), c, k).first; }},
+    {"std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return sqrt(variance(x, axes_of(d), c, k).first); }},
+    {"var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return variance(x, axes_of(d), c, k); }},
+    {"std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)",
+     [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { auto [v, m] = variance(x, axes_of(d), c, k); return std::pair(sqrt(v), m); }},
+    {"var(Tensor self, bool unbiased=True)", [](Value x, bool u) { return variance(x, {}, u, false).first; }},
+    {"std(Tensor self, bool unbiased=True)", [](Value x, bool u) { return sqrt(variance(x, {}, u, false).first); }},
+    {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return variance(x, axes_of(d), u, k).first; }},
+    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return sqrt(variance(x, axes_of(d), u, k).first); }},
+    {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, Scalar p, std::optional<Axes> d, bool k, std::optional<DType> t) { return norm(x, p, axes_of(d), k, t); }},
+    {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False)", [](Value x, std::optional<Scalar> p, Axes d, bool k) { return norm(x, p.value_or(Scalar(2)), d, k, std::nullopt); }},
+    {"norm.Scalar(Tensor self, Scalar p=2)", [](Value x, Scalar p) { return norm(x, p, {}, false, std::nullopt); }},
+    {"logsumexp(Tensor self, int[1] dim, bool keepdim=False)", [](Value x, Axes d, bool k) { return logsumexp(x, d, k); }},
+    {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("sum", x, d, t); }},
+    {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("prod", x, d, t); }},
+    {"logcumsumexp(Tensor self, int dim)", [](Value x, int64_t d) { return scan("logsumexp", x, d); }},
+};
+
+}  // namespace
+
+std::span<const Row> reduction_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,257 @@
+// Views, copies, joins and splits.
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
+  std::vector<Value> out;
+  Dim start = 0;
+  for (const Dim& size : sizes) {
+    out.push_back(view(x, slice_map(x.dims(), x.axis(dim), start, size, 1)));
+    start += size;
+  }
+  return out;
+}
+
+std::vector<Value> split(const Value& x, const Dim& size, int64_t dim) {
+  Dim total = x.dim(dim);
+  auto n = ceildiv(total, size).constant();
+  if (!n) fail(Code::unsupported, "split: the number of pieces depends on a dynamic size");
+  Dims sizes;
+  Dim rest = total;
+  for (int64_t i = 0; i < std::max<int64_t>(*n, 1); ++i) {
+    Dim piece = i + 1 < *n ? size : rest;
+    sizes.push_back(piece);
+    rest = rest - piece;
+  }
+  return pieces(x, dim, sizes);
+}
+
+std::vector<Value> chunk(const Value& x, int64_t chunks, int64_t dim) { return split(x, max(ceildiv(x.dim(dim), chunks), 1), dim); }
+
+std::vector<Value> unbind(const Value& x, int64_t dim) {
+  auto n = x.dim(dim).constant();
+  if (!n) fail(Code::unsupported, "unbind: the number of pieces is a dynamic size");
+  std::vector<Value> out;
+  for (int64_t i = 0; i < *n; ++i) out.push_back(take(x, dim, i));
+  return out;
+}
+
+Value squeeze_all(Value x, Axes axes) {
+  for (Axis& a : axes) a = x.axis(a);
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = axes.size(); i-- > 0;) x = squeeze(x, axes[i]);
+  return x;
+}
+
+Value stack(const std::vector<Value>& parts, int64_t dim) {
+  std::vector<Value> out;
+  if (dim < 0) dim += parts[0].rank() + 1;
+  for (const Value& p : parts) out.push_back(unsqueeze(p, dim));
+  return join(out, dim);
+}
+
+Value movedim(const Value& x, Axes from, Axes to) {
+  Axes order(static_cast<size_t>(x.rank()), -1);
+  std::vector<bool> moved(order.size(), false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    order[static_cast<size_t>(x.axis(to[i]))] = x.axis(from[i]);
+    moved[static_cast<size_t>(x.axis(from[i]))] = true;
+  }
+  Axis next = 0;
+  for (Axis& a : order) {
+    if (a >= 0) continue;
+    while (moved[static_cast<size_t>(next)]) ++next;
+    a = next++;
+  }
+  return permute(x, order);
+}
+
+Value repeat(Value x, const Dims& times) {
+  while (x.rank() < static_cast<int64_t>(times.size())) x = unsqueeze(x, 0);
+  Dims wide, merged;
+  for (size_t i = 0; i < times.size(); ++i) {
+    wide.push_back(times[i]);
+    wide.push_back(x.dims()[i]);
+    merged.push_back(times[i] * x.dims()[i]);
+  }
+  Value y = x;
+  for (size_t i = 0; i < times.size(); ++i) y = unsqueeze(y, static_cast<Axis>(2 * i));
+  return reshape(expand(y, wide), merged);
+}
+
+Value repeat_interleave(Value x, const Dim& n, std::optional<int64_t> dim) {
+  if (!dim) {
+    x = reshape(x, {Dim(-1)});
+    dim = 0;
+  }
+  Axis a = x.axis(*dim);
+  Dims wide = x.dims(), merged = x.dims();
+  wide.insert(wide.begin() + a + 1, n);
+  merged[static_cast<size_t>(a)] *= n;
+  return reshape(expand(unsqueeze(x, a + 1), wide), merged);
+}
+
+Value roll(Value x, const Dims& shifts, const Axes& dims) {
+  if (dims.empty()) return reshape(roll(reshape(x, {Dim(-1)}), shifts, {0}), x.dims());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    Dim size = x.dim(dims[i]);
+    if (size == Dim(0)) continue;
+    Dim cut = size - mod(shifts[i], size);
+    x = join({slice(x, dims[i], cut, std::nullopt, 1), slice(x, dims[i], Dim(0), cut, 1)}, dims[i]);
+  }
+  return x;
+}
+
+Value diagonal(const Value& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  auto a = static_cast<size_t>(x.axis(dim1)), b = static_cast<size_t>(x.axis(dim2));
+  Dim rows = x.dims()[a], columns = x.dims()[b];
+  Dim first_row = offset < 0 ? -offset : 0, first_column = offset > 0 ? offset : 0;
+  Dim n = min(rows - first_row, columns - first_column);
+  if (known_less(n, 0, x.graph().symbols) != Truth::no) n = max(n, 0);
+  AffineMap map;
+  for (size_t i = 0; i < x.dims().size(); ++i) {
+    if (i == a || i == b) {
+      map.axes.push_back({i == a ? first_row : first_column, {}});
+    } else {
+      map.axes.push_back({0, {{static_cast<uint32_t>(map.dims.size()), 1}}});
+      map.dims.push_back(x.dims()[i]);
+    }
+  }
+  map.axes[a].terms = map.axes[b].terms = {{static_cast<uint32_t>(map.dims.size()), 1}};
+  map.dims.push_back(n);
+  return view(x, std::move(map));
+}
+
+Value unfold(const Value& x, int64_t dim, int64_t size, int64_t step) {
+  auto a = static_cast<size_t>(x.axis(dim));
+  AffineMap map = permute_map(x.dims(), [&] {
+    Axes order;
+    for (Axis i = 0; i < x.rank(); ++i) order.push_back(i);
+    return order;
+  }());
+  map.dims[a] = floordiv(x.dims()[a] - Dim(size), step) + Dim(1);
+  map.axes[a].terms[0].coefficient = step;
+  map.axes[a].terms.push_back({static_cast<uint32_t>(map.dims.size()), 1});
+  map.dims.push_back(size);
+  return view(x, std::move(map));
+}
+
+Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
+  Dims before(x.dims().size(), Dim(0)), after = before;
+  if (amounts.size() % 2 != 0 || amounts.size() / 2 > x.dims().size()) fail(Code::invalid_input, "pad: {} amounts for rank {}", amounts.size(), x.rank());
+  for (size_t i = 0; i < amounts.size() / 2; ++i) {
+    before[x.dims().size() - 1 - i] = amounts[2 * i];
+    after[x.dims().size() - 1 - i] = amounts[2 * i + 1];
+  }
+  return pad(x, before, after, value);
+}
+
+Value as_type(const Value& x, std::optional<DType> t) { return t ? cast(x, *t) : x; }
+
+Value written(const Value& base, AffineMap map, const Value& value) {
+  return update(base, map, expand(value, map.dims));
+}
+
+AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {
+  Value s = slice(x, dim, start, end, step);
+  if (s.id() == x.id()) return slice_map(x.dims(), x.axis(dim), 0, x.dim(dim), 1);
+  return x.graph().producer(s.id()).attributes.map("map");
+}
+
+const Row rows[] = {
+    {"view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"_reshape_copy(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"view_as(Tensor self, Tensor other)", [](Value x, Value o) { return reshape(x, o.dims()); }},
+    {"reshape_as(Tensor self, Tensor other)", [](Value x, Value o) { return reshape(x, o.dims()); }},
+    {"flatten.using_ints(Tensor self, int start_dim=0, int end_dim=-1)", [](Value x, int64_t a, int64_t b) { return flatten(x, a, b); }},
+    {"unflatten.int(Tensor self, int dim, SymInt[] sizes)",
+     [](Value x, int64_t dim, Dims sizes) {
+       auto a = static_cast<size_t>(x.axis(dim));
+       Dim known = 1;
+       for (const Dim& s : sizes) known *= s == Dim(-1) ? Dim(1) : s;
+       for (Dim& s : sizes) if (s == Dim(-1)) s = floordiv(x.dims()[a], known);
+       Dims d = x.dims();
+       d.erase(d.begin() + static_cast<int64_t>(a));
+       d.insert(d.begin() + static_cast<int64_t>(a), sizes.begin(), sizes.end());
+       return reshape(x, d);
+     }},
+    {"permute(Tensor self, int[] dims)", [](Value x, Axes order) { return permute(x, order); }},
+    {"transpose.int(Tensor self, int dim0, int dim1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
+    {"swapaxes(Tensor self, int axis0, int axis1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
+    {"swapdims(Tensor self, int dim0, int dim1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
+    {"t(Tensor self)", [](Value x) { return x.rank() < 2 ? x : transpose(x, 0, 1); }},
+    {"numpy_T(Tensor self)", [](Value x) { Axes o; for (Axis i = x.rank(); i-- > 0;) o.push_back(i); return permute(x, o); }},
+    {"adjoint(Tensor self)", [](Value x) { return transpose(x, -2, -1); }},
+    {"mT(Tensor self)", [](Value x) { return transpose(x, -2, -1); }},
+    {"movedim.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
+    {"movedim.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
+    {"expand(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
+    {"expand_as(Tensor self, Tensor other)", [](Value x, Value o) { return expand(x, o.dims()); }},
+    {"broadcast_to(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
+    {"unsqueeze(Tensor self, int dim)", [](Value x, int64_t d) { return unsqueeze(x, d); }},
+    {"squeeze(Tensor self)", [](Value x) { Axes a; for (Axis i = 0; i < x.rank(); ++i) a.push_back(i); return squeeze_all(x, a); }},
+    {"squeeze.dim(Tensor self, int dim)", [](Value x, int64_t d) { return squeeze(x, d); }},
+    {"squeeze.dims(Tensor self, int[] dim)", [](Value x, Axes d) { return squeeze_all(x, d); }},
+    {"slice.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
+     [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
+    {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
+    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return view(x, slice_map(x.dims(), x.axis(d), start, length, 1)); }},
+    {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
+    {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(x, dim, sizes); }},
+    {"split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(x, dim, sizes); }},
+    {"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
+    {"chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
+    {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
+    {"unbind.int(Tensor self, int dim=0)", [](Value x, int64_t dim) { return unbind(x, dim); }},
+    {"cat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
+    {"concat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
+    {"stack(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
+    {"flip(Tensor self, int[] dims)", [](Value x, Axes d) { return flip(x, d); }},
+    {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[])", [](Value x, Dims shifts, Axes dims) { return roll(x, shifts, dims); }},
+    {"repeat(Tensor self, SymInt[] repeats)", [](Value x, Dims times) { return repeat(x, times); }},
+    {"tile(Tensor self, SymInt[] dims)", [](Value x, Dims times) { while (static_cast<int64_t>(times.size()) < x.rank()) times.insert(times.begin(), Dim(1)); return repeat(x, times); }},
+    {"repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None)", [](Value x, Dim n, std::optional<int64_t> dim) { return repeat_interleave(x, n, dim); }},
+    {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
+    {"unfold(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
+    {"constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0)", [](Value x, Dims amounts, Scalar v) { return constant_pad(x, amounts, v); }},
+    {"pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None)",
+     [](Value x, Dims amounts, std::string mode, std::optional<double> v) {
+       if (mode != "constant") fail(Code::unsupported, "pad: mode \"{}\"", mode);
+       return constant_pad(x, amounts, v.value_or(0.0));
+     }},
+    {"clone(Tensor self)", [](Value x) { return x; }},
+    {"contiguous(Tensor self)", [](Value x) { return x; }},
+    {"alias(Tensor self)", [](Value x) { return x; }},
+    {"detach(Tensor self)", [](Value x) { return x; }},
+    {"detach_(Tensor self)", [](Value x) { return x; }},
+    {"lift_fresh_copy(Tensor self)", [](Value x) { return x; }},
+    {"lift_fresh(Tensor self)", [](Value x) { return x; }},
+    {"_to_copy(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
+    {"to.dtype(Tensor self, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
+    {"to.dtype_layout(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
+    {"to.device(Tensor self, Device device, ScalarType dtype)", [](Value x, std::optional<std::string>, DType t) { return cast(x, t); }},
+    {"to.other(Tensor self, Tensor other)", [](Value x, Value o) { return cast(x, o.dtype()); }},
+    {"type_as(Tensor self, Tensor other)", [](Value x, Value o) { return cast(x, o.dtype()); }},
+    {"_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None)", [](Value) {}},
+    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
+     [](Value x, Value v, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return written(x, slice_of(x, dim, start, end, step), v); }},
+    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index)",
+     [](Value x, Value v, int64_t dim, Dim i) { return written(x, x.graph().producer(take(x, dim, i).id()).attributes.map("map"), v); }},
+    {"copy(Tensor self, Tensor src)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
+};
+
+}  // namespace
+
+std::span<const Row> shape_rows() { return rows; }
+
+}  // namespace ingot::ops

@@ -1,0 +1,166 @@
+// The operator table: the families in one list, looked up by target.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+#define INGOT_FAMILIES(X) X(pointwise) X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(indexing)
+#define X(name) std::span<const Row> name##_rows();
+INGOT_FAMILIES(X)
+#undef X
+
+void Arguments::bad(size_t i, const char* wanted) const {
+  fail(Code::unsupported, "{}: argument {} is not {}", schema.target(), i < schema.parameters.size() ? schema.parameters[i].name : "?", wanted);
+}
+
+Value Arguments::tensor(size_t i, const Attribute& v) const {
+  const auto* ref = std::get_if<ir::Ref>(&v.value);
+  if (ref == nullptr || ref->index >= in.size()) bad(i, "a tensor");
+  return Value(&graph, in[ref->index]);
+}
+
+Scalar Arguments::scalar(size_t i, const Attribute& v) const {
+  if (auto* b = std::get_if<bool>(&v.value)) return *b;
+  if (auto* n = std::get_if<int64_t>(&v.value)) return *n;
+  if (auto* d = std::get_if<double>(&v.value)) return *d;
+  if (auto* s = std::get_if<Dim>(&v.value)) return *s;
+  bad(i, "a number");
+}
+
+Dim Arguments::dim(size_t i, const Attribute& v) const {
+  if (auto* n = std::get_if<int64_t>(&v.value)) return *n;
+  if (auto* s = std::get_if<Dim>(&v.value)) return *s;
+  bad(i, "an integer");
+}
+
+int64_t Arguments::integer(size_t i, const Attribute& v) const {
+  if (auto* b = std::get_if<bool>(&v.value)) return *b;
+  Dim d = dim(i, v);
+  if (auto c = d.constant()) return *c;
+  bad(i, "known at compile time");
+}
+
+double Arguments::number(size_t i, const Attribute& v) const { return scalar(i, v).to_double(); }
+
+bool Arguments::boolean(size_t i, const Attribute& v) const {
+  if (auto* b = std::get_if<bool>(&v.value)) return *b;
+  bad(i, "a bool");
+}
+
+std::string Arguments::text(size_t i, const Attribute& v) const {
+  if (auto* s = std::get_if<std::string>(&v.value)) return *s;
+  bad(i, "a text");
+}
+
+DType Arguments::dtype(size_t i, const Attribute& v) const {
+  if (auto* t = std::get_if<DType>(&v.value)) return *t;
+  bad(i, "a dtype");
+}
+
+const ir::List& Arguments::list(size_t i, const Attribute& v) const {
+  if (auto* l = std::get_if<ir::List>(&v.value)) return *l;
+  bad(i, "a list");
+}
+
+namespace {
+
+// The value of a default in schema text.
+Attribute default_value(const std::string& text) {
+  if (text == "None") return {};
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text == "inf") return INFINITY;
+  if (text.starts_with('\'') || text.starts_with('"')) return text.substr(1, text.size() - 2);
+  if (text == "[]") return ir::List{};
+  if (text.starts_with('[')) {
+    ir::List list;
+    std::string_view rest = std::string_view(text).substr(1, text.size() - 2);
+    while (!rest.empty()) {
+      std::string one(rest.substr(0, rest.find(',')));
+      one.erase(0, one.find_first_not_of(' '));
+      list.push_back(default_value(one));
+      rest.remove_prefix(std::min(rest.size(), rest.find(',') == std::string_view::npos ? rest.size() : rest.find(',') + 1));
+    }
+    return list;
+  }
+  if (text.find_first_of(".e") == std::string::npos) {
+    int64_t v = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    if (error == std::errc() && end == text.data() + text.size()) return v;
+    return text;  // Mean, contiguous_format and other names
+  }
+  return std::stod(text);
+}
+
+struct Table {
+  std::vector<Operator> rows;
+  std::map<std::string, size_t, std::less<>> by_target;
+
+  Table() {
+#define X(name) add(#name, name##_rows());
+    INGOT_FAMILIES(X)
+#undef X
+    std::sort(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) { return a.schema.target() < b.schema.target(); });
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!by_target.emplace(rows[i].schema.target(), i).second) fail(Code::internal, "operator {} has two rows", rows[i].schema.target());
+    }
+  }
+
+  void add(const char* family, std::span<const Row> family_rows) {
+    for (const Row& row : family_rows) {
+      for (Schema& schema : parse_schema(row.schema)) {
+        Body body = row.body;
+        auto shared = std::make_shared<const Schema>(schema);
+        rows.push_back({std::move(schema),
+                        [body, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in) {
+                          return body(Arguments{g, *shared, arguments, in});
+                        },
+                        family});
+      }
+    }
+  }
+};
+
+const Table& table() {
+  static const Table t;
+  return t;
+}
+
+}  // namespace
+
+const Operator* find(std::string_view target) {
+  auto found = table().by_target.find(target);
+  return found == table().by_target.end() ? nullptr : &table().rows[found->second];
+}
+
+std::span<const Operator> all() { return table().rows; }
+
+Results expand(Graph& g, const Operator& op, const ir::Attributes& arguments, std::span<const ir::ValueId> in) {
+  std::vector<Attribute> values;
+  for (const Parameter& p : op.schema.parameters) {
+    if (const Attribute* given = arguments.find(p.name)) {
+      values.push_back(*given);
+    } else if (p.default_text) {
+      values.push_back(default_value(*p.default_text));
+    } else {
+      fail(Code::unsupported, "{}: argument {} is missing", op.schema.target(), p.name);
+    }
+  }
+  for (const auto& [name, value] : arguments) {
+    if (name == "target") continue;
+    bool listed = std::any_of(op.schema.parameters.begin(), op.schema.parameters.end(), [&](const Parameter& p) { return p.name == name; });
+    // Where a tensor lives and how it is laid out does not change its values.
+    bool placement = name == "device" || name == "layout" || name == "pin_memory" || name == "memory_format" || name == "non_blocking" || name == "copy" || name == "implicit";
+    if (listed || placement || value.is_none()) continue;
+    if (auto* b = std::get_if<bool>(&value.value); b != nullptr && !*b) continue;
+    fail(Code::unsupported, "{}: argument {} is not supported", op.schema.target(), name);
+  }
+  return op.body(g, values, in);
+}
+
+}  // namespace ingot::ops
