@@ -10,7 +10,7 @@ environment = str(pathlib.Path(torch.__file__).parents[1])
 
 def save(program, name):
     # The same bytes wherever this runs: recorded paths lose this machine's folders.
-    for node in program.graph.nodes:
+    for node in (n for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes):
         if trace := node.meta.get("stack_trace"):
             node.meta["stack_trace"] = trace.replace(environment, "/env/site-packages").replace(str(here), "/home/user")
     torch.export.save(program, here / name)
