@@ -10,17 +10,10 @@ namespace ingot::lower {
 
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"merge_equal", merge_equal},            // the same computation twice
-      {"compose_views", compose_views},        // a view of a view is one view
-      {"index_views", index_views},            // gathers by arange are views
-      {"lift_reshapes", lift_reshapes},        // reshape(linear(reshape(x))) works on x
-      {"recognise_pointwise", recognise_pointwise},  // written-out silu, gelu
-      {"rotate_halves", rotate_halves},        // RoPE's join becomes a choice between two reads
-      {"simplify_masks", simplify_masks},      // masks that are always true, causal masks
-      {"group_heads", group_heads},            // repeated key and value heads
-      {"merge_linears", merge_linears},        // QKV, gate and up: one product
-      {"compose_views_again", compose_views},
-      {"merge_equal_again", merge_equal},
+      {"simplify", simplify},                  // views composed, neutral elements, literals
+      {"index_arithmetic", index_arithmetic},  // what only depends on indices is written as indices
+      {"simplify_indices", simplify},
+      {"common", common},                      // the same computation twice
   };
   return list;
 }

@@ -1,17 +1,18 @@
-// One function a pass, one file each. All keep the graph valid and its results equal.
+// One pass a file. Each takes a verified canonical graph to another that computes the same.
 #pragma once
 #include "ir/graph.h"
 
 namespace ingot::lower {
 
-void merge_equal(ir::Graph&);
-void compose_views(ir::Graph&);
-void index_views(ir::Graph&);
-void lift_reshapes(ir::Graph&);
-void recognise_pointwise(ir::Graph&);
-void rotate_halves(ir::Graph&);
-void simplify_masks(ir::Graph&);
-void group_heads(ir::Graph&);
-void merge_linears(ir::Graph&);
+void simplify(ir::Graph&);          // views composed, reshapes made views or merged, casts, neutral elements, literals
+void common(ir::Graph&);            // equal nodes become one
+void index_arithmetic(ir::Graph&);  // integers that are affine in the indices: joins, scans, comparisons, gathers by them
+void leading_axes(ir::Graph&);      // linear layers on [B*S, K] work on [B, S, K]
+void functions(ir::Graph&);         // written-out gelu, silu, sigmoid, softplus
+void attention(ir::Graph&);         // matmul, scale, mask, softmax, matmul
+void masks(ir::Graph&);             // the causal part of a mask becomes a flag
+void grouped_heads(ir::Graph&);     // repeated keys and values are read in place
+void joins(ir::Graph&);             // a join between pointwise operations becomes a select
+void linears(ir::Graph&);           // linear layers on one input become one matmul
 
 }  // namespace ingot::lower

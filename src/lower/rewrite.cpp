@@ -2,42 +2,142 @@
 
 namespace ingot::lower {
 
-using namespace ir;
+namespace {
 
-Rewriter::Rewriter(const Graph& from) : from_(from), map_(from.values.size(), none_id) {
-  to_.symbols = from.symbols;
-  to_.origins = from.origins;
-  to_.checks = from.checks;
-  for (const Input& i : from.inputs) {
-    map_[i.value] = to_.add_input(i.name, from.type(i.value));
+// Returns true when a node was replaced.
+bool rewrite_once(Graph& g, const Rewrite& f) {
+  Graph to;
+  to.symbols = g.symbols;
+  to.origins = g.origins;
+  to.checks = g.checks;
+  to.nodes.reserve(g.nodes.size());
+  to.values.reserve(g.values.size());
+  std::vector<ValueId> renamed(g.values.size(), ir::none_id);
+  size_t next_weight = 0;
+  bool changed = false;
+  for (const Node& node : g.nodes) {
+    to.current_origin = node.origin;
+    to.current_group = node.group;
+    if (node.op == Op::input) {
+      renamed[node.out[0]] = to.add_input(g.values[node.out[0]].name, g.type(node.out[0]));
+      continue;
+    }
+    if (node.op == Op::weight) {
+      // Weights are listed in the order of their nodes; a look-up is only needed when they are not.
+      const ir::Weight* w = next_weight < g.weights.size() && g.weights[next_weight].value == node.out[0] ? &g.weights[next_weight] : g.weight_of(node.out[0]);
+      ++next_weight;
+      if (w != nullptr) {
+        renamed[node.out[0]] = to.add_weight(*w, g.type(node.out[0]));
+        continue;
+      }
+    }
+    std::vector<ValueId> in;
+    in.reserve(node.in.size());
+    for (ValueId v : node.in) in.push_back(renamed[v]);
+    if (auto result = f(to, node, in)) {
+      renamed[node.out[0]] = *result;
+      changed = true;
+      continue;
+    }
+    std::vector<ir::Type> types;
+    for (ValueId v : node.out) types.push_back(g.type(v));
+    ir::NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
+    for (size_t i = 0; i < node.out.size(); ++i) {
+      ValueId v = to.nodes[id].out[i];
+      renamed[node.out[i]] = v;
+      to.values[v].name = g.values[node.out[i]].name;
+    }
   }
-  for (Weight w : from.weights) {
-    ValueId v = w.value;
-    map_[v] = to_.add_weight(std::move(w), from.type(v));
+  for (const ir::Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order});
+  // Inputs were added as their nodes came; they keep the order of the signature.
+  std::vector<ir::Input> inputs;
+  for (const ir::Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name});
+  to.inputs = std::move(inputs);
+  to.current_origin = ir::none_id;
+  to.current_group = 0;
+  to.remove_unused();
+  changed = changed || to.nodes.size() != g.nodes.size();
+  g = std::move(to);
+  return changed;
+}
+
+}  // namespace
+
+void rewrite(Graph& g, const Rewrite& f) { rewrite_once(g, f); }
+
+void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds) {
+  for (int i = 0; i < rounds && rewrite_once(g, f); ++i) {
   }
 }
 
-Graph Rewriter::run(const Rewrite& rewrite) {
-  for (NodeId n = 0; n < from_.nodes.size(); ++n) {
-    const Node& node = from_.nodes[n];
-    if (node.op == Op::input || node.op == Op::weight) continue;
-    to_.current_origin = node.origin;
-    to_.current_group = node.group;
-    if (rewrite(*this, n)) continue;
-    std::vector<ValueId> in;
-    for (ValueId v : node.in) in.push_back(map_[v]);
-    std::vector<Type> types;
-    for (ValueId v : node.out) types.push_back(from_.type(v));
-    NodeId id = to_.add_node(node.op, std::move(in), node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) {
-      map_[node.out[i]] = to_.nodes[id].out[i];
-      to_.values[to_.nodes[id].out[i]].name = from_.values[node.out[i]].name;
-    }
+std::vector<int> use_counts(const Graph& g) {
+  std::vector<int> counts(g.values.size(), 0);
+  for (const Node& n : g.nodes) {
+    for (ValueId v : n.in) ++counts[v];
   }
-  to_.current_origin = none_id;
-  to_.current_group = 0;
-  for (const Output& o : from_.outputs) to_.outputs.push_back({map_[o.value], o.name, o.order});
-  return std::move(to_);
+  for (const ir::Output& o : g.outputs) ++counts[o.value];
+  return counts;
+}
+
+bool only_broadcasts(const Graph& g, const Node& view) {
+  if (view.op != Op::view) return false;
+  const ir::AffineMap& map = view.attributes.map("map");
+  if (map.fill) return false;
+  const Dims& from = g.type(view.in[0]).dims;
+  // Axis i of the operand must stand where aligning both shapes at the right puts it.
+  if (from.size() > map.dims.size()) return false;
+  size_t lead = map.dims.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    const ir::AffineMap::Axis& axis = map.axes[i];
+    if (!(axis.offset == Dim(0))) return false;
+    bool same = axis.terms.size() == 1 && axis.terms[0].axis == lead + i && axis.terms[0].coefficient == 1 && from[i] == map.dims[lead + i];
+    bool repeated = from[i] == Dim(1) && (axis.terms.empty() || (axis.terms.size() == 1 && map.dims[axis.terms[0].axis] == Dim(1)));
+    if (!same && !repeated) return false;
+  }
+  return true;
+}
+
+std::optional<ir::Scalar> number_of(const Graph& g, ValueId v) {
+  for (int depth = 0; depth < 16; ++depth) {
+    const Node& n = maker(g, v);
+    if (n.op == Op::literal) return n.attributes.scalar("value");
+    bool same_elements = n.op == Op::reshape || (n.op == Op::view && !n.attributes.map("map").fill);
+    if (!same_elements) return std::nullopt;
+    v = n.in[0];
+  }
+  return std::nullopt;
+}
+
+std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* number) {
+  const Node& n = maker(g, v);
+  if (n.op != op || n.in.size() != 2) return std::nullopt;
+  bool either = op == Op::add || op == Op::mul;
+  for (size_t i : {size_t{1}, size_t{0}}) {
+    if (i == 0 && !either) break;
+    auto s = number_of(g, n.in[i]);
+    if (!s || std::holds_alternative<Dim>(s->value)) continue;
+    if (!(g.type(n.in[1 - i]).dims == g.type(v).dims)) continue;
+    *number = s->to_double();
+    return n.in[1 - i];
+  }
+  return std::nullopt;
+}
+
+bool from_weights(const Graph& g, ValueId v) {
+  const Node& n = maker(g, v);
+  switch (n.op) {
+    case Op::weight: {
+      const ir::Weight* w = g.weight_of(v);
+      return w == nullptr || !w->mutated;
+    }
+    case Op::literal: return true;
+    case Op::view: case Op::reshape: case Op::join: case Op::cast:
+      for (ValueId i : n.in) {
+        if (!from_weights(g, i)) return false;
+      }
+      return true;
+    default: return false;
+  }
 }
 
 }  // namespace ingot::lower

@@ -1,29 +1,42 @@
-// Building a new graph from an old one, node by node: the frame most passes share.
+// How passes are written: walk the old graph in order, build the new one, and look backwards for patterns in what is already built.
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "ir/compose.h"
 #include "ir/graph.h"
 
 namespace ingot::lower {
 
-class Rewriter {
- public:
-  explicit Rewriter(const ir::Graph& from);
-  // Called for every node in order; returns true when it has set the results with `set` (in the new graph), false to have
-  // the node copied.
-  using Rewrite = std::function<bool(Rewriter&, ir::NodeId)>;
-  ir::Graph run(const Rewrite&);
+using ir::Dim;
+using ir::Dims;
+using ir::Graph;
+using ir::Handle;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
 
-  const ir::Graph& from() const { return from_; }
-  ir::Graph& to() { return to_; }
-  ir::ValueId operator()(ir::ValueId old) const { return map_[old]; }
-  void set(ir::ValueId old, ir::ValueId now) { map_[old] = now; }
+// The replacement of the node's one result, or nullopt to copy the node. `in` are its operands in the new graph; new nodes get
+// the old node's origin and group.
+using Rewrite = std::function<std::optional<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in)>;
+void rewrite(Graph& g, const Rewrite& f);
+// True when the last rewrite changed the number of nodes or replaced one. Repeats `f` until nothing changes, at most `rounds` times.
+void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds = 8);
 
- private:
-  const ir::Graph& from_;
-  ir::Graph to_;
-  std::vector<ir::ValueId> map_;
-};
+// How often each value is read (an output counts).
+std::vector<int> use_counts(const Graph& g);
+
+// ---- looking at what is there
+inline const Node& maker(const Graph& g, ValueId v) { return g.nodes[g.values[v].producer]; }
+inline bool is(const Graph& g, ValueId v, Op op) { return maker(g, v).op == op; }
+// The number of a literal, looking through views that only repeat it.
+std::optional<ir::Scalar> number_of(const Graph& g, ValueId v);
+// The other operand when the node is `op` with one operand a literal; the literal's number in `number`.
+std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* number);
+// A view that only adds axes of size 1 or repeats: a map's own broadcasting does the same. nullopt when it does more.
+bool only_broadcasts(const Graph& g, const Node& view);
+// Made from weights and literals alone, through views, joins and casts.
+bool from_weights(const Graph& g, ValueId v);
 
 }  // namespace ingot::lower

@@ -1,4 +1,0 @@
-#include "lower/passes.h"
-namespace ingot::lower {
-void recognise_pointwise(ir::Graph&) {}
-}  // namespace ingot::lower

@@ -1,0 +1,265 @@
+// Local simplifications: what two neighbouring nodes say in a shorter way.
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "ir/reference.h"
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+using ir::AffineMap;
+using ir::DType;
+using ir::Scalar;
+
+// A reshape that only splits axes, or adds and drops axes of size 1, is a view.
+std::optional<AffineMap> as_view(const Dims& from, const Dims& to) {
+  AffineMap map;
+  map.dims = to;
+  size_t j = 0;
+  for (const Dim& f : from) {
+    AffineMap::Axis axis;
+    if (f == Dim(1)) {
+      map.axes.push_back(axis);
+      continue;
+    }
+    while (j < to.size() && to[j] == Dim(1)) ++j;
+    size_t begin = j;
+    Dim product = 1;
+    while (!(product == f)) {
+      if (j >= to.size()) return std::nullopt;
+      product *= to[j++];
+    }
+    int64_t coefficient = 1;
+    for (size_t k = j; k-- > begin;) {
+      if (!(to[k] == Dim(1))) axis.terms.insert(axis.terms.begin(), {static_cast<uint32_t>(k), coefficient});
+      if (k == begin) break;
+      auto c = to[k].constant();
+      if (!c || __builtin_mul_overflow(coefficient, *c, &coefficient)) return std::nullopt;
+    }
+    map.axes.push_back(std::move(axis));
+  }
+  for (; j < to.size(); ++j) {
+    if (!(to[j] == Dim(1))) return std::nullopt;
+  }
+  return map;
+}
+
+bool is_permutation(const AffineMap& map, const Dims& from) {
+  if (map.fill || map.dims.size() != from.size()) return false;
+  std::vector<bool> seen(from.size(), false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const AffineMap::Axis& axis = map.axes[i];
+    if (!(axis.offset == Dim(0)) || axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || seen[axis.terms[0].axis]) return false;
+    if (!(map.dims[axis.terms[0].axis] == from[i])) return false;
+    seen[axis.terms[0].axis] = true;
+  }
+  return true;
+}
+
+// For a reshape that only merges neighbouring axes: how many old axes each new one holds.
+std::optional<std::vector<size_t>> merged_axes(const Dims& from, const Dims& to) {
+  std::vector<size_t> counts;
+  size_t i = 0;
+  for (const Dim& t : to) {
+    Dim product = 1;
+    size_t n = 0;
+    do {
+      if (i >= from.size()) return std::nullopt;
+      product *= from[i++];
+      ++n;
+    } while (!(product == t));
+    counts.push_back(n);
+  }
+  while (i < from.size() && from[i] == Dim(1)) {
+    if (counts.empty()) return std::nullopt;
+    ++counts.back();
+    ++i;
+  }
+  return i == from.size() ? std::optional(counts) : std::nullopt;
+}
+
+ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
+  const Node& made = maker(g, x);
+  if (made.op == Op::view) {
+    AffineMap inner = made.attributes.map("map");
+    // The fill of the outer map speaks of the bounds of the value between; only a permutation keeps them.
+    if (!map.fill || is_permutation(inner, g.type(made.in[0]).dims)) {
+      std::optional<Scalar> fill = map.fill ? map.fill : inner.fill;
+      if (!(map.fill && inner.fill)) {
+        inner.fill.reset();
+        AffineMap both = compose(map, inner);
+        both.fill = fill;
+        return ir::view(Handle(&g, made.in[0]), std::move(both)).id();
+      }
+    }
+  }
+  if (made.op == Op::reshape && is_permutation(map, g.type(x).dims)) {
+    // A permutation of merged axes: permute what they were merged from, then merge.
+    const Dims& from = g.type(made.in[0]).dims;
+    if (auto counts = merged_axes(from, g.type(x).dims)) {
+      std::vector<size_t> first;
+      size_t at = 0;
+      for (size_t n : *counts) {
+        first.push_back(at);
+        at += n;
+      }
+      std::vector<size_t> order(map.dims.size());  // result axis -> operand axis
+      for (size_t i = 0; i < map.axes.size(); ++i) order[map.axes[i].terms[0].axis] = i;
+      ir::Axes axes;
+      for (size_t i : order) {
+        for (size_t k = 0; k < (*counts)[i]; ++k) axes.push_back(static_cast<int64_t>(first[i] + k));
+      }
+      return ir::reshape(ir::permute(Handle(&g, made.in[0]), axes), map.dims).id();
+    }
+  }
+  return ir::view(Handle(&g, x), map).id();
+}
+
+std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
+  if (g.type(x).dims == dims) return x;
+  const Node& made = maker(g, x);
+  if (made.op == Op::reshape) return ir::reshape(Handle(&g, made.in[0]), dims).id();
+  if (made.op == Op::view && is(g, made.in[0], Op::literal)) return ir::expand(Handle(&g, made.in[0]), dims).id();
+  if (auto map = as_view(g.type(x).dims, dims)) return simplify_view(g, x, *map);
+  return std::nullopt;
+}
+
+// from -> to loses nothing, so that a later cast sees the same value.
+bool exact(DType from, DType to) {
+  if (from == to || from == DType::b8) return true;
+  if (is_integer(from) && is_integer(to)) return size_of(from) < size_of(to) && (from == DType::u8 || to != DType::u8);
+  if (is_integer(from) && is_float(to)) return (size_of(from) == 1 && to != DType::bf16) || (size_of(from) == 2 && size_of(to) >= 4) || (size_of(from) == 4 && to == DType::f64);
+  if (is_float(from) && is_float(to)) return size_of(from) < size_of(to);
+  return false;
+}
+
+std::optional<ValueId> simplify_cast(Graph& g, ValueId x, DType t) {
+  if (g.type(x).dtype == t) return x;
+  const Node& made = maker(g, x);
+  if (made.op == Op::cast && exact(g.type(made.in[0]).dtype, g.type(x).dtype)) return ir::cast(Handle(&g, made.in[0]), t).id();
+  if (made.op == Op::literal) {
+    ValueId v = ir::cast(Handle(&g, x), t).id();
+    if (is(g, v, Op::literal)) return v;
+  }
+  if (made.op == Op::view && is(g, made.in[0], Op::literal) && !made.attributes.map("map").fill) {
+    Handle y = ir::cast(Handle(&g, made.in[0]), t);
+    if (is(g, y.id(), Op::literal)) return ir::expand(y, g.type(x).dims).id();
+  }
+  return std::nullopt;
+}
+
+// The value of a map of literals, by the reference interpreter.
+std::optional<ValueId> fold(Graph& g, Op op, const std::vector<ValueId>& in, const ir::Attributes& attributes) {
+  Graph small;
+  std::vector<ValueId> operands;
+  for (ValueId v : in) {
+    const Node& n = maker(g, v);
+    if (n.op != Op::literal) return std::nullopt;
+    operands.push_back(small.add(Op::literal, {}, n.attributes, g.type(v)));
+  }
+  ir::Type type = infer(small, op, operands, attributes)[0];
+  small.outputs.push_back({small.add(op, operands, attributes, type), "y", {}});
+  try {
+    ir::Array y = interpret(small, {})[0];
+    auto as = [&]<class T>(T) {
+      T v;
+      std::memcpy(&v, y.bytes.data(), sizeof(T));
+      return v;
+    };
+    switch (type.dtype) {
+      case DType::b8: return ir::literal(g, as(bool{}), type.dtype).id();
+      case DType::i32: return ir::literal(g, int64_t{as(int32_t{})}, type.dtype).id();
+      case DType::i64: return ir::literal(g, as(int64_t{}), type.dtype).id();
+      case DType::f32: return ir::literal(g, double{as(float{})}, type.dtype).id();
+      case DType::f64: return ir::literal(g, as(double{}), type.dtype).id();
+      default: return std::nullopt;
+    }
+  } catch (const Error&) {
+    return std::nullopt;  // an integer division by zero stays an error of the run
+  }
+}
+
+std::optional<ValueId> simplify_map(Graph& g, const Node& node, std::vector<ValueId> in, const Dims& dims) {
+  // Operands that are only repeated are read as they are.
+  bool changed = false;
+  for (size_t i = 0; i < in.size(); ++i) {
+    while (only_broadcasts(g, maker(g, in[i]))) {
+      std::vector<ValueId> trial = in;
+      trial[i] = maker(g, in[i]).in[0];
+      if (!(infer(g, node.op, trial, node.attributes)[0].dims == dims)) break;
+      in = std::move(trial);
+      changed = true;
+    }
+  }
+  auto full_size = [&](ValueId v) { return g.type(v).dims == dims; };
+  auto number = [&](size_t i) -> std::optional<Scalar> {
+    auto s = number_of(g, in[i]);
+    if (s && std::holds_alternative<Dim>(s->value)) return std::nullopt;
+    return s;
+  };
+  bool floats = is_float(g.type(in[0]).dtype), bools = g.type(in[0]).dtype == DType::b8;
+  if (in.size() == 2) {
+    for (size_t i : {size_t{1}, size_t{0}}) {
+      auto s = number(i);
+      if (!s || !full_size(in[1 - i])) continue;
+      ValueId other = in[1 - i];
+      double v = s->to_double();
+      bool right = i == 1;
+      // x + 0.0 is not x for x = -0.0, so floats keep it.
+      if ((node.op == Op::add && v == 0 && !floats) || (node.op == Op::sub && v == 0 && right && !std::signbit(v))) return other;
+      if ((node.op == Op::mul && v == 1) || (node.op == Op::div && v == 1 && right)) return other;
+      if (node.op == Op::bit_and && bools) return v != 0 ? other : in[i] == other ? other : ir::full(g, dims, false, DType::b8).id();
+      if (node.op == Op::bit_or && bools) return v == 0 ? other : ir::full(g, dims, true, DType::b8).id();
+    }
+    if ((node.op == Op::bit_and || node.op == Op::bit_or || node.op == Op::min || node.op == Op::max) && in[0] == in[1]) return in[0];
+  }
+  if (node.op == Op::select) {
+    if (in[1] == in[2] && full_size(in[1])) return in[1];
+    if (auto c = number(0)) {
+      ValueId chosen = c->to_double() != 0 ? in[1] : in[2];
+      return ir::expand(Handle(&g, chosen), dims).id();
+    }
+  }
+  if ((node.op == Op::neg || node.op == Op::logical_not) && is(g, in[0], node.op)) return maker(g, in[0]).in[0];
+  if (node.op == Op::cast) {
+    if (auto v = simplify_cast(g, in[0], node.attributes.dtype("dtype"))) return v;
+  }
+  if (dims.empty()) {
+    if (auto v = fold(g, node.op, in, node.attributes)) return v;
+  }
+  if (!changed) return std::nullopt;
+  ir::Type type = infer(g, node.op, in, node.attributes)[0];
+  return g.add(node.op, in, node.attributes, std::move(type));
+}
+
+}  // namespace
+
+void simplify(Graph& g) {
+  rewrite_until_settled(g, [&g](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    size_t before = to.nodes.size();
+    std::optional<ValueId> v;
+    if (node.op == Op::view) {
+      v = simplify_view(to, in[0], node.attributes.map("map"));
+    } else if (node.op == Op::reshape) {
+      v = simplify_reshape(to, in[0], node.attributes.dims("dims"));
+    } else if (is_map(node.op)) {
+      v = simplify_map(to, node, in, g.type(node.out[0]).dims);
+    }
+    if (!v) return v;
+    // The same node written again is no change: it is copied, so that its name and id stay.
+    const Node& made = maker(to, *v);
+    if (to.nodes.size() == before + 1 && made.op == node.op && made.in == in && made.attributes == node.attributes) {
+      to.nodes.pop_back();
+      to.values.pop_back();
+      return std::nullopt;
+    }
+    if (to.values[*v].name.empty()) to.values[*v].name = g.values[node.out[0]].name;
+    return v;
+  });
+}
+
+}  // namespace ingot::lower
