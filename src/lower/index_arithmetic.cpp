@@ -139,6 +139,7 @@ void index_arithmetic(Graph& g) {
     // The node itself is not in the new graph yet: a copy of it, to be asked for its form, which goes again when unused.
     ir::NodeId id = to.add_node(node.op, in, node.attributes, {type});
     ValueId v = to.nodes[id].out[0];
+    to.values[v].name = g.values[node.out[0]].name;
     auto f = forms->of(v);
     int terms = 0;
     bool plain = true;

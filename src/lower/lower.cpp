@@ -11,9 +11,19 @@ namespace ingot::lower {
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"simplify", simplify},                  // views composed, neutral elements, literals
+      {"leading_axes", leading_axes},          // reshape(linear(reshape(x))) works on x
       {"index_arithmetic", index_arithmetic},  // what only depends on indices is written as indices
       {"simplify_indices", simplify},
       {"common", common},                      // the same computation twice
+      {"functions", functions},                // written-out gelu, silu
+      {"attention", attention},                // written-out attention
+      {"simplify_attention", simplify},
+      {"masks", masks},                        // the causal part of a mask becomes a flag
+      {"grouped_heads", grouped_heads},        // repeated keys and values are read in place
+      {"joins", joins},                        // RoPE's join becomes a choice between two reads
+      {"linears", linears},                    // query, key and value; gate and up: one matmul
+      {"simplify_again", simplify},
+      {"common_again", common},
   };
   return list;
 }

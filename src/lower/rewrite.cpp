@@ -5,7 +5,7 @@ namespace ingot::lower {
 namespace {
 
 // Returns true when a node was replaced.
-bool rewrite_once(Graph& g, const Rewrite& f) {
+bool rewrite_once(Graph& g, const NamedRewrite& f) {
   Graph to;
   to.symbols = g.symbols;
   to.origins = g.origins;
@@ -34,7 +34,7 @@ bool rewrite_once(Graph& g, const Rewrite& f) {
     std::vector<ValueId> in;
     in.reserve(node.in.size());
     for (ValueId v : node.in) in.push_back(renamed[v]);
-    if (auto result = f(to, node, in)) {
+    if (auto result = f(to, node, in, renamed)) {
       renamed[node.out[0]] = *result;
       changed = true;
       continue;
@@ -63,10 +63,20 @@ bool rewrite_once(Graph& g, const Rewrite& f) {
 
 }  // namespace
 
-void rewrite(Graph& g, const Rewrite& f) { rewrite_once(g, f); }
+void rewrite_named(Graph& g, const NamedRewrite& f) { rewrite_once(g, f); }
+
+namespace {
+
+NamedRewrite unnamed(const Rewrite& f) {
+  return [&f](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) { return f(to, node, in); };
+}
+
+}  // namespace
+
+void rewrite(Graph& g, const Rewrite& f) { rewrite_once(g, unnamed(f)); }
 
 void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds) {
-  for (int i = 0; i < rounds && rewrite_once(g, f); ++i) {
+  for (int i = 0; i < rounds && rewrite_once(g, unnamed(f)); ++i) {
   }
 }
 

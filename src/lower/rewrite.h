@@ -21,7 +21,10 @@ using ir::ValueId;
 // the old node's origin and group.
 using Rewrite = std::function<std::optional<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in)>;
 void rewrite(Graph& g, const Rewrite& f);
-// True when the last rewrite changed the number of nodes or replaced one. Repeats `f` until nothing changes, at most `rounds` times.
+// The same for passes that need other values than the operands: `renamed` gives the new id of every old value that has been reached.
+using NamedRewrite = std::function<std::optional<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed)>;
+void rewrite_named(Graph& g, const NamedRewrite& f);
+// Repeats `f` until nothing changes, at most `rounds` times.
 void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds = 8);
 
 // How often each value is read (an output counts).

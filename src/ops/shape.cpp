@@ -216,6 +216,19 @@ const Row rows[] = {
     {"cat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
     {"concat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
     {"stack(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
+    {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)",
+     [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
+       std::vector<Value> parts;
+       if (before) parts.push_back(*before);
+       parts.push_back(x);
+       if (after) parts.push_back(*after);
+       if (parts.size() > 1) x = join(parts, dim);
+       for (int64_t i = 0; i < n; ++i) {
+         Value next = slice(x, dim, Dim(1), std::nullopt, 1), last = slice(x, dim, Dim(0), x.dim(dim) - Dim(1), 1);
+         x = x.dtype() == DType::b8 ? next ^ last : next - last;
+       }
+       return x;
+     }},
     {"flip(Tensor self, int[] dims)", [](Value x, Axes d) { return flip(x, d); }},
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[])", [](Value x, Dims shifts, Axes dims) { return roll(x, shifts, dims); }},
     {"repeat(Tensor self, SymInt[] repeats)", [](Value x, Dims times) { return repeat(x, times); }},

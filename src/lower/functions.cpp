@@ -1,0 +1,147 @@
+// Activation functions that a model writes out, such as 0.5*x*(1 + tanh(...)), become the primitive of that name, which is faster and
+// more accurate. There are many ways to write each, so they are recognised by what they compute: a tree of operations on one value
+// and numbers that agrees with the function at 48 points is that function.
+#include <algorithm>
+#include <cmath>
+
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+constexpr int tree_limit = 16;
+
+struct Candidate {
+  Op op;
+  double (*f)(double);
+};
+const Candidate candidates[] = {
+    {Op::gelu, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
+    {Op::gelu_tanh, [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }},
+    {Op::silu, [](double x) { return x / (1 + std::exp(-x)); }},
+    {Op::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
+};
+
+double point(int i) { return -9.3 + 0.387 * i + 0.001 * i * i / 7; }
+constexpr int points = 48;
+
+// A tree over one value: evaluated at a number, or nullopt when it holds anything else.
+class Tree {
+ public:
+  Tree(const Graph& g, ir::DType t, const Dims& dims) : g_(g), dtype_(t), dims_(dims) {}
+
+  // Finds the value that everything in the tree depends on: where the walk down from `root` always ends.
+  std::optional<ValueId> variable(ValueId root) {
+    for (int depth = 1; depth <= tree_limit; ++depth) {
+      leaves_.clear();
+      nodes_ = 0;
+      if (!walk(root, depth)) return std::nullopt;
+      if (leaves_.size() == 1 && nodes_ >= 2) {
+        // The shallowest cut with one leaf; functions of functions (silu of gelu) are cut one at a time.
+        found_.push_back(leaves_[0]);
+      }
+    }
+    return found_.empty() ? std::nullopt : std::optional(found_[0]);
+  }
+  const std::vector<ValueId>& cuts() const { return found_; }
+
+  std::optional<double> at(ValueId v, ValueId variable, double x, int depth = 0) const {
+    if (v == variable) return x;
+    if (depth > tree_limit) return std::nullopt;
+    if (auto s = number_of(g_, v)) {
+      if (std::holds_alternative<Dim>(s->value)) return std::nullopt;
+      return s->to_double();
+    }
+    const Node& n = maker(g_, v);
+    double a = 0, b = 0;
+    if (!supported(n.op) || g_.type(v).dtype != dtype_) return std::nullopt;
+    auto left = at(n.in[0], variable, x, depth + 1);
+    if (!left) return std::nullopt;
+    a = *left;
+    if (n.in.size() == 2) {
+      auto right = at(n.in[1], variable, x, depth + 1);
+      if (!right) return std::nullopt;
+      b = *right;
+    }
+    switch (n.op) {
+      case Op::add: return a + b;
+      case Op::sub: return a - b;
+      case Op::mul: return a * b;
+      case Op::div: return a / b;
+      case Op::pow: return std::pow(a, b);
+      case Op::neg: return -a;
+      case Op::exp: return std::exp(a);
+      case Op::tanh: return std::tanh(a);
+      case Op::erf: return std::erf(a);
+      default: return 1 / (1 + std::exp(-a));
+    }
+  }
+
+  static bool supported(Op op) {
+    switch (op) {
+      case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::pow: case Op::neg: case Op::exp: case Op::tanh: case Op::erf: case Op::sigmoid: return true;
+      default: return false;
+    }
+  }
+
+ private:
+  bool walk(ValueId v, int depth) {
+    if (number_of(g_, v)) return true;
+    const Node& n = maker(g_, v);
+    if (depth == 0 || !supported(n.op) || g_.type(v).dtype != dtype_ || !(g_.type(v).dims == dims_)) {
+      if (std::find(leaves_.begin(), leaves_.end(), v) == leaves_.end()) leaves_.push_back(v);
+      return true;
+    }
+    if (++nodes_ > 64) return false;
+    for (ValueId i : n.in) {
+      if (!walk(i, depth - 1)) return false;
+    }
+    return true;
+  }
+
+  const Graph& g_;
+  ir::DType dtype_;
+  const Dims& dims_;
+  std::vector<ValueId> leaves_, found_;
+  int nodes_ = 0;
+};
+
+std::optional<ValueId> recognise(Graph& g, ValueId root) {
+  const ir::Type type = g.type(root);
+  Tree tree(g, type.dtype, type.dims);
+  tree.variable(root);
+  std::vector<ValueId> tried;
+  for (ValueId x : tree.cuts()) {
+    if (x == root || std::find(tried.begin(), tried.end(), x) != tried.end()) continue;
+    tried.push_back(x);
+    if (!(g.type(x) == type)) continue;
+    for (const Candidate& c : candidates) {
+      bool same = true;
+      for (int i = 0; same && i < points; ++i) {
+        auto y = tree.at(root, x, point(i));
+        double want = c.f(point(i));
+        same = y && std::abs(*y - want) <= 1e-9 * (1 + std::abs(want));
+      }
+      if (same) return ir::map(c.op, {Handle(&g, x)}).id();
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void functions(Graph& g) {
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if ((node.op != Op::mul && node.op != Op::div) || !is_float(g.type(node.out[0]).dtype)) return std::nullopt;
+    // The node itself joins the graph, so that the tree hangs on a value; it goes again when it is replaced.
+    ir::NodeId id = to.add_node(node.op, in, node.attributes, {g.type(node.out[0])});
+    ValueId v = to.nodes[id].out[0];
+    to.values[v].name = g.values[node.out[0]].name;
+    auto found = recognise(to, v);
+    return found ? *found : v;
+  });
+}
+
+}  // namespace ingot::lower

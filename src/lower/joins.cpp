@@ -1,0 +1,81 @@
+// A join that only feeds element-by-element work (RoPE's rotate_half, its doubled angles) becomes a choice by index between its parts,
+// read at shifted places: then it fuses, and nothing is stored.
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+constexpr size_t parts_limit = 4;
+
+// The part seen from the joined shape, shifted along the axis. Outside of the part anything may be read: the choice discards it.
+Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) {
+  const Node n = maker(g, part);
+  if (is_map(n.op) && n.in.size() == 1 && depth < 4) {
+    Handle x = shifted(g, n.in[0], map, depth + 1);
+    ir::Type type = infer(g, n.op, {x.id()}, n.attributes)[0];
+    return Handle(&g, g.add(n.op, {x.id()}, n.attributes, std::move(type)));
+  }
+  ir::AffineMap full = map;
+  ValueId source = part;
+  if (n.op == Op::view && !n.attributes.map("map").fill) {
+    full = compose(map, n.attributes.map("map"));
+    source = n.in[0];
+  }
+  ir::DType t = g.type(source).dtype;
+  if (t == ir::DType::b8) {
+    full.fill.emplace(false);
+  } else if (is_float(t)) {
+    full.fill.emplace(0.0);
+  } else {
+    full.fill.emplace(0);
+  }
+  return ir::view(Handle(&g, source), std::move(full));
+}
+
+}  // namespace
+
+void joins(Graph& g) {
+  auto users = g.users();
+  std::vector<bool> is_output(g.values.size(), false);
+  for (const ir::Output& o : g.outputs) is_output[o.value] = true;
+  // Element-by-element work, at once or behind a view that is read in place.
+  auto fuses = [&](auto&& self, ValueId v, int depth) -> bool {
+    if (is_output[v] || users[v].empty() || depth > 3) return false;
+    for (ir::NodeId u : users[v]) {
+      const Node& n = g.nodes[u];
+      bool view = n.op == Op::view && self(self, n.out[0], depth + 1);
+      if (!is_map(n.op) && !view) return false;
+    }
+    return true;
+  };
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if (node.op != Op::join || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0)) return std::nullopt;
+    if (from_weights(to, in[0])) {
+      bool all = true;
+      for (ValueId v : in) all = all && from_weights(to, v);
+      if (all) return std::nullopt;  // made once, by prepare
+    }
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    const Dims dims = g.type(node.out[0]).dims;
+    Dims line(dims.size() - axis, Dim(1));
+    line[0] = dims[axis];
+    Handle place = ir::index(to, line, 0);
+    std::vector<Dim> starts{0};
+    for (ValueId v : in) starts.push_back(starts.back() + to.type(v).dims[axis]);
+    std::optional<Handle> result;
+    for (size_t i = in.size(); i-- > 0;) {
+      ir::AffineMap map;
+      map.dims = dims;
+      for (size_t a = 0; a < dims.size(); ++a) {
+        map.axes.push_back({a == axis ? -starts[i] : Dim(0), {{static_cast<uint32_t>(a), 1}}});
+      }
+      Handle part = shifted(to, in[i], map);
+      result = result ? ir::select(place < ir::Operand(starts[i + 1]), part, *result) : part;
+    }
+    return result->id();
+  });
+}
+
+}  // namespace ingot::lower

@@ -1,0 +1,55 @@
+// A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] as it is: the reshape moves behind it, and behind
+// what follows element by element, until the one that restores the axes meets it and both go.
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+// The value before a reshape that merges all axes but the last, into [M, K].
+std::optional<ValueId> unmerged(const Graph& g, ValueId v) {
+  const Node& n = maker(g, v);
+  if (n.op != Op::reshape) return std::nullopt;
+  const Dims &from = g.type(n.in[0]).dims, &to = g.type(v).dims;
+  if (to.size() != 2 || from.size() < 3 || !(from.back() == to.back())) return std::nullopt;
+  return n.in[0];
+}
+
+std::optional<ValueId> lifted_map(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+  std::vector<ValueId> operands = in;
+  const Dims* leading = nullptr;
+  if (dims.size() != 2) return std::nullopt;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Dims& d = g.type(in[i]).dims;
+    if (auto x = unmerged(g, in[i]); x && d == dims) {
+      const Dims& wide = g.type(*x).dims;
+      if (leading != nullptr && !(*leading == wide)) return std::nullopt;
+      leading = &wide;
+      operands[i] = *x;
+    } else if (d.size() > 1 && !(d.size() == 2 && d[0] == Dim(1))) {
+      return std::nullopt;
+    }
+  }
+  if (leading == nullptr) return std::nullopt;
+  ir::Type type = infer(g, node.op, operands, node.attributes)[0];
+  return ir::reshape(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), dims).id();
+}
+
+}  // namespace
+
+void leading_axes(Graph& g) {
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    const Dims& dims = g.type(node.out[0]).dims;
+    if (node.op == Op::matmul) {
+      auto x = unmerged(to, in[0]);
+      if (!x || to.type(in[1]).dims.size() != 2 || !from_weights(to, in[1])) return std::nullopt;
+      return ir::reshape(ir::matmul(Handle(&to, *x), Handle(&to, in[1])), dims).id();
+    }
+    if (is_map(node.op)) return lifted_map(to, node, in, dims);
+    if (node.op == Op::reshape && is(to, in[0], Op::reshape)) return ir::reshape(Handle(&to, maker(to, in[0]).in[0]), dims).id();
+    return std::nullopt;
+  });
+}
+
+}  // namespace ingot::lower

@@ -1,0 +1,84 @@
+// The part of an attention mask that says "no key after the query" becomes the flag causal, which lets kernels skip that half. What is
+// left stays as an expression of indices and the padding mask; nothing is dropped that is not proved.
+#include <cmath>
+
+#include "lower/affine.h"
+#include "lower/passes.h"
+
+namespace ingot::lower {
+
+namespace {
+
+ValueId without_broadcast(const Graph& g, ValueId v) {
+  while (only_broadcasts(g, maker(g, v))) v = maker(g, v).in[0];
+  return v;
+}
+
+// The conditions that must all hold.
+void conjuncts(const Graph& g, ValueId v, std::vector<ValueId>& out) {
+  v = without_broadcast(g, v);
+  const Node& n = maker(g, v);
+  if (n.op == Op::bit_and && g.type(v).dtype == ir::DType::b8) {
+    conjuncts(g, n.in[0], out);
+    conjuncts(g, n.in[1], out);
+    return;
+  }
+  out.push_back(v);
+}
+
+// key index <= query index over the last two axes, as they are in the scores.
+bool is_causal(const Graph& g, AffineForms& forms, ValueId v, const Dim& queries, const Dim& keys) {
+  const Dims& dims = g.type(v).dims;
+  if (dims.size() < 2 || !(dims.back() == keys) || !(dims[dims.size() - 2] == queries)) return false;
+  auto d = at_most_zero(forms, g, maker(g, v));
+  if (!d || !(d->offset == Dim(0))) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t wanted = i + 1 == dims.size() ? 1 : i + 2 == dims.size() ? -1 : 0;
+    if (d->steps[i] != wanted) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void masks(Graph& g) {
+  std::optional<AffineForms> forms;
+  const Graph* at = nullptr;
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if (node.op != Op::attention || in.size() != 4) return std::nullopt;
+    if (at != &to) forms.emplace(*(at = &to));
+    Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
+    Dim queries = q.dim(-2), keys = k.dim(-2);
+    double scale = node.attributes.number("scale");
+    bool causal = node.attributes.boolean("causal");
+    ValueId mask = without_broadcast(to, in[3]);
+    ValueId condition = mask;
+    bool added = to.type(mask).dtype != ir::DType::b8;
+    if (added) {
+      // where(condition, 0, lowest): adding lowest takes a key out, as long as the query has another one.
+      const Node& n = maker(to, mask);
+      if (n.op != Op::select) return std::nullopt;
+      auto kept = number_of(to, n.in[1]), low = number_of(to, n.in[2]);
+      if (!kept || !low || kept->to_double() != 0 || !(low->to_double() <= -60000)) return std::nullopt;
+      condition = n.in[0];
+    }
+    std::vector<ValueId> parts, rest;
+    conjuncts(to, condition, parts);
+    for (ValueId p : parts) {
+      if (is_causal(to, *forms, p, queries, keys)) {
+        causal = true;
+      } else {
+        rest.push_back(p);
+      }
+    }
+    if (rest.size() == parts.size()) return std::nullopt;
+    if (rest.empty()) return ir::attention(q, k, v, std::nullopt, scale, causal).id();
+    // With lowest added instead of minus infinity, a query without keys averages all of them: the mask must stay whole.
+    if (added) return std::nullopt;
+    std::optional<Handle> left;
+    for (ValueId p : rest) left = left ? *left & Handle(&to, p) : Handle(&to, p);
+    return ir::attention(q, k, v, left, scale, causal).id();
+  });
+}
+
+}  // namespace ingot::lower
