@@ -114,6 +114,16 @@ std::optional<Affine> AffineForms::find(const Node& n, ValueId v, int depth) {
       for (int64_t& s : out.steps) s *= k;
       return out;
     }
+    case Op::cast: {
+      auto number = number_of(g_, n.in[0]);
+      if (!number || number->is_float()) return std::nullopt;
+      if (auto* d = std::get_if<Dim>(&number->value)) {
+        zero.offset = *d;
+      } else {
+        zero.offset = number->to_int();
+      }
+      return zero;
+    }
     case Op::join: return join(n, depth);
     case Op::scan: {
       auto a = of(n.in[0], depth);

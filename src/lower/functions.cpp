@@ -27,25 +27,13 @@ const Candidate candidates[] = {
 double point(int i) { return -9.3 + 0.387 * i + 0.001 * i * i / 7; }
 constexpr int points = 48;
 
-// A tree over one value: evaluated at a number, or nullopt when it holds anything else.
+// The operations above a root, as a tree over one value and numbers.
 class Tree {
  public:
-  Tree(const Graph& g, ir::DType t, const Dims& dims) : g_(g), dtype_(t), dims_(dims) {}
+  Tree(const Graph& g, ValueId root) : g_(g), dtype_(g.type(root).dtype), dims_(g.type(root).dims) { collect(root, 0); }
 
-  // Finds the value that everything in the tree depends on: where the walk down from `root` always ends.
-  std::optional<ValueId> variable(ValueId root) {
-    for (int depth = 1; depth <= tree_limit; ++depth) {
-      leaves_.clear();
-      nodes_ = 0;
-      if (!walk(root, depth)) return std::nullopt;
-      if (leaves_.size() == 1 && nodes_ >= 2) {
-        // The shallowest cut with one leaf; functions of functions (silu of gelu) are cut one at a time.
-        found_.push_back(leaves_[0]);
-      }
-    }
-    return found_.empty() ? std::nullopt : std::optional(found_[0]);
-  }
-  const std::vector<ValueId>& cuts() const { return found_; }
+  // Values that may be the variable, nearest first.
+  const std::vector<ValueId>& values() const { return values_; }
 
   std::optional<double> at(ValueId v, ValueId variable, double x, int depth = 0) const {
     if (v == variable) return x;
@@ -87,36 +75,25 @@ class Tree {
   }
 
  private:
-  bool walk(ValueId v, int depth) {
-    if (number_of(g_, v)) return true;
-    const Node& n = maker(g_, v);
-    if (depth == 0 || !supported(n.op) || g_.type(v).dtype != dtype_ || !(g_.type(v).dims == dims_)) {
-      if (std::find(leaves_.begin(), leaves_.end(), v) == leaves_.end()) leaves_.push_back(v);
-      return true;
-    }
-    if (++nodes_ > 64) return false;
-    for (ValueId i : n.in) {
-      if (!walk(i, depth - 1)) return false;
-    }
-    return true;
+  void collect(ValueId v, int depth) {
+    if (depth > tree_limit || values_.size() > 48 || number_of(g_, v)) return;
+    if (g_.type(v).dtype != dtype_ || !(g_.type(v).dims == dims_)) return;
+    if (std::find(values_.begin(), values_.end(), v) != values_.end()) return;
+    values_.push_back(v);
+    if (!supported(maker(g_, v).op)) return;
+    for (ValueId i : maker(g_, v).in) collect(i, depth + 1);
   }
 
   const Graph& g_;
   ir::DType dtype_;
   const Dims& dims_;
-  std::vector<ValueId> leaves_, found_;
-  int nodes_ = 0;
+  std::vector<ValueId> values_;
 };
 
 std::optional<ValueId> recognise(Graph& g, ValueId root) {
-  const ir::Type type = g.type(root);
-  Tree tree(g, type.dtype, type.dims);
-  tree.variable(root);
-  std::vector<ValueId> tried;
-  for (ValueId x : tree.cuts()) {
-    if (x == root || std::find(tried.begin(), tried.end(), x) != tried.end()) continue;
-    tried.push_back(x);
-    if (!(g.type(x) == type)) continue;
+  Tree tree(g, root);
+  for (ValueId x : tree.values()) {
+    if (x == root || !tree.at(root, x, point(0))) continue;
     for (const Candidate& c : candidates) {
       bool same = true;
       for (int i = 0; same && i < points; ++i) {

@@ -7,31 +7,42 @@ namespace ingot::lower {
 
 namespace {
 
-// The value before a reshape that merges all axes but the last, into [M, K].
-std::optional<ValueId> unmerged(const Graph& g, ValueId v) {
+// The value before a reshape that merges leading axes into one, [.., K] -> [M, K]; trailing axes that make up K are merged first.
+std::optional<ValueId> unmerged(Graph& g, ValueId v) {
   const Node& n = maker(g, v);
   if (n.op != Op::reshape) return std::nullopt;
-  const Dims &from = g.type(n.in[0]).dims, &to = g.type(v).dims;
-  if (to.size() != 2 || from.size() < 3 || !(from.back() == to.back())) return std::nullopt;
-  return n.in[0];
+  ValueId x = n.in[0];
+  Dims from = g.type(x).dims;
+  const Dims& to = g.type(v).dims;
+  if (to.size() != 2 || from.size() < 3) return std::nullopt;
+  Dim inner = from.back();
+  size_t first = from.size() - 1;
+  while (!(inner == to[1])) {
+    if (first < 3) return std::nullopt;
+    inner *= from[--first];
+  }
+  if (first + 1 == from.size()) return x;
+  from.resize(first);
+  from.push_back(inner);
+  return ir::reshape(Handle(&g, x), from).id();
 }
 
 std::optional<ValueId> lifted_map(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
   std::vector<ValueId> operands = in;
-  const Dims* leading = nullptr;
+  std::optional<Dims> leading;
   if (dims.size() != 2) return std::nullopt;
   for (size_t i = 0; i < in.size(); ++i) {
-    const Dims& d = g.type(in[i]).dims;
+    const Dims d = g.type(in[i]).dims;
     if (auto x = unmerged(g, in[i]); x && d == dims) {
-      const Dims& wide = g.type(*x).dims;
-      if (leading != nullptr && !(*leading == wide)) return std::nullopt;
-      leading = &wide;
+      const Dims wide = g.type(*x).dims;
+      if (leading && !(*leading == wide)) return std::nullopt;
+      leading = wide;
       operands[i] = *x;
     } else if (d.size() > 1 && !(d.size() == 2 && d[0] == Dim(1))) {
       return std::nullopt;
     }
   }
-  if (leading == nullptr) return std::nullopt;
+  if (!leading) return std::nullopt;
   ir::Type type = infer(g, node.op, operands, node.attributes)[0];
   return ir::reshape(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), dims).id();
 }

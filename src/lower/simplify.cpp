@@ -82,6 +82,50 @@ std::optional<std::vector<size_t>> merged_axes(const Dims& from, const Dims& to)
   return i == from.size() ? std::optional(counts) : std::nullopt;
 }
 
+// A view of merged axes as a view of what they were merged from: each index c*i + ... of a merged axis [A, B] is split into its part in A and
+// its part in B, when the part in B provably stays below B.
+std::optional<AffineMap> before_merge(const AffineMap& map, const Dims& from, const std::vector<size_t>& counts) {
+  AffineMap out;
+  out.dims = map.dims;
+  size_t at = 0;
+  for (size_t m = 0; m < counts.size(); at += counts[m++]) {
+    AffineMap::Axis rest = map.axes[m];
+    std::vector<AffineMap::Axis> parts(counts[m]);
+    for (size_t k = 0; k < counts[m]; ++k) {
+      // Elements of the merged axis that one step of axis k spans.
+      int64_t span = 1;
+      for (size_t i = at + k + 1; i < at + counts[m]; ++i) {
+        auto c = from[i].constant();
+        if (!c || *c <= 0 || __builtin_mul_overflow(span, *c, &span)) return std::nullopt;
+      }
+      AffineMap::Axis below;
+      if (span == 1) {
+        parts[k] = rest;
+        continue;
+      }
+      auto offset = rest.offset.constant();
+      if (!offset || *offset < 0) return std::nullopt;
+      parts[k].offset = *offset / span;
+      below.offset = *offset % span;
+      int64_t reach = *offset % span;
+      for (const AffineMap::Term& t : rest.terms) {
+        if (t.coefficient % span == 0) {
+          parts[k].terms.push_back({t.axis, t.coefficient / span});
+          continue;
+        }
+        auto size = map.dims[t.axis].constant();
+        if (!size || t.coefficient < 0 || *size <= 0 || *size > (int64_t{1} << 40) || t.coefficient > (int64_t{1} << 20)) return std::nullopt;
+        reach += t.coefficient * (*size - 1);
+        below.terms.push_back(t);
+      }
+      if (reach >= span) return std::nullopt;
+      rest = std::move(below);
+    }
+    out.axes.insert(out.axes.end(), parts.begin(), parts.end());
+  }
+  return out;
+}
+
 ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
   const Node& made = maker(g, x);
   if (made.op == Op::view) {
@@ -114,6 +158,12 @@ ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
         for (size_t k = 0; k < (*counts)[i]; ++k) axes.push_back(static_cast<int64_t>(first[i] + k));
       }
       return ir::reshape(ir::permute(Handle(&g, made.in[0]), axes), map.dims).id();
+    }
+  }
+  if (made.op == Op::reshape && !map.fill) {
+    const Dims& from = g.type(made.in[0]).dims;
+    if (auto counts = merged_axes(from, g.type(x).dims)) {
+      if (auto before = before_merge(map, from, *counts)) return ir::view(Handle(&g, made.in[0]), std::move(*before)).id();
     }
   }
   return ir::view(Handle(&g, x), map).id();
