@@ -56,6 +56,5 @@ struct FusedBody {
 
 // Stage of every instruction: reductions of stage s are read from stage s + 1 on. Count is at most 4 (Error).
 std::vector<uint8_t> stages(const FusedBody&);
-std::string print(const FusedBody&);
 
 }  // namespace ingot::backend

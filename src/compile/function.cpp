@@ -314,6 +314,15 @@ plan::OperandView FunctionCompiler::view_of(const Place& place) {
   return {place.buffer, place.dtype, sizes_.ref(place.window.offset), sizes_.refs(place.window.dims), sizes_.refs(place.window.strides)};
 }
 
+// The body's sizes, then the extents of its domain.
+std::vector<plan::SizeRef> FunctionCompiler::fused_sizes(const Dims& sizes, const backend::FusedBody& body) {
+  std::vector<plan::SizeRef> out = sizes_.refs(sizes);
+  for (const Dims* dims : {&body.outer, &body.row}) {
+    for (plan::SizeRef r : sizes_.refs(*dims)) out.push_back(r);
+  }
+  return out;
+}
+
 void FunctionCompiler::push(plan::Step step, OriginId origin) {
   step.origin = origin;
   out_.steps.push_back(std::move(step));
@@ -405,7 +414,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
     step.kernel = "fused";
     step.constants = std::move(code.code);
     for (const Place& p : written.operands) step.operands.push_back(view_of(p));
-    step.sizes = sizes_.refs(code.sizes);
+    step.sizes = fused_sizes(code.sizes, written.body);
     return push(std::move(step), node.origin);
   }
   NodeId id = g_.values[written.anchor].producer;
@@ -571,7 +580,7 @@ plan::Function FunctionCompiler::run(std::string name) {
       Place target{leaf_buffer(plan::Buffer::Kind::binding, static_cast<uint32_t>(first + i), 0), made.dtype, row_major(row_dims(made.window))};
       WrittenBody written = write_root(*this, g_.outputs[i].value, target, false);
       backend::cpu::Emitted code = backend::cpu::emit(written.body);
-      plan::Step step{"fused", {}, sizes_.refs(code.sizes), std::move(code.code), none_id, "copy", 1};
+      plan::Step step{"fused", {}, fused_sizes(code.sizes, written.body), std::move(code.code), none_id, "copy", 1};
       for (const Place& p : written.operands) step.operands.push_back(view_of(p));
       push(std::move(step), none_id);
     }

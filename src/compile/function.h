@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/body.h"
 #include "compile/place.h"
 #include "compile/size_table.h"
 #include "compile/split.h"
@@ -83,6 +84,7 @@ class FunctionCompiler {
   plan::OperandView view_of(const Place& place);
   plan::BufferId arena_buffer(const ir::Dim& bytes);
   plan::BufferId leaf_buffer(plan::Buffer::Kind kind, uint32_t index, const ir::Dim& bytes);
+  std::vector<plan::SizeRef> fused_sizes(const ir::Dims& sizes, const backend::FusedBody& body);
   void push(plan::Step step, ir::OriginId origin);
   void liveness();
 

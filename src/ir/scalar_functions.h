@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ir/graph.h"
+#include "ir/op.h"
 
 namespace ingot::ir {
 

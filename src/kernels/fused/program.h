@@ -1,52 +1,124 @@
-// A fused body's byte code at run time: verified once at load, then evaluated block by block. Also used as the epilogue
-// of matmul (accumulator = the sums) and the mask of attention (accumulator = the scaled score).
+// A fused body's byte code at run time: verified once at load, bound once per set of sizes, then evaluated block by block.
+// Also the epilogue of matmul (accumulator = the sums) and the mask of attention (accumulator = the scaled score).
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/device.h"
+#include "ir/op.h"
+#include "kernels/fused/block_ops.h"
 
 namespace ingot::kernels {
 
-class Program;  // byte code; immutable, shared by threads
+enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
+enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
-// Parses and verifies untrusted byte code against the number of operands and sizes of the step. Error (format).
-// Operand k of the body is operand `first_operand + k` of the step; size k likewise.
-std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes);
+struct ProgramInstruction {
+  Kind kind;
+  ir::DType dtype;
+  Class cls;                       // of the result
+  ir::Op op;
+  Reduction reduction;
+  uint8_t axis, operand;
+  std::vector<uint32_t> in;
+  std::vector<uint32_t> lower;     // size indices, one per domain axis; empty = not guarded
+  double f = 0;                    // literal, or fill
+  int64_t i = 0;
+  uint32_t size = 0;
+  int stage = 0;                   // reductions of earlier stages it needs
+  int slot = -1;                   // block memory; -1 for values that are only ever uniform
+};
 
-struct ProgramInfo {
+struct ProgramStore {
+  uint8_t operand;
+  uint32_t reg;
+};
+
+// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores f32.
+struct SimpleEpilogue {
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  bool valid = false;
+  int bias = -1, residual = -1;    // operands
+  Activation activation = none;    // after the bias, before the residual
+};
+
+struct Program {
   int domain_rank = 0, row_rank = 0;
-  int operands = 0, stores = 0;   // the last `stores` operands are written
+  int operands = 0;                // loads and stores; the last stores.size() are written
+  std::vector<ir::DType> memory;   // per operand
+  std::vector<uint8_t> gathered;   // index axes per operand
+  std::vector<ProgramInstruction> code;
+  std::vector<ProgramStore> stores;
+  size_t sizes = 0;
+  int slots = 0;
+  int stages = 1;
   bool has_reductions = false, has_accumulator = false;
-  ir::DType accumulator = ir::DType::f32;
-  size_t registers_bytes = 0;     // scratch one worker needs for blocks of up to `block` elements
-  // The body only adds a bias row (operand bias >= 0, stride 0 on all but the last axis) and/or a residual (operand with the domain's shape)
-  // and/or applies one activation, then stores: lets an anchor use its register epilogue. Found by load_program.
-  struct Simple {
-    bool valid = false;
-    int bias = -1, residual = -1;
-    enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu } activation = none;  // applied after the bias, before the residual
-  } simple;
+  Class accumulator = Class::f32;
+  SimpleEpilogue simple;
 };
-const ProgramInfo& info(const Program&);
-inline constexpr int64_t max_block = 512;
 
-// Everything an evaluation needs that is the same for the whole step.
-struct Frame {
-  std::span<const backend::TensorRef> operands;  // the body's
-  std::span<const int64_t> sizes;                // the body's
-  std::span<const int64_t> domain;               // extents
+// Parses and verifies untrusted byte code for a step with this many operands and sizes. `memory_stores`: false for masks,
+// whose single store has no operand. Error (format).
+std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes, bool memory_stores = true);
+
+// A program bound to operands of known sizes.
+struct Bound {
+  std::shared_ptr<const Program> program;
+  std::vector<int64_t> domain;
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<int64_t>> strides;  // per operand and domain axis, then gathered axes
+  std::vector<std::vector<int64_t>> dims;
+  std::vector<std::vector<int64_t>> lower;    // per instruction, when guarded
+  std::vector<uint8_t> uniform;               // per instruction: the same along the last axes of a row
+  std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
+  size_t block = 0;                           // elements of a slot
+  size_t scratch = 0;                         // bytes one worker needs
 };
-// Checks dims and dtypes of the operands against the domain (Error format): afterwards run_block cannot leave them.
-void resolve_program(const Program&, const Frame&);
 
-// Evaluates a body WITHOUT reductions on `n` <= max_block consecutive elements along the last domain axis, starting at coordinates `at`
-// (domain_rank of them). `accumulator`: n values of the accumulator type, or null. `registers`: registers_bytes of 64-byte aligned scratch.
-void run_block(const Program&, const Frame&, const int64_t* at, int64_t n, const void* accumulator, std::byte* registers);
-// The same, but returns the value of the first store in f32 into `out` instead of storing it (attention masks): the body's single store
-// operand does not exist in memory.
-void evaluate_block(const Program&, const Frame&, const int64_t* at, int64_t n, const void* accumulator, std::byte* registers, float* out);
+// Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.
+// `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
+Bound bind_program(std::shared_ptr<const Program>, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes,
+                   std::vector<int64_t> domain, bool may_merge);
+
+// One worker's state while it evaluates a bound program.
+class Evaluator {
+ public:
+  Evaluator(const Bound& bound, std::span<const backend::TensorRef> operands, std::byte* scratch);
+  // The whole row at outer coordinates `at`, reductions included.
+  void row(const int64_t* at);
+  // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
+  // `out`: when not null, the first store's f32 value goes there instead of memory.
+  void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, float* out = nullptr);
+
+ private:
+  struct Position;
+  BlockArgument argument(uint32_t reg) const;
+  void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
+  void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
+  void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
+  void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
+  void finish(const ProgramInstruction&, uint32_t id);
+  void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
+  std::byte* slot(uint32_t id) const;
+
+  const Bound& b_;
+  const Program& p_;
+  std::span<const backend::TensorRef> operands_;
+  std::byte* scratch_;
+  struct Value {                // where an instruction's value is
+    const void* data;
+    uint64_t scalar;            // storage of a uniform value
+    double sum;                 // of a reduction under way
+    int64_t best;
+    uint64_t scalar2;           // the best value of an integer argmax
+    bool started;
+  };
+  Value* values_;
+  const void* accumulator_ = nullptr;
+  bool direct_ = true;          // stores may be written in place
+};
 
 }  // namespace ingot::kernels

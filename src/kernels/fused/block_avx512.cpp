@@ -1,0 +1,16 @@
+#include <cmath>
+#include <type_traits>
+
+#include "base/error.h"
+#include "ir/half.h"
+#include "ir/scalar_functions.h"
+#include "kernels/fused/block_ops.h"
+
+// The headers above are compiled for every machine; what follows is for one instruction set only.
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-vector-width=512")
+namespace ingot::kernels {
+
+#define INGOT_TABLE block_ops_avx512
+#include "kernels/fused/block_ops.inc"
+
+}  // namespace ingot::kernels

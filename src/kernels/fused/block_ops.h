@@ -1,0 +1,47 @@
+// Element loops over blocks, one table an instruction set. An operand is a block of n elements, or one element for all
+// (uniform). Classes of computation: b8 as uint8_t, every integer as int64_t, f32, f64.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "ir/dtype.h"
+#include "ir/op.h"
+
+namespace ingot::kernels {
+
+enum class Class : uint8_t { b8, i64, f32, f64 };
+
+struct BlockArgument {
+  const void* data;
+  bool uniform;
+};
+
+struct BlockOps {
+  // d[i] = op(a[i], ...). Classes: of the operands (select: of a and b; cast: `from` and the result's).
+  void (*map_f32)(ir::Op, float* d, const BlockArgument* in, int64_t n);
+  void (*map_f64)(ir::Op, double* d, const BlockArgument* in, int64_t n);
+  void (*map_i64)(ir::Op, int64_t* d, const BlockArgument* in, int64_t n, int bits, bool is_signed);
+  void (*map_b8)(ir::Op, uint8_t* d, const BlockArgument* in, int64_t n);
+  // comparisons and tests of any class into b8
+  void (*test)(ir::Op, Class, uint8_t* d, const BlockArgument* in, int64_t n);
+  void (*select)(Class, void* d, const BlockArgument* in, int64_t n);
+  // between classes; to f16/bf16 rounds (the result stays f32), to a narrow integer wraps
+  void (*cast)(Class from, ir::DType to, void* d, BlockArgument in, int64_t n);
+  // memory <-> blocks; stride in elements
+  void (*load)(ir::DType memory, void* d, const void* from, int64_t stride, int64_t n);
+  void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
+  float (*sum_f32)(const float*, int64_t n);
+  float (*max_f32)(const float*, int64_t n);  // NaN wins
+  // the softmax step: d[i] = exp(a[i] - m); returns the sum of d
+  float (*exp_sum)(float* d, const float* a, float m, int64_t n);
+  // sum of (a[i] - m)^2
+  float (*square_sum)(const float* a, float m, int64_t n);
+};
+
+const BlockOps& block_ops();  // for this machine
+
+extern const BlockOps block_ops_portable;
+extern const BlockOps block_ops_avx2;
+extern const BlockOps block_ops_avx512;
+
+}  // namespace ingot::kernels

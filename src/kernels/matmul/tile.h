@@ -1,0 +1,27 @@
+// Register tiles of the f32 product, one table an instruction set.
+#pragma once
+#include <cstdint>
+
+namespace ingot::kernels {
+
+// How the last K block of a tile ends.
+struct TileEnd {
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  const float* bias = nullptr;      // of the tile's columns, or null
+  const float* residual = nullptr;  // of the tile, or null
+  int64_t residual_stride = 0;
+  Activation activation = none;     // after the bias, before the residual
+};
+
+struct TileOps {
+  int rows, columns;  // of the largest tile; columns = width of a packed panel
+  // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
+  // `end`: not null for the last K block.
+  using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end);
+  const Tile* tile;   // by number of rows, 1 .. rows
+};
+
+const TileOps& tile_ops();
+extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
+
+}  // namespace ingot::kernels

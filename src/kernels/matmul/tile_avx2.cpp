@@ -1,0 +1,14 @@
+#include "kernels/matmul/tile.h"
+
+// What follows is for one instruction set only.
+#pragma GCC target("avx2,fma")
+namespace ingot::kernels {
+
+#define LANES 8
+#define VECTORS 2
+#include "kernels/matmul/tile.inc"
+
+using All = Tiles<1, 2, 3, 4, 5, 6>;
+const TileOps tile_ops_avx2{6, LANES * VECTORS, All::list};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,14 @@
+#include "kernels/matmul/tile.h"
+
+// What follows is for one instruction set only.
+
+namespace ingot::kernels {
+
+#define LANES 4
+#define VECTORS 2
+#include "kernels/matmul/tile.inc"
+
+using All = Tiles<1, 2, 3, 4>;
+const TileOps tile_ops_portable{4, LANES * VECTORS, All::list};
+
+}  // namespace ingot::kernels
