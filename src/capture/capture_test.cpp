@@ -121,6 +121,38 @@ TEST(Capture, SetDim) {
   EXPECT_EQ(message([&] { set_dim(m, "x", 0, 9, 8, 32, "B"); }), "input x axis 0: the range 9..8..32 is not in order | Give sizes with min <= opt <= max.");
 }
 
+// Two inputs of one dynamic axis each, as the in-process form writes them.
+Model two_inputs() {
+  auto tensor = [](const char* symbol) {
+    return fmt::format(R"json({{"dtype": 7, "sizes": [{{"as_expr": {{"expr_str": "Symbol('{}')", "hint": null}}}}]}})json", symbol);
+  };
+  return import_json(fmt::format(R"json({{"schema_version": {{"major": 8}}, "range_constraints": {{"s0": {{"min_val": 1, "max_val": 64}}, "s1": {{"min_val": 1, "max_val": null}}}},
+    "graph_module": {{"graph": {{"inputs": [{{"as_tensor": {{"name": "x"}}}}, {{"as_tensor": {{"name": "y"}}}}], "outputs": [], "tensor_values": {{"x": {}, "y": {}}},
+      "sym_bool_values": {{"c": {{"as_expr": {{"expr_str": "StrictLessThan(Symbol('s0'), Symbol('s1'))"}}}}}},
+      "nodes": [{{"target": "torch.ops.aten._assert_scalar.default", "outputs": [], "inputs": [{{"name": "self", "arg": {{"as_sym_bool": {{"as_name": "c"}}}}}}]}}]}},
+    "signature": {{"input_specs": [{{"user_input": {{"arg": {{"as_tensor": {{"name": "x"}}}}}}}}, {{"user_input": {{"arg": {{"as_tensor": {{"name": "y"}}}}}}}}],
+      "output_specs": [{{"user_output": {{"arg": {{"as_tensor": {{"name": "x"}}}}}}}}]}}}}}})json",
+                                 tensor("s0"), tensor("s1")),
+                     {});
+}
+
+TEST(Capture, NamesUniteAxes) {
+  Model m = two_inputs();
+  ASSERT_EQ(m.graph.symbols.size(), 2u);
+  EXPECT_EQ(m.graph.symbols[1].max, INT64_MAX);
+  ASSERT_EQ(m.graph.checks.size(), 1u);  // s0 + 1 <= s1
+  EXPECT_EQ(m.graph.checks[0].left, ir::Dim::symbol(0) + ir::Dim(1));
+  set_dim(m, "x", 0, 1, 8, 32, "B");
+  EXPECT_EQ(message([&] { set_dim(m, "y", 0, 1, 8, 16, "B"); }),
+            "x axis 0 and y axis 0 share the name B, but have the ranges 1..32 and 1..16 | Give both the same range, or different names.");
+  set_dim(m, "y", -1, 1, 8, 32, "B");
+  ASSERT_EQ(m.graph.symbols.size(), 1u);
+  EXPECT_EQ(m.graph.type(m.graph.inputs[1].value).dims[0], ir::Dim::symbol(0));
+  EXPECT_EQ(m.graph.checks[0].right, ir::Dim::symbol(0));
+  EXPECT_EQ(message([&] { set_dim(m, "y", 0, 1, 4, 8, "C"); }),
+            "x axis 0 and y axis 0 are one size in the model, but were given the ranges 1..32 and 1..8 | Give both the same range.");
+}
+
 std::string archive(const std::string& name) {
   std::ifstream f(data + name, std::ios::binary);
   return {std::istreambuf_iterator<char>(f), {}};

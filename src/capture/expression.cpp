@@ -23,6 +23,21 @@ class Parser {
  public:
   Parser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
 
+  std::optional<Condition> condition() {
+    std::string_view relation = word();
+    bool equal = relation == "Equality" || relation == "Eq", le = relation == "LessThan" || relation == "Le", lt = relation == "StrictLessThan" || relation == "Lt";
+    bool ge = relation == "GreaterThan" || relation == "Ge", gt = relation == "StrictGreaterThan" || relation == "Gt";
+    if (!equal && !le && !lt && !ge && !gt) return std::nullopt;
+    expect('(');
+    Dim a = whole(expression(0));
+    expect(',');
+    Dim b = whole(expression(0));
+    expect(')');
+    if (ge || gt) std::swap(a, b);
+    if (lt || gt) a += 1;
+    return Condition{std::move(a), std::move(b), equal};
+  }
+
   Dim run() {
     Dim d = whole(expression(0));
     skip();
@@ -169,6 +184,8 @@ class Parser {
 };
 
 }  // namespace
+
+std::optional<Condition> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).condition(); }
 
 Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).run(); }
 

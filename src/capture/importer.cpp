@@ -27,7 +27,7 @@ std::string canonical_target(std::string_view target) {
 
 // Calls that only assert what the recorded types already say, or mark a place in a profile.
 bool says_nothing(std::string_view target) {
-  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten._assert_scalar.default", "aten.sym_constrain_range.default",
+  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
                              "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg", "aten._assert_async.default",
                              "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
     if (target == t) return true;
@@ -265,7 +265,9 @@ void Importer::add_nodes(Json graph, Scope& scope) {
     if (says_nothing(target)) continue;
     g_.current_origin = origin(node);
     try {
-      if (target.starts_with("higher_order.")) {
+      if (target == "aten._assert_scalar.default") {
+        add_check(node, scope);
+      } else if (target.starts_with("higher_order.")) {
         inline_region(node, target, scope);
       } else {
         add_row(node, std::move(target), scope);
@@ -391,6 +393,29 @@ void Importer::add_row(Json node, std::string target, Scope& scope) {
     ValueId v = g_.nodes[id].out[i];
     g_.values[v].name = names[i];
     scope.values[names[i]] = v;
+  }
+}
+
+// torch._check and what torch assumed about sizes: a condition that the ranges do not already say is checked at run time.
+void Importer::add_check(Json node, const Scope& scope) {
+  Json inputs = node.at("inputs");
+  for (auto i : inputs.array()) {
+    std::string_view kind, form;
+    Json value = inputs.child(i).at("arg").only(kind);
+    if (kind != "as_sym_bool") continue;
+    Json name = value.only(form);
+    if (form != "as_name") continue;
+    auto found = scope.bools.find(name.string());
+    if (found == scope.bools.end()) return;
+    std::string_view of;
+    Json condition = found->second.only(of);
+    if (of != "as_expr") return;
+    std::string_view text = condition.at("expr_str").string();
+    auto c = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
+    if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
+    bool holds = c->equal ? known_equal(c->left, c->right, g_.symbols) == ir::Truth::yes : known_less(c->right, c->left, g_.symbols) == ir::Truth::no;
+    if (!holds) g_.checks.push_back({c->left, c->right, c->equal ? ir::Check::equal : ir::Check::less_equal, g_.current_origin, "torch assumed this at capture"});
+    return;
   }
 }
 

@@ -51,6 +51,7 @@ class Importer {
   ir::Attribute argument(Call&, const Scope&, Json arg);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
+  void add_check(Json node, const Scope&);
   void check_symbols();
 
   WeightSource weight_source_;

@@ -22,8 +22,10 @@ const std::vector<Pass>& passes() {
       {"grouped_heads", grouped_heads},        // repeated keys and values are read in place
       {"joins", joins},                        // RoPE's join becomes a choice between two reads
       {"linears", linears},                    // query, key and value; gate and up: one matmul
-      {"simplify_again", simplify},
+      {"simplify_linears", simplify},
       {"common_again", common},
+      {"siblings", siblings},                  // RoPE of queries and keys at once
+      {"simplify_again", simplify},
   };
   return list;
 }
