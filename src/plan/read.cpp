@@ -1,0 +1,211 @@
+// File -> plan. The bytes are not trusted: every offset, index and number is checked before it is used.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "plan/file.h"
+#include "plan/plan.h"
+#include "plan_generated.h"
+
+namespace ingot::plan {
+
+namespace {
+
+template <class T>
+std::string text(const T* s) {
+  return s != nullptr ? s->str() : std::string();
+}
+
+DType dtype(uint8_t v) {
+  if (v >= ir::dtype_count) fail(Code::format, "the plan names an unknown dtype ({})", v);
+  return static_cast<DType>(v);
+}
+
+template <class Vector, class F>
+void each(const Vector* v, F fn) {
+  if (v == nullptr) return;
+  for (const auto* x : *v) {
+    if (x == nullptr) fail(Code::format, "the plan has an empty entry");
+    fn(*x);
+  }
+}
+
+std::vector<uint32_t> numbers(const flatbuffers::Vector<uint32_t>* v) { return v != nullptr ? std::vector<uint32_t>(v->begin(), v->end()) : std::vector<uint32_t>(); }
+
+Function function(const fb::Function* f) {
+  Function out;
+  if (f == nullptr) return out;
+  out.name = text(f->name());
+  each(f->symbols(), [&](const fb::Symbol& s) { out.symbols.push_back({text(s.name()), s.min(), s.opt(), s.max()}); });
+  each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
+  each(f->bindings(), [&](const fb::Binding& b) {
+    if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
+    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.strides()), static_cast<Binding::Kind>(b.kind())});
+  });
+  each(f->buffers(), [&](const fb::Buffer& b) {
+    if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
+    out.buffers.push_back({static_cast<Buffer::Kind>(b.kind()), b.index(), b.bytes(), b.first(), b.last()});
+  });
+  each(f->steps(), [&](const fb::Step& s) {
+    Step step;
+    step.kernel = text(s.kernel());
+    each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
+    step.sizes = numbers(s.sizes());
+    if (s.constants() != nullptr) {
+      const auto* data = reinterpret_cast<const std::byte*>(s.constants()->data());
+      step.constants.assign(data, data + s.constants()->size());
+    }
+    step.origin = s.origin();
+    step.label = text(s.label());
+    step.writes = s.writes();
+    out.steps.push_back(std::move(step));
+  });
+  each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why())}); });
+  return out;
+}
+
+void verify_function(const Plan& plan, const Function& f) {
+  auto bad = [&](const std::string& what) { fail(Code::format, "function \"{}\" of the plan is damaged: {}", f.name, what); };
+  ingot::verify(f.sizes, f.symbols.size());
+  auto size = [&](uint32_t s, const char* what) {
+    if (s >= f.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
+  };
+  for (const Symbol& s : f.symbols) {
+    if (s.min < 0 || s.min > s.opt || s.opt > s.max) bad("size " + s.name + " has an impossible range");
+  }
+  for (const Binding& b : f.bindings) {
+    for (uint32_t d : b.dims) size(d, "a binding");
+    for (uint32_t d : b.strides) size(d, "a binding");
+    if (!b.strides.empty() && b.strides.size() != b.dims.size()) bad("a binding has another number of strides than axes");
+  }
+  for (const Buffer& b : f.buffers) {
+    size(b.bytes, "a buffer");
+    size_t limit = b.kind == Buffer::Kind::binding   ? f.bindings.size()
+                   : b.kind == Buffer::Kind::weight  ? plan.weights.size()
+                   : b.kind == Buffer::Kind::derived ? plan.derived.size()
+                                                     : 1;
+    if (b.kind != Buffer::Kind::arena && b.index >= limit) bad("a buffer names what does not exist");
+    if (b.kind == Buffer::Kind::arena && (b.first > b.last || (b.last >= f.steps.size() && b.last > 0))) bad("a buffer has an impossible life");
+  }
+  for (size_t n = 0; n < f.steps.size(); ++n) {
+    const Step& s = f.steps[n];
+    if (s.writes == 0 || s.writes > s.operands.size()) bad("a step writes nothing");
+    for (uint32_t x : s.sizes) size(x, "a step");
+    for (size_t k = 0; k < s.operands.size(); ++k) {
+      const OperandView& o = s.operands[k];
+      if (o.buffer >= f.buffers.size()) bad("a step names a buffer that does not exist");
+      size(o.offset, "an operand");
+      for (uint32_t d : o.dims) size(d, "an operand");
+      for (uint32_t d : o.strides) size(d, "an operand");
+      if (o.dims.size() != o.strides.size() || o.dims.size() > 24) bad("an operand has an impossible rank");
+      const Buffer& b = f.buffers[o.buffer];
+      bool written = k >= s.operands.size() - s.writes;
+      if (b.kind == Buffer::Kind::arena && (n < b.first || n > b.last)) bad("a step uses a buffer outside its life");
+      bool writable = b.kind == Buffer::Kind::arena || (b.kind == Buffer::Kind::derived && &f == &plan.prepare) ||
+                      (b.kind == Buffer::Kind::binding && f.bindings[b.index].kind != Binding::Kind::input);
+      if (written && !writable) bad("a step writes what is read-only");
+    }
+    if (s.origin != UINT32_MAX && s.origin >= plan.origins.size()) bad("a step names an origin that does not exist");
+  }
+  for (const Check& c : f.checks) {
+    size(c.left, "a check");
+    size(c.right, "a check");
+    if (c.origin != UINT32_MAX && c.origin >= plan.origins.size()) bad("a check names an origin that does not exist");
+  }
+}
+
+std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
+  if (bytes.size() < sizeof(Header)) fail(Code::format, "this is not a plan: {} bytes are too few", bytes.size());
+  Header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != file_magic) fail(Code::format, "this is not a plan: it does not start as one");
+  if (h.version > file_version) {
+    Error problem(Code::version, fmt::format("the plan has format version {}, this ingot reads up to {}", h.version, file_version));
+    throw problem.fix("update ingot, or compile the model again with this version");
+  }
+  if (h.header_hash != header_hash(h)) fail(Code::format, "the plan is damaged: its header does not match its checksum");
+  auto section = [&](uint64_t offset, uint64_t size, const char* what) {
+    if (offset > bytes.size() || size > bytes.size() - offset) fail(Code::format, "the plan is cut off: its {} would end at byte {}, the file has {}", what, offset + size, bytes.size());
+    return bytes.subspan(offset, size);
+  };
+  auto metadata = section(h.metadata_offset, h.metadata_bytes, "metadata");
+  auto weights = section(h.weights_offset, h.weights_bytes, "weights");
+  if (hash256(metadata) != h.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, 50'000'000);
+  if (!fb::VerifyPlanBuffer(verifier)) fail(Code::format, "the plan is damaged: its metadata cannot be read");
+  const fb::Plan* p = fb::GetPlan(metadata.data());
+  auto plan = std::make_shared<Plan>();
+  each(p->functions(), [&](const fb::Function& f) { plan->functions.push_back(function(&f)); });
+  plan->prepare = function(p->prepare());
+  each(p->weights(), [&](const fb::Weight& w) {
+    Weight out;
+    out.name = text(w.name());
+    out.dtype = dtype(w.dtype());
+    if (w.dims() != nullptr) out.dims.assign(w.dims()->begin(), w.dims()->end());
+    out.tied_to = text(w.tied_to());
+    out.bytes = w.bytes();
+    int64_t count = static_cast<int64_t>(ir::size_of(out.dtype));
+    for (int64_t d : out.dims) {
+      if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
+    }
+    if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
+    if (w.offset() > weights.size() || out.bytes > weights.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
+    out.data = weights.data() + w.offset();
+    out.keep = keep;
+    plan->weights.push_back(std::move(out));
+  });
+  each(p->derived(), [&](const fb::Derived& d) {
+    if (d.bytes() > (uint64_t{1} << 46)) fail(Code::format, "a derived weight of the plan has an impossible size");
+    plan->derived.push_back({text(d.name()), d.bytes()});
+  });
+  each(p->origins(), [&](const fb::Origin& o) { plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()}); });
+  plan->graph = text(p->graph());
+  plan->signature = text(p->signature());
+  each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(text(pair.key()), text(pair.value())); });
+  std::memcpy(plan->hash.data(), h.metadata_hash.data(), 32);
+  for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&h.weights_hash)[k];
+  verify(*plan);
+  return plan;
+}
+
+}  // namespace
+
+void verify(const Plan& plan) {
+  if (plan.functions.empty()) fail(Code::format, "the plan has no function");
+  for (const Function& f : plan.functions) verify_function(plan, f);
+  if (!plan.prepare.bindings.empty()) fail(Code::format, "the plan's prepare function has bindings");
+  verify_function(plan, plan.prepare);
+}
+
+std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) { return parse(bytes, std::move(keep)); }
+
+std::shared_ptr<const Plan> read_file(const std::string& path) {
+  auto file = MappedFile::open(path);
+  try {
+    auto plan = parse(file->bytes(), file);
+    plan->file = file;
+    return plan;
+  } catch (Error& e) {
+    e.message = path + ": " + e.message;
+    throw;
+  }
+}
+
+void verify_content(const Plan& plan) {
+  if (!plan.file) return;
+  Header h;
+  std::memcpy(&h, plan.file->bytes().data(), sizeof h);
+  uint64_t hash = 0;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const Weight& w = plan.weights[i];
+    bool shared = std::any_of(order.begin(), order.end(), [&](size_t k) { return plan.weights[k].data == w.data && plan.weights[k].bytes == w.bytes && w.bytes > 0; });
+    if (shared) continue;
+    order.push_back(i);
+    hash = hash64({w.data, w.bytes}, hash + i + 1);
+  }
+  if (hash != h.weights_hash) fail(Code::format, "the plan is damaged: its weights do not match their checksum");
+}
+
+}  // namespace ingot::plan

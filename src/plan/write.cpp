@@ -1,0 +1,158 @@
+// Plan -> file. Identical plans give identical bytes: no times, no paths, no padding left undefined.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "plan/file.h"
+#include "plan/plan.h"
+#include "plan_generated.h"
+
+namespace ingot::plan {
+
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+class Writer {
+ public:
+  std::vector<uint8_t> metadata(const Plan& plan, const std::vector<uint64_t>& offsets) {
+    std::vector<Offset<fb::Function>> functions;
+    for (const Function& f : plan.functions) functions.push_back(function(f));
+    auto prepare = function(plan.prepare);
+    std::vector<Offset<fb::Weight>> weights;
+    for (size_t i = 0; i < plan.weights.size(); ++i) {
+      const Weight& w = plan.weights[i];
+      weights.push_back(fb::CreateWeight(b_, b_.CreateString(w.name), static_cast<uint8_t>(w.dtype), b_.CreateVector(w.dims), b_.CreateString(w.tied_to),
+                                         static_cast<uint8_t>(w.source), offsets[i], w.bytes));
+    }
+    std::vector<Offset<fb::Derived>> derived;
+    for (const Derived& d : plan.derived) derived.push_back(fb::CreateDerived(b_, b_.CreateString(d.name), d.bytes));
+    std::vector<Offset<fb::Origin>> origins;
+    for (const Origin& o : plan.origins) {
+      origins.push_back(fb::CreateOrigin(b_, b_.CreateString(o.file), b_.CreateString(o.code), b_.CreateString(o.module), b_.CreateString(o.target), o.line));
+    }
+    std::vector<Offset<fb::Pair>> provenance;
+    for (const auto& [key, value] : plan.provenance) provenance.push_back(fb::CreatePair(b_, b_.CreateString(key), b_.CreateString(value)));
+    auto f = b_.CreateVector(functions);
+    auto w = b_.CreateVector(weights);
+    auto d = b_.CreateVector(derived);
+    auto o = b_.CreateVector(origins);
+    auto g = b_.CreateString(plan.graph), s = b_.CreateString(plan.signature);
+    auto p = b_.CreateVector(provenance);
+    b_.Finish(fb::CreatePlan(b_, f, prepare, w, d, o, g, s, p));
+    return {b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize()};
+  }
+
+ private:
+  Offset<fb::Function> function(const Function& f) {
+    std::vector<Offset<fb::Symbol>> symbols;
+    for (const Symbol& s : f.symbols) symbols.push_back(fb::CreateSymbol(b_, b_.CreateString(s.name), s.min, s.opt, s.max));
+    std::vector<Offset<fb::SizeOp>> sizes;
+    for (const SizeInstruction& i : f.sizes.code) sizes.push_back(fb::CreateSizeOp(b_, static_cast<uint8_t>(i.op), i.a, i.b, i.value));
+    std::vector<Offset<fb::Binding>> bindings;
+    for (const Binding& x : f.bindings) {
+      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides), static_cast<uint8_t>(x.kind)));
+    }
+    std::vector<Offset<fb::Buffer>> buffers;
+    for (const Buffer& x : f.buffers) buffers.push_back(fb::CreateBuffer(b_, static_cast<uint8_t>(x.kind), x.index, x.bytes, x.first, x.last));
+    std::vector<Offset<fb::Step>> steps;
+    for (const Step& s : f.steps) {
+      std::vector<Offset<fb::Operand>> operands;
+      for (const OperandView& o : s.operands) {
+        operands.push_back(fb::CreateOperand(b_, o.buffer, static_cast<uint8_t>(o.dtype), o.offset, b_.CreateVector(o.dims), b_.CreateVector(o.strides)));
+      }
+      auto list = b_.CreateVector(operands);
+      auto constants = b_.CreateVector(reinterpret_cast<const uint8_t*>(s.constants.data()), s.constants.size());
+      steps.push_back(fb::CreateStep(b_, b_.CreateString(s.kernel), list, b_.CreateVector(s.sizes), constants, s.origin, b_.CreateString(s.label), s.writes));
+    }
+    std::vector<Offset<fb::Check>> checks;
+    for (const Check& c : f.checks) checks.push_back(fb::CreateCheck(b_, c.left, c.right, c.equal, c.origin, b_.CreateString(c.why)));
+    auto n = b_.CreateString(f.name);
+    auto a1 = b_.CreateVector(symbols);
+    auto a2 = b_.CreateVector(sizes);
+    auto a3 = b_.CreateVector(bindings);
+    auto a4 = b_.CreateVector(buffers);
+    auto a5 = b_.CreateVector(steps);
+    auto a6 = b_.CreateVector(checks);
+    return fb::CreateFunction(b_, n, a1, a2, a3, a4, a5, a6);
+  }
+
+  FlatBufferBuilder b_{1 << 16};
+};
+
+// The file as parts: head and metadata owned by `head`, weights where they are.
+struct Parts {
+  std::vector<std::byte> head;
+  std::vector<std::span<const std::byte>> list;
+};
+
+Parts layout(const Plan& plan) {
+  static const std::vector<std::byte> zeros(page, std::byte{0});
+  // Tied weights share their bytes; offsets count from the start of the weights section.
+  std::vector<uint64_t> offsets(plan.weights.size(), 0);
+  std::vector<size_t> order;
+  uint64_t total = 0;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const Weight& w = plan.weights[i];
+    bool shared = false;
+    for (size_t k : order) {
+      if (plan.weights[k].data == w.data && plan.weights[k].bytes == w.bytes && w.bytes > 0) {
+        offsets[i] = offsets[k];
+        shared = true;
+        break;
+      }
+    }
+    if (shared) continue;
+    if (w.data == nullptr && w.bytes > 0) fail(Code::invalid_input, "weight \"{}\" has no data to save", w.name);
+    offsets[i] = total;
+    order.push_back(i);
+    total += (w.bytes + 63) / 64 * 64;
+  }
+  std::vector<uint8_t> metadata = Writer().metadata(plan, offsets);
+  Header h{};
+  h.magic = file_magic;
+  h.version = file_version;
+  h.metadata_offset = sizeof(Header);
+  h.metadata_bytes = metadata.size();
+  h.weights_offset = (sizeof(Header) + metadata.size() + page - 1) / page * page;
+  h.weights_bytes = total;
+  h.metadata_hash = hash256({reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()});
+  uint64_t weights_hash = 0;
+  for (size_t i : order) weights_hash = hash64({plan.weights[i].data, plan.weights[i].bytes}, weights_hash + i + 1);
+  h.weights_hash = weights_hash;
+  h.header_hash = header_hash(h);
+  Parts parts;
+  parts.head.resize(h.weights_offset);
+  std::memcpy(parts.head.data(), &h, sizeof h);
+  std::memcpy(parts.head.data() + sizeof h, metadata.data(), metadata.size());
+  parts.list.push_back(parts.head);
+  for (size_t i : order) {
+    const Weight& w = plan.weights[i];
+    parts.list.push_back({w.data, w.bytes});
+    parts.list.push_back(std::span(zeros).first((64 - w.bytes % 64) % 64));
+  }
+  return parts;
+}
+
+}  // namespace
+
+uint64_t header_hash(Header h) {
+  h.header_hash = 0;
+  return hash64({reinterpret_cast<const std::byte*>(&h), sizeof h});
+}
+
+std::vector<std::byte> write(const Plan& plan) {
+  Parts parts = layout(plan);
+  std::vector<std::byte> out;
+  for (auto part : parts.list) out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+void write_file(const Plan& plan, const std::string& path) {
+  Parts parts = layout(plan);
+  write_atomically(path, parts.list);
+}
+
+}  // namespace ingot::plan

@@ -1,0 +1,177 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ingot::runtime {
+
+using plan::Buffer;
+
+LoadedFunction load_function(const plan::Function& f) {
+  LoadedFunction out;
+  out.function = &f;
+  for (size_t n = 0; n < f.steps.size(); ++n) {
+    const plan::Step& s = f.steps[n];
+    const backend::RunKernel* kernel = backend::find_cpu_kernel(s.kernel);
+    if (kernel == nullptr) fail(Code::format, "step {} of function \"{}\" needs kernel \"{}\", which this runtime does not have", n, f.name, s.kernel);
+    try {
+      out.steps.push_back({kernel, kernel->load(s.constants, s.operands.size(), s.sizes.size())});
+    } catch (Error& e) {
+      e.message = fmt::format("step {} of function \"{}\": {}", n, f.name, e.message);
+      throw;
+    }
+  }
+  out.symbols.resize(f.symbols.size());
+  for (uint32_t b = 0; b < f.bindings.size(); ++b) {
+    const plan::Binding& binding = f.bindings[b];
+    (binding.kind == plan::Binding::Kind::input ? out.inputs : out.outputs) += 1;
+    if (binding.kind != plan::Binding::Kind::input) continue;
+    for (uint32_t d = 0; d < binding.dims.size(); ++d) {
+      const SizeInstruction& i = f.sizes.code[binding.dims[d]];
+      if (i.op == SizeInstruction::Op::symbol && out.symbols[i.a].binding == UINT32_MAX) out.symbols[i.a] = {b, d};
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// Offsets for buffers whose lives overlap must not: largest first, lowest gap that fits.
+size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, std::vector<size_t>& offsets) {
+  struct Item {
+    size_t buffer, bytes;
+  };
+  std::vector<Item> order;
+  for (size_t b = 0; b < f.buffers.size(); ++b) {
+    if (f.buffers[b].kind != Buffer::Kind::arena) continue;
+    auto bytes = static_cast<size_t>(std::max<int64_t>(sizes[f.buffers[b].bytes], 0));
+    order.push_back({b, (bytes + 127) / 64 * 64});
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Item& x, const Item& y) { return x.bytes > y.bytes; });
+  offsets.assign(f.buffers.size(), 0);
+  std::vector<Item> placed;
+  size_t total = 0;
+  for (const Item& item : order) {
+    const Buffer& b = f.buffers[item.buffer];
+    std::vector<std::pair<size_t, size_t>> taken;
+    for (const Item& p : placed) {
+      const Buffer& o = f.buffers[p.buffer];
+      if (o.first <= b.last && b.first <= o.last) taken.push_back({offsets[p.buffer], offsets[p.buffer] + p.bytes});
+    }
+    std::sort(taken.begin(), taken.end());
+    size_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + item.bytes <= begin) break;
+      at = std::max(at, end);
+    }
+    offsets[item.buffer] = at;
+    total = std::max(total, at + item.bytes);
+    placed.push_back(item);
+  }
+  return total;
+}
+
+// First and last element the operand touches must lie in its buffer.
+void check_bounds(const backend::TensorRef& t, int64_t offset, int64_t bytes, const std::string& step) {
+  __int128 low = offset, high = offset;
+  for (int d = 0; d < t.rank; ++d) {
+    if (t.dims[d] < 0) fail(Code::format, "step \"{}\" has an operand of negative size", step);
+    if (t.dims[d] == 0) return;
+    __int128 reach = static_cast<__int128>(t.dims[d] - 1) * t.strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  auto element = static_cast<__int128>(ir::size_of(t.dtype));
+  if (low < 0 || (high + 1) * element > bytes) fail(Code::format, "step \"{}\" has an operand that leaves its buffer", step);
+}
+
+}  // namespace
+
+std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers) {
+  const plan::Function& f = *loaded.function;
+  auto out = std::make_unique<Resolved>();
+  out->symbols = std::move(symbols);
+  out->sizes.resize(f.sizes.code.size());
+  evaluate(f.sizes, out->symbols, out->sizes);
+  for (const plan::Check& c : f.checks) {
+    int64_t l = out->sizes[c.left], r = out->sizes[c.right];
+    if (c.equal ? l == r : l <= r) continue;
+    Error problem(Code::invalid_input, fmt::format("these input sizes do not fit the model: {} ({} {} {})", c.why, l, c.equal ? "is not" : "is more than", r));
+    if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
+    throw problem;
+  }
+  for (const plan::Binding& b : f.bindings) {
+    std::vector<int64_t> dims, strides(b.dims.size(), 1);
+    for (uint32_t d : b.dims) dims.push_back(out->sizes[d]);
+    for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
+    out->binding_dims.push_back(std::move(dims));
+    out->binding_strides.push_back(std::move(strides));
+  }
+  std::vector<size_t> offsets;
+  out->arena_bytes = place_arena(f, out->sizes, offsets);
+  size_t count = 0;
+  for (const plan::Step& s : f.steps) {
+    for (const plan::OperandView& o : s.operands) count += 2 * o.dims.size();
+  }
+  out->storage.resize(count);
+  int64_t* at = out->storage.data();
+  auto bytes_of = [&](const Buffer& b) -> int64_t {
+    switch (b.kind) {
+      case Buffer::Kind::arena: return out->sizes[b.bytes];
+      case Buffer::Kind::binding: {
+        int64_t n = static_cast<int64_t>(ir::size_of(f.bindings[b.index].dtype));
+        for (int64_t d : out->binding_dims[b.index]) n *= d;
+        return n;
+      }
+      case Buffer::Kind::weight: return static_cast<int64_t>(memory.weight_bytes[b.index]);
+      default: return static_cast<int64_t>(memory.derived_bytes[b.index]);
+    }
+  };
+  for (uint32_t n = 0; n < f.steps.size(); ++n) {
+    const plan::Step& s = f.steps[n];
+    Resolved::Step step;
+    for (uint32_t k = 0; k < s.operands.size(); ++k) {
+      const plan::OperandView& o = s.operands[k];
+      backend::TensorRef t;
+      t.dtype = o.dtype;
+      t.rank = static_cast<int>(o.dims.size());
+      for (uint32_t d : o.dims) *at++ = out->sizes[d];
+      t.dims = at - t.rank;
+      for (uint32_t d : o.strides) *at++ = out->sizes[d];
+      t.strides = at - t.rank;
+      const Buffer& b = f.buffers[o.buffer];
+      int64_t offset = out->sizes[o.offset];
+      check_bounds(t, offset, bytes_of(b), s.label);
+      int64_t bytes = offset * static_cast<int64_t>(ir::size_of(t.dtype));
+      switch (b.kind) {
+        case Buffer::Kind::arena: out->in_arena.push_back({n, k, offsets[o.buffer] + static_cast<size_t>(bytes)}); break;
+        case Buffer::Kind::binding: out->patches.push_back({n, k, b.index, bytes}); break;
+        case Buffer::Kind::weight: t.data = const_cast<std::byte*>(memory.weights[b.index]) + bytes; break;
+        case Buffer::Kind::derived: t.data = memory.derived[b.index] + bytes; break;
+      }
+      step.operands.push_back(t);
+    }
+    for (uint32_t x : s.sizes) step.sizes.push_back(out->sizes[x]);
+    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers};
+    try {
+      step.kernel = loaded.steps[n].kernel->resolve(call);
+    } catch (Error& e) {
+      e.message = fmt::format("step {} (\"{}\"): {}", n, s.label, e.message);
+      throw;
+    }
+    out->scratch_bytes = std::max(out->scratch_bytes, step.kernel.scratch);
+    out->steps.push_back(std::move(step));
+  }
+  return out;
+}
+
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers) {
+  for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
+  for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
+  for (size_t n = 0; n < r.steps.size(); ++n) {
+    Resolved::Step& s = r.steps[n];
+    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers});
+  }
+}
+
+}  // namespace ingot::runtime

@@ -1,0 +1,83 @@
+// A function of a plan ready to run: kernels found, constants read, and for each set of sizes the resolved steps.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "base/buffer.h"
+#include "base/parallel.h"
+#include "plan/plan.h"
+
+namespace ingot::runtime {
+
+// Kernels and constants of a function; shared by all sessions.
+struct LoadedFunction {
+  const plan::Function* function = nullptr;
+  struct Step {
+    const backend::RunKernel* kernel;
+    std::shared_ptr<const void> constants;
+  };
+  std::vector<Step> steps;
+  // How symbols follow from the inputs: symbol s is axis `axis` of input `binding`.
+  struct Source {
+    uint32_t binding = UINT32_MAX, axis = 0;
+  };
+  std::vector<Source> symbols;
+  size_t inputs = 0, outputs = 0;
+};
+// Error (format) naming the step whose kernel or constants are wrong.
+LoadedFunction load_function(const plan::Function&);
+
+// A tensor of the caller.
+struct HostTensor {
+  void* data = nullptr;
+  ir::DType dtype = ir::DType::f32;
+  int rank = 0;
+  const int64_t* dims = nullptr;
+  const int64_t* strides = nullptr;  // elements; null = row-major
+};
+
+// Everything that is known once the sizes are: immutable but for the data pointers of bindings.
+struct Resolved {
+  std::vector<int64_t> symbols;
+  std::vector<int64_t> sizes;                 // value of every size expression
+  std::vector<int64_t> storage;               // dims and strides of all operands, one after another
+  struct Patch {
+    uint32_t step, operand, binding;
+    int64_t offset;                           // bytes
+  };
+  struct Step {
+    std::vector<backend::TensorRef> operands;
+    std::vector<int64_t> sizes;
+    backend::Resolved kernel;
+    std::vector<size_t> arena;                // per operand: arena offset in bytes plus 1, or 0
+  };
+  std::vector<Step> steps;
+  std::vector<Patch> patches;
+  struct ArenaOperand {
+    uint32_t step, operand;
+    size_t offset;
+  };
+  std::vector<ArenaOperand> in_arena;
+  size_t arena_bytes = 0, scratch_bytes = 0;
+  std::vector<std::vector<int64_t>> binding_dims;
+  // Row-major strides every input must have to be used in place.
+  std::vector<std::vector<int64_t>> binding_strides;
+};
+
+struct Memory {
+  std::vector<const std::byte*> weights;   // per Plan::weights; null = not there
+  std::vector<std::byte*> derived;         // per Plan::derived
+  std::vector<size_t> weight_bytes, derived_bytes;
+};
+
+std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
+// Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&);
+
+}  // namespace ingot::runtime

@@ -1,0 +1,220 @@
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace ingot::runtime {
+
+namespace {
+
+// torch's threads where torch is, so that two pools do not fight for the cores.
+std::unique_ptr<Workers> make_workers(int threads) {
+  if (auto shared = find_gomp_workers(threads)) return shared;
+  return make_pool(threads);
+}
+
+bool row_major(const HostTensor& t) {
+  if (t.strides == nullptr) return true;
+  int64_t expected = 1;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    if (t.dims[d] == 0) return true;
+    if (t.dims[d] != 1 && t.strides[d] != expected) return false;
+    expected *= t.dims[d];
+  }
+  return true;
+}
+
+void copy_row_major(const HostTensor& t, std::byte* to) {
+  int64_t count = 1;
+  for (int d = 0; d < t.rank; ++d) count *= t.dims[d];
+  size_t size = ir::size_of(t.dtype);
+  const auto* from = static_cast<const std::byte*>(t.data);
+  int64_t index[32] = {};
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t offset = 0;
+    for (int d = 0; d < t.rank; ++d) offset += index[d] * t.strides[d];
+    std::memcpy(to + static_cast<size_t>(n) * size, from + offset * static_cast<int64_t>(size), size);
+    for (int d = t.rank - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
+  }
+}
+
+std::string shape_text(const HostTensor& t) {
+  std::string s = "[";
+  for (int d = 0; d < t.rank; ++d) s += (d ? ", " : "") + std::to_string(t.dims[d]);
+  return s + "]";
+}
+
+}  // namespace
+
+Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator) : plan_(std::move(plan)), allocator_(allocator) {
+  prepare_ = load_function(plan_->prepare);
+  for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f));
+  sources_.resize(plan_->weights.size(), nullptr);
+  set_ = make(threads);
+}
+
+std::shared_ptr<Weights::Set> Weights::make(int threads) const {
+  auto set = std::make_shared<Set>();
+  for (size_t i = 0; i < plan_->weights.size(); ++i) {
+    const plan::Weight& w = plan_->weights[i];
+    const std::byte* data = sources_[i] != nullptr ? sources_[i] : w.data;
+    if (data == nullptr && w.bytes > 0) {
+      Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
+      throw problem.fix("give it with ingot_weights_set before committing");
+    }
+    set->memory.weights.push_back(data);
+    set->memory.weight_bytes.push_back(w.bytes);
+  }
+  for (const plan::Derived& d : plan_->derived) {
+    set->owned.emplace_back(d.bytes, allocator_);
+    set->memory.derived.push_back(set->owned.back().data());
+    set->memory.derived_bytes.push_back(d.bytes);
+  }
+  if (!prepare_.steps.empty()) {
+    std::unique_ptr<Workers> workers = make_workers(threads);
+    auto resolved = runtime::resolve(prepare_, *plan_, set->memory, {}, *workers);
+    MemoryBlock arena(resolved->arena_bytes, allocator_), scratch(resolved->scratch_bytes + 64, allocator_);
+    runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers);
+    // Pages of the file whose weights are only there to be packed are not needed any more; they come back when asked for.
+    if (plan_->file) {
+      std::vector<bool> used(plan_->weights.size(), false);
+      for (const plan::Function& f : plan_->functions) {
+        for (const plan::Buffer& b : f.buffers) {
+          if (b.kind == plan::Buffer::Kind::weight) used[b.index] = true;
+        }
+      }
+      for (size_t i = 0; i < used.size(); ++i) {
+        if (!used[i]) plan_->file->drop({plan_->weights[i].data, plan_->weights[i].bytes});
+      }
+    }
+  }
+  return set;
+}
+
+std::shared_ptr<const Weights::Set> Weights::current() const {
+  std::lock_guard lock(mutex_);
+  return set_;
+}
+
+void Weights::set(std::string_view name, const void* data, size_t bytes, bool copy) {
+  bool found = false;
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < plan_->weights.size(); ++i) {
+    const plan::Weight& w = plan_->weights[i];
+    if (w.name != name && w.tied_to != name) continue;
+    found = true;
+    if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
+    const auto* source = static_cast<const std::byte*>(data);
+    if (copy) {
+      copies_.emplace_back(bytes, allocator_);
+      std::memcpy(copies_.back().data(), data, bytes);
+      source = copies_.back().data();
+    }
+    sources_[i] = source;
+  }
+  if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
+}
+
+void Weights::commit(int threads) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Set> next = make(threads);
+  next->version = ++version_;
+  set_ = std::move(next);
+}
+
+Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
+    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)) {
+  pointers_.resize(loaded_.function->bindings.size());
+  gathered_.resize(loaded_.inputs);
+  output_dims_.resize(loaded_.outputs);
+  wanted_.resize(loaded_.symbols.size());
+}
+
+Resolved& Session::find(std::span<const HostTensor> inputs) {
+  const plan::Function& f = *loaded_.function;
+  if (inputs.size() != loaded_.inputs) fail(Code::invalid_input, "the function takes {} inputs, but {} are given", loaded_.inputs, inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const plan::Binding& b = f.bindings[i];
+    if (inputs[i].dtype != b.dtype) {
+      Error problem(Code::invalid_input, fmt::format("input \"{}\" is {}, but the plan was built for {}", b.name, ir::torch_name_of(inputs[i].dtype), ir::torch_name_of(b.dtype)));
+      throw problem.fix(fmt::format("convert it to {}", ir::torch_name_of(b.dtype)));
+    }
+    if (inputs[i].rank != static_cast<int>(b.dims.size())) {
+      fail(Code::invalid_input, "input \"{}\" has rank {} (shape {}), but the plan was built for rank {}", b.name, inputs[i].rank, shape_text(inputs[i]), b.dims.size());
+    }
+  }
+  for (size_t s = 0; s < loaded_.symbols.size(); ++s) {
+    const LoadedFunction::Source& source = loaded_.symbols[s];
+    wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : inputs[source.binding].dims[source.axis];
+  }
+  // New weights: everything that points at the old ones is resolved anew.
+  if (auto now = weights_->current(); now != set_) {
+    cache_.clear();
+    set_ = std::move(now);
+  }
+  for (auto entry = cache_.begin(); entry != cache_.end(); ++entry) {
+    if (entry->symbols != wanted_) continue;
+    if (entry != cache_.begin()) cache_.splice(cache_.begin(), cache_, entry);
+    break;
+  }
+  if (cache_.empty() || cache_.front().symbols != wanted_) {
+    for (size_t s = 0; s < wanted_.size(); ++s) {
+      const plan::Symbol& symbol = f.symbols[s];
+      if (wanted_[s] >= symbol.min && wanted_[s] <= symbol.max) continue;
+      const LoadedFunction::Source& source = loaded_.symbols[s];
+      Error problem(Code::invalid_input, fmt::format("axis {} of input \"{}\" has size {}, outside the range {}..{} the plan was built for", source.axis,
+                                                     source.binding == UINT32_MAX ? "?" : f.bindings[source.binding].name, wanted_[s], symbol.min, symbol.max));
+      throw problem.fix("compile with a wider range for this axis");
+    }
+    auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);
+    // Memory first: a failure leaves the session as it was.
+    if (resolved->arena_bytes > arena_.size()) arena_ = MemoryBlock(resolved->arena_bytes, allocator_);
+    if (resolved->scratch_bytes + 64 > scratch_.size()) scratch_ = MemoryBlock(resolved->scratch_bytes + 64, allocator_);
+    cache_.push_front({wanted_, std::move(resolved)});
+    if (cache_.size() > cache_limit) cache_.pop_back();
+  }
+  Resolved& r = *cache_.front().resolved;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (int d = 0; d < inputs[i].rank; ++d) {
+      if (inputs[i].dims[d] != r.binding_dims[i][static_cast<size_t>(d)]) {
+        fail(Code::invalid_input, "axis {} of input \"{}\" has size {}, but {} is needed (shape {})", d, f.bindings[i].name, inputs[i].dims[d],
+             r.binding_dims[i][static_cast<size_t>(d)], shape_text(inputs[i]));
+      }
+    }
+  }
+  return r;
+}
+
+const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTensor> inputs) {
+  Resolved& r = find(inputs);
+  for (size_t o = 0; o < loaded_.outputs; ++o) output_dims_[o] = r.binding_dims[loaded_.inputs + o];
+  return output_dims_;
+}
+
+void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
+  Resolved& r = find(inputs);
+  if (outputs.size() != loaded_.outputs) fail(Code::invalid_input, "the function has {} outputs, but {} are given", loaded_.outputs, outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (row_major(inputs[i])) {
+      pointers_[i] = static_cast<std::byte*>(inputs[i].data);
+      continue;
+    }
+    size_t bytes = ir::size_of(inputs[i].dtype);
+    for (int d = 0; d < inputs[i].rank; ++d) bytes *= static_cast<size_t>(inputs[i].dims[d]);
+    if (gathered_[i].size() < bytes) gathered_[i] = MemoryBlock(bytes, allocator_);
+    copy_row_major(inputs[i], gathered_[i].data());
+    pointers_[i] = gathered_[i].data();
+  }
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
+    const std::vector<int64_t>& dims = r.binding_dims[inputs.size() + o];
+    bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && row_major(outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
+    if (!fits) fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name, ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
+    pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
+  }
+  runtime::run(loaded_, r, pointers_, arena_.data(), scratch_.data(), *workers_);
+}
+
+}  // namespace ingot::runtime
