@@ -1,0 +1,19 @@
+// Arguments of the "scan" step: running sums and the like along one axis, inclusive.
+//
+// operands = in, out (written): the same dtype and dims, any strides; out may be in. sizes = none.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ingot::kernels {
+
+struct ScanArgs {
+  enum class Kind : uint8_t { sum, prod, max, min, logsumexp } kind = Kind::sum;
+  uint8_t axis = 0;
+};
+std::vector<std::byte> serialise(const ScanArgs&);
+ScanArgs parse_scan(std::span<const std::byte>);
+
+}  // namespace ingot::kernels

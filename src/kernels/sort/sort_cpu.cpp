@@ -1,0 +1,92 @@
+// Sort and topk on the CPU: a line is copied beside its positions and sorted there. The position breaks ties, so that no
+// stable algorithm (which would allocate) is needed.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elements.h"
+#include "kernels/sort/sort_args.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+template <class Number>
+struct Item {
+  Number value;
+  int64_t position;
+};
+
+std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<SortArgs>(parse_sort(constants));
+  if (operands != 3 || sizes != 0) fail(Code::format, "a sort step has {} operands and {} sizes", operands, sizes);
+  return args;
+}
+
+size_t bytes_of_line(const backend::TensorRef& in, int axis) {
+  auto length = static_cast<size_t>(in.rank == 0 ? 1 : in.dims[axis]);
+  return (length * sizeof(Item<int64_t>) + 63) / 64 * 64;
+}
+
+backend::Resolved resolve(const backend::Call& call) {
+  const auto& args = *static_cast<const SortArgs*>(call.constants);
+  const backend::TensorRef &in = call.operands[0], &values = call.operands[1], &indices = call.operands[2];
+  bool fits = in.dtype == values.dtype && in.dtype != ir::DType::c64 && indices.dtype == ir::DType::i64 && in.rank == values.rank && in.rank == indices.rank &&
+              in.rank <= max_rank && args.axis < std::max(in.rank, 1);
+  for (int d = 0; fits && d < in.rank; ++d) {
+    fits = values.dims[d] == indices.dims[d] && (d == args.axis ? values.dims[d] <= in.dims[d] : values.dims[d] == in.dims[d]);
+  }
+  if (!fits) fail(Code::format, "the operands of a sort do not fit");
+  return {static_cast<size_t>(call.workers->count()) * bytes_of_line(in, args.axis), nullptr};
+}
+
+template <class Number>
+bool less(Number a, Number b) {
+  if constexpr (std::is_same_v<Number, double>) return std::isnan(b) ? !std::isnan(a) : a < b;
+  return a < b;
+}
+
+void run(const backend::Call& call) {
+  const auto& args = *static_cast<const SortArgs*>(call.constants);
+  const backend::TensorRef &in = call.operands[0], &values = call.operands[1], &indices = call.operands[2];
+  int axis = args.axis;
+  int64_t length = in.rank == 0 ? 1 : in.dims[axis], k = in.rank == 0 ? 1 : values.dims[axis];
+  if (numel(values) == 0) return;
+  size_t line_bytes = bytes_of_line(in, axis);
+  with_element(in.dtype, [&](auto type) {
+    using E = decltype(type);
+    using I = Item<typename E::Number>;
+    for_lines(in, axis, *call.workers, [&](const int64_t* at, int worker) {
+      I* line = reinterpret_cast<I*>(call.scratch + static_cast<size_t>(worker) * line_bytes);
+      int64_t from = 0, to_values = 0, to_indices = 0;
+      for (int d = 0; d < in.rank; ++d) {
+        if (d == axis) continue;
+        from += at[d] * in.strides[d];
+        to_values += at[d] * values.strides[d];
+        to_indices += at[d] * indices.strides[d];
+      }
+      auto step = [&](const backend::TensorRef& t) { return t.rank == 0 ? 0 : t.strides[axis]; };
+      for (int64_t i = 0; i < length; ++i) line[i] = {E::get(element(in, from + i * step(in))), i};
+      auto before = [&](const I& a, const I& b) {
+        bool up = less(a.value, b.value), down = less(b.value, a.value);
+        if (up != down) return args.descending ? down : up;
+        return a.position < b.position;
+      };
+      if (k < length) {
+        std::partial_sort(line, line + k, line + length, before);
+      } else {
+        std::sort(line, line + length, before);
+      }
+      for (int64_t i = 0; i < k; ++i) {
+        E::put(element(values, to_values + i * step(values)), line[i].value);
+        PlainElement<int64_t>::put(element(indices, to_indices + i * step(indices)), line[i].position);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+extern const backend::RunKernel sort_kernel;
+const backend::RunKernel sort_kernel{"sort", load, resolve, run};
+
+}  // namespace ingot::kernels
