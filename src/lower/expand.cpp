@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "lower/lower.h"
+#include "lower/versions.h"
 #include "ops/row.h"
 
 namespace ingot::lower {
@@ -29,25 +30,25 @@ std::string functional_name(const std::string& target) {
 
 class Expander {
  public:
-  explicit Expander(const Graph& from) : from_(from) {}
+  explicit Expander(const Graph& from) : from_(from), values_(from, to_, [this](const Node& n) { return again(n); }) {}
 
   Graph run() {
     to_.symbols = from_.symbols;
     to_.origins = from_.origins;
     to_.checks = from_.checks;
-    current_.assign(from_.values.size(), ir::none_id);
-    for (const Node& node : from_.nodes) {
+    for (ir::NodeId id = 0; id < from_.nodes.size(); ++id) {
+      const Node& node = from_.nodes[id];
       if (node.op == Op::input) {
-        current_[node.out[0]] = to_.add_input(from_.values[node.out[0]].name, from_.type(node.out[0]));
+        values_.define(node.out[0], to_.add_input(from_.values[node.out[0]].name, from_.type(node.out[0])));
       } else if (node.op == Op::weight) {
         const ir::Weight* w = from_.weight_of(node.out[0]);
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
-        current_[node.out[0]] = to_.add_weight(*w, from_.type(node.out[0]));
+        values_.define(node.out[0], to_.add_weight(*w, from_.type(node.out[0])));
       } else {
-        expand(node);
+        expand(id);
       }
     }
-    for (const ir::Output& o : from_.outputs) to_.outputs.push_back({current_[o.value], o.name, o.order});
+    for (const ir::Output& o : from_.outputs) to_.outputs.push_back({values_.read(o.value), o.name, o.order});
     to_.current_origin = ir::none_id;
     to_.current_group = 0;
     return std::move(to_);
@@ -58,7 +59,22 @@ class Expander {
  private:
   std::string where(const Node& node) const { return node.origin == ir::none_id ? "" : from_.origins[node.origin].text(); }
 
-  void expand(const Node& node) {
+  // The row's results in the new graph, from the newest values of its operands.
+  ops::Results results_of(const Node& node, const ops::Operator& op) {
+    ir::Attributes arguments;
+    for (const auto& [name, value] : node.attributes) {
+      if (name != "target") arguments.set(name, value);
+    }
+    std::vector<ValueId> in;
+    for (ValueId v : node.in) in.push_back(values_.read(v));
+    return ops::expand(to_, op, arguments, in);
+  }
+
+  // A view made again after its memory was written.
+  ops::Results again(const Node& node) { return results_of(node, *ops::find(node.attributes.string("target"))); }
+
+  void expand(ir::NodeId id) {
+    const Node& node = from_.nodes[id];
     std::string target = node.attributes.string("target");
     to_.current_origin = node.origin;
     ++to_.current_group;
@@ -75,14 +91,11 @@ class Expander {
         refuse(node, target, "there is no row for it in the operator table");
         return;
       }
-      ir::Attributes arguments;
-      for (const auto& [name, value] : node.attributes) {
-        if (name != "target") arguments.set(name, value);
+      results = results_of(node, *op);
+      if (writes && target != "aten.detach_.default" && !results.empty()) {
+        values_.write(id, results[0]);
+        results[0] = ir::Handle(&to_, values_.read(node.in[0]));
       }
-      std::vector<ValueId> in;
-      for (ValueId v : node.in) in.push_back(current_[v]);
-      results = ops::expand(to_, *op, arguments, in);
-      if (writes) write(node, results);
     } catch (Error& e) {
       if (e.code == Code::unsupported) {
         refuse(node, target, e.message);
@@ -98,9 +111,10 @@ class Expander {
     for (size_t i = 0; i < node.out.size(); ++i) {
       check(node, target, from_.type(node.out[i]), results[i].type());
       ValueId v = results[i].id();
-      current_[node.out[i]] = v;
+      values_.define(node.out[i], v);
       if (to_.values[v].name.empty()) to_.values[v].name = from_.values[node.out[i]].name;
     }
+    values_.note_views(id);
   }
 
   std::string node_name(const Node& node) const {
@@ -114,44 +128,7 @@ class Expander {
     std::vector<ir::Type> types;
     for (ValueId v : node.out) types.push_back(from_.type(v));
     ir::NodeId id = to_.add_node(Op::row, {}, node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) current_[node.out[i]] = to_.nodes[id].out[i];
-  }
-
-  // An in-place overload: whoever reads the tensor from here on reads the new value. A tensor that shares memory with
-  // another one (a view, or the base of views) would need both to change.
-  void write(const Node& node, ops::Results& results) {
-    ValueId self = node.in[0];
-    const std::string& target = node.attributes.string("target");
-    bool harmless = target.starts_with("aten.detach_.");
-    if (!harmless) {
-      const Node& made = from_.nodes[from_.values[self].producer];
-      if (made.op != Op::row) {
-        throw Error(Code::unsupported, fmt::format("it writes to the {} \"{}\" in place", made.op == Op::input ? "input" : "weight", from_.values[self].name));
-      }
-      if (shares_memory(self)) throw Error(Code::unsupported, "it writes in place to a tensor that shares memory with another one");
-    }
-    if (results.empty()) return;
-    ir::Handle value = ir::cast(results[0], from_.type(self).dtype);
-    if (!(value.dims() == from_.type(self).dims)) value = ir::expand(value, from_.type(self).dims);
-    results[0] = value;
-    current_[self] = value.id();
-  }
-
-  static bool makes_view(const std::string& target) {
-    for (std::string_view name : {"view", "reshape", "transpose", "permute", "slice", "select", "expand", "unsqueeze", "squeeze", "t", "alias", "detach", "split", "chunk",
-                                  "unbind", "narrow", "flatten", "unflatten", "contiguous", "to", "diagonal", "movedim", "expand_as", "view_as", "split_with_sizes",
-                                  "tensor_split", "swapaxes", "mT", "unfold", "real", "imag", "as_strided", "type_as", "dropout"}) {
-      if (target.starts_with("aten." + std::string(name) + ".")) return true;
-    }
-    return false;
-  }
-
-  bool shares_memory(ValueId v) const {
-    if (makes_view(from_.nodes[from_.values[v].producer].attributes.string("target"))) return true;
-    for (const Node& n : from_.nodes) {
-      if (n.op == Op::row && !n.in.empty() && n.in[0] == v && makes_view(n.attributes.string("target"))) return true;
-    }
-    return false;
+    for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[id].out[i]);
   }
 
   void check(const Node& node, const std::string& target, const ir::Type& recorded, const ir::Type& inferred) {
@@ -173,7 +150,7 @@ class Expander {
 
   const Graph& from_;
   Graph to_;
-  std::vector<ValueId> current_;  // of a captured value: its newest version in the canonical graph
+  Versions values_;
 };
 
 }  // namespace

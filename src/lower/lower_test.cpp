@@ -203,5 +203,31 @@ TEST(Lower, InPlaceOverloadsMakeNewValues) {
             std::string::npos);
 }
 
+// y = x + 1; row = y[1]; column = y[:, 0]; row.mul_(10); returns y, row, column.
+TEST(Lower, WritesThroughViewsReachEveryView) {
+  ir::Graph g = expand_rows(captured(
+      "%0 = input() {name=\"x\"} : f32[2, 3]\n"
+      "%1 = row(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
+      "%2 = row(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
+      "%3 = row(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
+      "%4 = row(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
+      "%5 = row(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
+      "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
+  ir::Array x = ir::Array::empty(ir::DType::f32, {2, 3});
+  for (int i = 0; i < 6; ++i) {
+    float v = static_cast<float>(i);
+    std::memcpy(x.bytes.data() + 4 * i, &v, 4);
+  }
+  std::vector<ir::Array> y = ir::interpret(g, std::vector<ir::Array>{x});
+  auto floats = [](const ir::Array& a) {
+    std::vector<float> v(static_cast<size_t>(a.numel()));
+    std::memcpy(v.data(), a.bytes.data(), a.bytes.size());
+    return v;
+  };
+  EXPECT_EQ(floats(y[0]), (std::vector<float>{1, 2, 3, 40, 50, 60}));
+  EXPECT_EQ(floats(y[1]), (std::vector<float>{40, 50, 60}));
+  EXPECT_EQ(floats(y[2]), (std::vector<float>{-1, -40}));
+}
+
 }  // namespace
 }  // namespace ingot::lower

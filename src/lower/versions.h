@@ -1,0 +1,43 @@
+// Mutation made functional: which captured tensors share memory, and the newest canonical value of each.
+//
+// A view remembers the tensor it was made from. A write makes a new value for the tensor, then one for each tensor below it by
+// `update`; every other view of the same memory is made again, from the new value, when it is read next.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "ir/compose.h"
+#include "ir/graph.h"
+
+namespace ingot::lower {
+
+class Versions {
+ public:
+  // `expand` writes a captured node out again in the new graph and gives its results.
+  using Expand = std::function<std::vector<ir::Handle>(const ir::Node&)>;
+  Versions(const ir::Graph& from, ir::Graph& to, Expand expand);
+
+  void define(ir::ValueId captured, ir::ValueId value) { current_[captured] = value; }
+  // The newest value.
+  ir::ValueId read(ir::ValueId captured);
+  // After a node was expanded: notes which results share memory with its first operand.
+  void note_views(ir::NodeId node);
+  // `node` gives its first operand the new value. Error (unsupported) when that cannot be followed.
+  void write(ir::NodeId node, ir::Handle value);
+
+ private:
+  enum class Link : uint8_t { none, view, maybe };  // maybe: a view or a copy, as the strides happen to be
+  ir::ValueId root(ir::ValueId v) const;
+  bool read_after(ir::ValueId v, ir::NodeId node) const { return last_read_[v] > node; }
+  void write_below(ir::ValueId child, ir::ValueId old_child);
+
+  const ir::Graph& from_;
+  ir::Graph& to_;
+  Expand expand_;
+  std::vector<ir::ValueId> current_, parent_;
+  std::vector<Link> link_;
+  std::vector<uint32_t> version_;        // of a root: how often it was written; of a view: the root's version it was made from
+  std::vector<ir::NodeId> last_read_;
+};
+
+}  // namespace ingot::lower
