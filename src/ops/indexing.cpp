@@ -32,6 +32,13 @@ Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& 
 }
 
 Value put(const Value& x, const std::vector<std::optional<Value>>& indices, Value values, bool accumulate) {
+  // x[mask] = one value: a choice, whose size does not depend on the mask.
+  if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && values.numel() == Dim(1) && indices[0]->rank() <= x.rank()) {
+    Value mask = *indices[0];
+    while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
+    Value one = reshape(cast(values, x.dtype()), {});
+    return select(mask, accumulate ? x + one : one, x);
+  }
   Positions p = positions_of(x, indices);
   Value shape = gather(x, p.axes, p.indices, p.position, true);
   return scatter(x, p.axes, p.indices, p.position, expand(cast(values, x.dtype()), shape.dims()), accumulate ? "add" : "set");

@@ -260,6 +260,9 @@ const Row rows[] = {
      [](Value x, Value v, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return written(x, slice_of(x, dim, start, end, step), v); }},
     {"select_scatter(Tensor self, Tensor src, int dim, SymInt index)",
      [](Value x, Value v, int64_t dim, Dim i) { return written(x, x.graph().producer(take(x, dim, i).id()).attributes.map("map"), v); }},
+    {"fill.Scalar(Tensor self, Scalar value)", [](Value x, Scalar v) { return full(x.graph(), x.dims(), v, x.dtype()); }},
+    {"fill.Tensor(Tensor self, Tensor value)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
+    {"zero(Tensor self)", [](Value x) { return full(x.graph(), x.dims(), 0, x.dtype()); }},
     {"copy(Tensor self, Tensor src)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
 };
 
