@@ -54,8 +54,6 @@ struct Entry {
     for (auto& [function, sessions] : idle) {
       for (ingot_session* session : sessions) ingot_session_release(session);
     }
-    ingot_weights_release(weights);
-    ingot_plan_release(plan);
   }
 };
 
@@ -170,7 +168,7 @@ STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) { m.impl("execute
 
 }  // namespace
 
-// For python/ingot: makes a (plan, weights) pair known to the op. Takes over one reference of each.
+// For python/ingot: makes a (plan, weights) pair known to the op. The caller keeps both alive until it unregisters them.
 extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights) {
   auto entry = std::make_shared<Entry>();
   entry->plan = plan;

@@ -1,0 +1,182 @@
+/* ingot: compiles PyTorch graphs into plans and runs them. The C interface; this header is its manual.
+ *
+ * Two libraries implement it. libingot_runtime runs plans (it holds no compiler, no torch, no Python); libingot has all.
+ * Functions marked [compiler] are in libingot alone.
+ *
+ * Every function returns INGOT_OK or a status; on failure out-parameters are untouched and ingot_last_error() describes what happened,
+ * until the next call on the same thread. No exception crosses this boundary. `_release` functions accept NULL. Strings given out belong
+ * to the library and live as long as the object they came from, unless ingot_string_release is named.
+ *
+ * Threads: options, models and sessions serve one thread at a time; plans and weights any number. Sessions of one plan run side by side.
+ *
+ * Running a plan on [2, 16] token ids:
+ *
+ *   ingot_plan* plan; ingot_weights* weights; ingot_session* session;
+ *   ingot_plan_load("model.ingot", &plan);
+ *   ingot_weights_create(plan, NULL, &weights);
+ *   ingot_session_create(plan, weights, 0, NULL, &session);
+ *   int64_t dims[] = {2, 16};
+ *   ingot_tensor in = {ids, INGOT_INT64, 2, dims, NULL};
+ *   const int64_t* out_dims; int32_t rank;
+ *   ingot_session_resolve(session, &in, 1);
+ *   ingot_session_output(session, 0, &rank, &out_dims);       // allocate as many float32 as they say
+ *   ingot_tensor out = {result, INGOT_FLOAT32, rank, out_dims, NULL};
+ *   ingot_session_run_with(session, &in, 1, &out, 1);
+ */
+#ifndef INGOT_H
+#define INGOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define INGOT_API
+#else
+#define INGOT_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ingot_status {
+  INGOT_OK = 0,
+  INGOT_INTERNAL = 1,        /* a bug in ingot */
+  INGOT_UNSUPPORTED = 2,     /* the model needs an operator or feature that no engine has */
+  INGOT_INVALID_INPUT = 3,   /* a tensor, shape, dtype or range does not fit */
+  INGOT_INVALID_OPTION = 4,  /* an unknown option, or a value it cannot take */
+  INGOT_FORMAT = 5,          /* a file is damaged, cut off, or not what it should be */
+  INGOT_VERSION = 6,         /* a file was made by a newer version */
+  INGOT_OUT_OF_MEMORY = 7,
+  INGOT_DEVICE = 8,          /* a device or one of its libraries is missing or failed */
+  INGOT_ACCURACY = 9,
+  INGOT_CANCELLED = 10,      /* the progress callback said so */
+  INGOT_IO = 11              /* a file cannot be opened, read or written */
+} ingot_status;
+
+typedef enum ingot_dtype {   /* the numbers that plans use */
+  INGOT_BOOL = 0,
+  INGOT_UINT8 = 1,
+  INGOT_INT8 = 2,
+  INGOT_INT16 = 3,
+  INGOT_INT32 = 4,
+  INGOT_INT64 = 5,
+  INGOT_FLOAT16 = 6,
+  INGOT_BFLOAT16 = 7,
+  INGOT_FLOAT32 = 8,
+  INGOT_FLOAT64 = 9
+} ingot_dtype;
+
+typedef struct ingot_error {
+  ingot_status status;
+  const char* message;       /* what happened to which value, and why */
+  const char* origin;        /* the line of the user's program it comes from, or "" */
+  const char* remedy;        /* what to do, or "" */
+} ingot_error;
+
+typedef struct ingot_tensor {
+  void* data;                /* host memory */
+  ingot_dtype dtype;
+  int32_t rank;
+  const int64_t* dims;       /* rank sizes */
+  const int64_t* strides;    /* rank strides in elements; NULL = row-major */
+} ingot_tensor;
+
+typedef struct ingot_options ingot_options;
+typedef struct ingot_model ingot_model;
+typedef struct ingot_plan ingot_plan;
+typedef struct ingot_weights ingot_weights;
+typedef struct ingot_session ingot_session;
+
+/* ---- the library */
+
+INGOT_API ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* patch);
+/* The last failure of this thread; never NULL, empty when there was none. */
+INGOT_API const ingot_error* ingot_last_error(void);
+INGOT_API void ingot_string_release(char* text);
+/* Instruction set, threads and versions as JSON; release the text with ingot_string_release. */
+INGOT_API ingot_status ingot_describe_machine(char** json);
+
+/* ---- options */
+
+INGOT_API ingot_status ingot_options_create(ingot_options** out);
+/* An option by name, its value as text ("2", "true"). INGOT_INVALID_OPTION names the nearest option. */
+INGOT_API ingot_status ingot_options_set(ingot_options* options, const char* name, const char* value);
+/* The table of options as JSON: [{name, type, default, kind, meaning}]; release with ingot_string_release. */
+INGOT_API ingot_status ingot_options_describe(char** json);
+INGOT_API void ingot_options_release(ingot_options* options);
+
+/* ---- models [compiler] */
+
+typedef struct ingot_weight_source {
+  const char* name;          /* state-dict name */
+  const void* data;          /* first element; must outlive the model and every plan made from it */
+  size_t bytes;              /* that may be read from there */
+} ingot_weight_source;
+
+/* A torch.export archive (.pt2); mapped, not copied. */
+INGOT_API ingot_status ingot_model_open(const char* path, ingot_model** out);
+/* The archive's graph JSON and a table of weights. The JSON is not kept. */
+INGOT_API ingot_status ingot_model_from_memory(const char* json, size_t bytes, const ingot_weight_source* weights, size_t count, ingot_model** out);
+/* Range of a dynamic axis of an input and its name: axes of one name are one size. `name` may be "". */
+INGOT_API ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t axis, int64_t min, int64_t opt, int64_t max, const char* name);
+/* Text that the plan carries for its caller (Python keeps its pytree specs there). */
+INGOT_API ingot_status ingot_model_set_signature(ingot_model* model, const char* text);
+/* {inputs: [{name, dtype, dims}], outputs: [...], weights: n, missing: [...]}; release with ingot_string_release. */
+INGOT_API ingot_status ingot_model_describe(const ingot_model* model, char** json);
+INGOT_API void ingot_model_release(ingot_model* model);
+
+/* Called with the stage under way and the fraction done; a value other than 0 cancels. */
+typedef int (*ingot_progress)(const char* stage, double fraction, void* user);
+INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_options* options, ingot_progress progress, void* user, ingot_plan** out);
+/* The operator table as JSON: [{name, schema, family}]; release with ingot_string_release. */
+INGOT_API ingot_status ingot_ops_describe(char** json);
+
+/* ---- plans */
+
+/* Maps the file and checks its metadata; weights are not read. */
+INGOT_API ingot_status ingot_plan_load(const char* path, ingot_plan** out);
+/* The bytes must stay as they are until the plan and everything made from it are released. */
+INGOT_API ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out);
+/* Atomic: the old file or the new one, never half. */
+INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path);
+/* 32 bytes; zeros for a plan that was never written or read. */
+INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
+/* Checks the bytes of the weights too (ingot_plan_load checks metadata only). */
+INGOT_API ingot_status ingot_plan_verify(const ingot_plan* plan);
+/* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
+/* The canonical graph as text; release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, char** text);
+/* [compiler] Runs the plan's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */
+INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* Counted: weights and sessions keep their plan alive. */
+INGOT_API void ingot_plan_release(ingot_plan* plan);
+
+/* ---- weights */
+
+/* Runs the plan's prepare function (packing, merging). Options: threads. */
+INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out);
+/* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights. */
+INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);
+/* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
+INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
+INGOT_API void ingot_weights_release(ingot_weights* weights);
+
+/* ---- sessions */
+
+/* `function`: index in the plan, 0 = forward. Options: threads. */
+INGOT_API ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out);
+/* Sizes of the outputs for inputs of these shapes (data may be NULL); see ingot_session_output. */
+INGOT_API ingot_status ingot_session_resolve(ingot_session* session, const ingot_tensor* inputs, size_t count);
+/* Rank and dims of an output after resolve; they live until the next resolve. */
+INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims);
+/* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
+ * bindings, with any strides; outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
+INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+INGOT_API void ingot_session_release(ingot_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

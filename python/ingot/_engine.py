@@ -1,0 +1,409 @@
+"""ctypes over include/ingot/ingot.h. Needs neither torch nor numpy to load; arrays come through numpy or DLPack-like objects."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import json
+import os
+import threading
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+from . import errors
+from .errors import InputError, IoError, OptionError
+
+_HERE = Path(__file__).resolve().parent
+_lock = threading.Lock()
+_lib = None
+
+
+def find(name: str) -> str:
+    """Path of one of ingot's libraries: beside this file (wheel), in $INGOT_LIBRARY_DIR, or in a build folder of the repository."""
+    folders = [os.environ.get("INGOT_LIBRARY_DIR"), _HERE / "lib", _HERE.parents[1] / "build" / "release"]
+    for folder in folders:
+        if folder:
+            for path in (Path(folder) / name, Path(folder) / "lib" / name):
+                if path.exists():
+                    return str(path)
+    raise IoError(f"{name} was not found", remedy="build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder")
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("status", c_int), ("message", c_char_p), ("origin", c_char_p), ("remedy", c_char_p)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("dtype", c_int), ("rank", c_int32), ("dims", POINTER(c_int64)), ("strides", POINTER(c_int64))]
+
+
+class _WeightSource(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
+
+
+_Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
+# In the order of ingot_dtype.
+_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+_SIGNATURES = {
+    "ingot_options_create": [POINTER(c_void_p)],
+    "ingot_options_set": [c_void_p, c_char_p, c_char_p],
+    "ingot_options_describe": [POINTER(c_void_p)],
+    "ingot_describe_machine": [POINTER(c_void_p)],
+    "ingot_ops_describe": [POINTER(c_void_p)],
+    "ingot_model_open": [c_char_p, POINTER(c_void_p)],
+    "ingot_model_from_memory": [c_char_p, c_size_t, POINTER(_WeightSource), c_size_t, POINTER(c_void_p)],
+    "ingot_model_set_dim": [c_void_p, c_char_p, c_int64, c_int64, c_int64, c_int64, c_char_p],
+    "ingot_model_set_signature": [c_void_p, c_char_p],
+    "ingot_model_describe": [c_void_p, POINTER(c_void_p)],
+    "ingot_compile": [c_void_p, c_void_p, _Progress, c_void_p, POINTER(c_void_p)],
+    "ingot_plan_load": [c_char_p, POINTER(c_void_p)],
+    "ingot_plan_load_memory": [c_void_p, c_size_t, POINTER(c_void_p)],
+    "ingot_plan_save": [c_void_p, c_char_p],
+    "ingot_plan_verify": [c_void_p],
+    "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
+    "ingot_plan_graph": [c_void_p, POINTER(c_void_p)],
+    "ingot_plan_reference": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
+    "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
+    "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, c_int],
+    "ingot_weights_commit": [c_void_p],
+    "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
+    "ingot_session_resolve": [c_void_p, POINTER(_Tensor), c_size_t],
+    "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
+    "ingot_session_run_with": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
+}
+_RELEASES = ["options", "model", "plan", "weights", "session"]
+
+
+def lib():
+    """The library, loaded once."""
+    global _lib
+    if _lib is None:
+        with _lock:
+            if _lib is None:
+                loaded = ctypes.CDLL(find("libingot.so"), mode=ctypes.RTLD_GLOBAL)
+                for name, arguments in _SIGNATURES.items():
+                    function = getattr(loaded, name)
+                    function.argtypes, function.restype = arguments, c_int
+                for name in _RELEASES:
+                    function = getattr(loaded, f"ingot_{name}_release")
+                    function.argtypes, function.restype = [c_void_p], None
+                loaded.ingot_last_error.argtypes, loaded.ingot_last_error.restype = [], POINTER(_Error)
+                loaded.ingot_string_release.argtypes, loaded.ingot_string_release.restype = [c_void_p], None
+                _lib = loaded
+    return _lib
+
+
+def check(status: int):
+    """Raises the error of the last call when it failed."""
+    if status == 0:
+        return
+    error = lib().ingot_last_error().contents
+    raise errors.by_code(status, error.message.decode(), error.origin.decode(), error.remedy.decode())
+
+
+class _Handle:
+    """An opaque handle of the C API, released with its owner."""
+
+    kind = ""
+
+    def __init__(self, pointer: c_void_p):
+        self._pointer = pointer
+
+    @property
+    def pointer(self) -> c_void_p:
+        return self._pointer
+
+    def __del__(self):
+        pointer, self._pointer = getattr(self, "_pointer", None), None
+        if pointer and _lib is not None:
+            getattr(_lib, f"ingot_{self.kind}_release")(pointer)
+
+
+def _text(function, *arguments) -> str:
+    out = c_void_p()
+    check(function(*arguments, byref(out)))
+    try:
+        return ctypes.string_at(out).decode()
+    finally:
+        lib().ingot_string_release(out)
+
+
+def options() -> list[dict]:
+    """The table of options: name, type, default, kind (plan, build or session) and meaning of each."""
+    return json.loads(_text(lib().ingot_options_describe))
+
+
+def ops() -> list[dict]:
+    """The operator table: name, family and parameters of each overload."""
+    return json.loads(_text(lib().ingot_ops_describe))
+
+
+def machine() -> dict:
+    """Instruction set, threads and version."""
+    return json.loads(_text(lib().ingot_describe_machine))
+
+
+class _Options(_Handle):
+    kind = "options"
+
+    def __init__(self, values: dict):
+        out = c_void_p()
+        check(lib().ingot_options_create(byref(out)))
+        super().__init__(out)
+        for name, value in values.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            check(lib().ingot_options_set(out, str(name).encode(), text.encode()))
+
+
+class Model(_Handle):
+    """A captured graph inside the library."""
+
+    kind = "model"
+
+    def __init__(self, pointer, keep=()):
+        super().__init__(pointer)
+        self._keep = keep
+
+    @classmethod
+    def from_json(cls, text: bytes, weights) -> "Model":
+        table = (_WeightSource * max(len(weights), 1))()
+        for entry, (name, tensor) in zip(table, weights):
+            entry.name, entry.data, entry.bytes = name.encode(), tensor.data_ptr(), tensor.numel() * tensor.element_size()
+        out = c_void_p()
+        check(lib().ingot_model_from_memory(text, len(text), table, len(weights), byref(out)))
+        return cls(out, [tensor for _, tensor in weights])
+
+    @classmethod
+    def open(cls, path: str) -> "Model":
+        out = c_void_p()
+        check(lib().ingot_model_open(os.fsencode(path), byref(out)))
+        return cls(out)
+
+    def set_dim(self, name, axis, low, opt, high, shared):
+        check(lib().ingot_model_set_dim(self.pointer, name.encode(), axis, low, opt, high, (shared or "").encode()))
+
+    def set_signature(self, text: str):
+        check(lib().ingot_model_set_signature(self.pointer, text.encode()))
+
+    def describe(self) -> dict:
+        return json.loads(_text(lib().ingot_model_describe, self.pointer))
+
+    def input_names(self) -> list[str]:
+        return [i["name"] for i in self.describe()["inputs"]]
+
+    def compile(self, values: dict, progress=None) -> "_Plan":
+        given = _Options(values)
+        out = c_void_p()
+        callback = _Progress(lambda stage, fraction, _: int(bool(progress(stage.decode(), fraction)))) if progress else _Progress()
+        check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out)))
+        session = {o["name"] for o in options() if o["kind"] == "session"}
+        return _Plan(out, {k: v for k, v in values.items() if k in session})
+
+
+class _Plan(_Handle):
+    kind = "plan"
+
+    def __init__(self, pointer, session_options=None):
+        super().__init__(pointer)
+        self.session_options = session_options or {}
+
+
+class Engine:
+    """An immutable compiled model; threads share it. Works without torch, on numpy arrays."""
+
+    def __init__(self, plan: _Plan, keep=()):
+        self._plan, self._keep = plan, list(keep)
+        out = c_void_p()
+        self._options = _Options(plan.session_options)
+        check(lib().ingot_weights_create(plan.pointer, self._options.pointer, byref(out)))
+        self._weights = _WeightsHandle(out)
+        self._description = None
+
+    def inspect(self) -> dict:
+        """Functions with their bindings, sizes and steps, weights and provenance."""
+        if self._description is None:
+            self._description = json.loads(_text(lib().ingot_plan_describe, self._plan.pointer))
+        return self._description
+
+    @property
+    def graph(self) -> str:
+        """The portable graph the plan was made from, as text."""
+        return _text(lib().ingot_plan_graph, self._plan.pointer)
+
+    @property
+    def signature(self) -> dict:
+        text = self.inspect()["signature"]
+        try:
+            found = json.loads(text) if text else {}
+        except ValueError:
+            return {}
+        return found if "inputs" in found and "outputs" in found and isinstance(found["inputs"], list) else {}
+
+    @property
+    def functions(self) -> list[str]:
+        return [f["name"] for f in self.inspect()["functions"]]
+
+    def inputs(self, function: int = 0) -> list[dict]:
+        """Name, dtype and dims (numbers, or text for dynamic sizes) of every input."""
+        return self.inspect()["functions"][function]["inputs"]
+
+    def outputs(self, function: int = 0) -> list[dict]:
+        return self.inspect()["functions"][function]["outputs"]
+
+    @property
+    def input_names(self) -> list[str]:
+        return [b["name"] for b in self.inputs()]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [b["name"] for b in self.outputs()]
+
+    def save(self, path):
+        """Writes the plan, atomically."""
+        check(lib().ingot_plan_save(self._plan.pointer, os.fsencode(path)))
+
+    def update_weights(self, state_dict, *, strict=True):
+        """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape."""
+        weights = {w["name"]: w for w in self.inspect()["weights"]}
+        tied = {w["tied_to"] for w in weights.values()}
+        staged = []
+        for name, value in state_dict.items():
+            if name not in weights:
+                if strict and name not in tied:
+                    raise InputError(f"the engine has no weight {name!r}")
+                continue
+            want = weights[name]
+            have = (str(value.dtype).removeprefix("torch."), list(value.shape))
+            if have != (want["dtype"], want["dims"]):
+                raise InputError(f"weight {name!r} is {have[0]} {have[1]}, but the engine was built for {want['dtype']} {want['dims']}")
+            value = value.detach().contiguous() if hasattr(value, "detach") else __import__("numpy").ascontiguousarray(value)
+            staged.append((name, value))
+        for name, value in staged:
+            address = value.data_ptr() if hasattr(value, "data_ptr") else value.ctypes.data
+            size = value.numel() * value.element_size() if hasattr(value, "numel") else value.nbytes
+            check(lib().ingot_weights_set(self._weights.pointer, name.encode(), address, size, 0))
+        check(lib().ingot_weights_commit(self._weights.pointer))
+        self._keep += [value for _, value in staged]
+
+    def session(self, function: int = 0, **runtime_option) -> "Session":
+        """A session: one caller at a time."""
+        return Session(self, function, runtime_option)
+
+    def reference(self, *arrays):
+        """The plan's graph run by the reference interpreter, on numpy arrays."""
+        import numpy as np
+
+        session = self.session()
+        inputs = (_Tensor * max(len(arrays), 1))()
+        keep = [_fill(t, np.asarray(a)) for t, a in zip(inputs, arrays)]
+        made = session._outputs(inputs, len(arrays))
+        outputs = (_Tensor * max(len(made), 1))()
+        keep += [_fill(t, a) for t, a in zip(outputs, made)]
+        check(lib().ingot_plan_reference(self._plan.pointer, inputs, len(arrays), outputs, len(made)))
+        del keep
+        return made
+
+
+class _WeightsHandle(_Handle):
+    kind = "weights"
+
+
+def _numpy_type(name):
+    import numpy as np
+
+    return np.dtype("uint16" if name == "bfloat16" else name)
+
+
+def _fill(tensor: _Tensor, array, dtype: str | None = None):
+    """Points a C tensor at a numpy array; returns what must stay alive."""
+    rank = array.ndim
+    dims = (c_int64 * max(rank, 1))(*array.shape)
+    strides = (c_int64 * max(rank, 1))(*(s // array.itemsize for s in array.strides))
+    tensor.data, tensor.dtype, tensor.rank = array.ctypes.data, _DTYPES.index(dtype or array.dtype.name), rank
+    tensor.dims, tensor.strides = ctypes.cast(dims, POINTER(c_int64)), ctypes.cast(strides, POINTER(c_int64))
+    return array, dims, strides
+
+
+class Session(_Handle):
+    """Runs one function of an engine on numpy arrays (bfloat16 as uint16)."""
+
+    kind = "session"
+
+    def __init__(self, engine: Engine, function: int, runtime_option: dict):
+        out = c_void_p()
+        self._engine, self._function = engine, function
+        self._options = _Options({**engine._plan.session_options, **runtime_option})
+        check(lib().ingot_session_create(engine._plan.pointer, engine._weights.pointer, function, self._options.pointer, byref(out)))
+        super().__init__(out)
+
+    def _outputs(self, inputs, count):
+        import numpy as np
+
+        check(lib().ingot_session_resolve(self.pointer, inputs, count))
+        made = []
+        for i, binding in enumerate(self._engine.outputs(self._function)):
+            rank, dims = c_int32(), POINTER(c_int64)()
+            check(lib().ingot_session_output(self.pointer, i, byref(rank), byref(dims)))
+            made.append(np.empty([dims[d] for d in range(rank.value)], _numpy_type(binding["dtype"])))
+        return made
+
+    def run(self, *arrays, out=None):
+        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given)."""
+        import numpy as np
+
+        bindings = self._engine.inputs(self._function)
+        inputs = (_Tensor * max(len(arrays), 1))()
+        keep = []
+        for tensor, array, binding in zip(inputs, arrays, bindings):
+            array = np.asarray(array)
+            half = binding["dtype"] == "bfloat16" and array.dtype == np.uint16
+            keep.append(_fill(tensor, array, "bfloat16" if half else None))
+        made = self._outputs(inputs, len(arrays)) if out is None else list(out)
+        outputs = (_Tensor * max(len(made), 1))()
+        for tensor, array, binding in zip(outputs, made, self._engine.outputs(self._function)):
+            keep.append(_fill(tensor, array, binding["dtype"]))
+        check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
+        return made
+
+
+def load_engine(path_or_bytes, **runtime_option) -> Engine:
+    """An engine from a `.ingot` file (mapped) or its bytes, without torch."""
+    out = c_void_p()
+    keep = []
+    known = {o["name"] for o in options() if o["kind"] == "session"}
+    for name in runtime_option:
+        if name not in known:
+            raise OptionError(f"there is no session option {name!r}", remedy="one of " + ", ".join(sorted(known)))
+    if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+        data = bytes(path_or_bytes)
+        keep.append(data)
+        check(lib().ingot_plan_load_memory(data, len(data), byref(out)))
+    else:
+        check(lib().ingot_plan_load(os.fsencode(path_or_bytes), byref(out)))
+    return Engine(_Plan(out, runtime_option), keep)
+
+
+class TorchRegistry:
+    """The op library's own entry points."""
+
+    def __init__(self, path: str):
+        library = ctypes.CDLL(path)
+        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p], c_uint64
+        library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        self._library = library
+        self._engines: dict[int, Engine] = {}
+
+    def register(self, engine: Engine) -> int:
+        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer)
+        self._engines[number] = engine
+        return number
+
+    def unregister(self, number: int):
+        self._library.ingot_torch_unregister(number)
+        self._engines.pop(number, None)
+
+
+def plan_tensor_words(number: int) -> list[int]:
+    """What the plan tensor of a registered engine holds: magic and number."""
+    return [0x6E616C70746F676E, number, 0, 0]

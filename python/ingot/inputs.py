@@ -1,0 +1,136 @@
+"""`ingot.Input`: the shape, dtype and name of one input of a model, and the dimensions that inputs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .errors import InputError
+
+_DTYPES = {  # what a user may write -> torch's name
+    "f16": "float16", "half": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16",
+    "f32": "float32", "float": "float32", "float32": "float32", "f64": "float64", "double": "float64", "float64": "float64",
+    "i8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i16": "int16", "short": "int16", "int16": "int16",
+    "i32": "int32", "int": "int32", "int32": "int32", "i64": "int64", "long": "int64", "int64": "int64",
+    "b8": "bool", "bool": "bool",
+}  # fmt: skip
+
+
+class Input:
+    """Describes one tensor input.
+
+    Give either `shape` (every size fixed) or `min_shape`, `opt_shape` and `max_shape` (sizes may vary between the
+    first and the last; `opt_shape` is where speed matters most; missing ones default: opt to max, min to opt).
+
+    Arguments:
+        shape: sizes, e.g. (1, 3, 224, 224).
+        min_shape, opt_shape, max_shape: sizes of equal rank with min <= opt <= max on every axis.
+        dtype: torch.dtype, numpy dtype or a name ("float32", "f32", ...). None means float32.
+        name: used in messages and for the engine's binding; None takes the parameter's name.
+        shared_dims: {axis: name}: axes with one name are one dimension across all inputs, positional and keyword.
+        value: for a constant (int, float, bool, None) argument that is no tensor.
+
+    Raises InputError when ranks differ, a size is negative, or min <= opt <= max is broken.
+    """
+
+    def __init__(self, shape=None, *, min_shape=None, opt_shape=None, max_shape=None, dtype=None, name=None,
+                 shared_dims: Mapping[int, str] | None = None, device=None, value=None):  # fmt: skip
+        self.name, self.device, self.value = name, device, value
+        label = f"input {name!r}" if name else "an input"
+        ranged = [s for s in (min_shape, opt_shape, max_shape) if s is not None]
+        if shape is not None and ranged:
+            raise InputError(f"{label}: give either shape or min_shape/opt_shape/max_shape, not both")
+        if shape is None and not ranged:
+            raise InputError(f"{label}: a shape is needed", remedy="Input((1, 3, 224, 224)) or Input(min_shape=..., opt_shape=..., max_shape=...)")
+        if shape is not None:
+            min_shape = opt_shape = max_shape = shape
+        else:
+            if max_shape is None:
+                raise InputError(f"{label}: max_shape is missing")
+            opt_shape = max_shape if opt_shape is None else opt_shape
+            min_shape = opt_shape if min_shape is None else min_shape
+        self.min_shape, self.opt_shape, self.max_shape = (self._sizes(s, label) for s in (min_shape, opt_shape, max_shape))
+        ranks = {len(self.min_shape), len(self.opt_shape), len(self.max_shape)}
+        if len(ranks) > 1:
+            raise InputError(
+                f"{label}: min_shape {self.min_shape}, opt_shape {self.opt_shape} and max_shape {self.max_shape} have different ranks"
+            )
+        for axis, (low, opt, high) in enumerate(zip(self.min_shape, self.opt_shape, self.max_shape)):
+            if not low <= opt <= high:
+                raise InputError(f"{label}: axis {axis} has min {low}, opt {opt}, max {high}; min <= opt <= max must hold")
+        self.dtype = _dtype_name(dtype, label)
+        self.shared_dims = {}
+        for axis, shared in dict(shared_dims or {}).items():
+            rank = len(self.min_shape)
+            if not isinstance(axis, int) or not -rank <= axis < rank:
+                raise InputError(f"{label}: shared_dims names axis {axis!r}, but the input has rank {rank}")
+            if not isinstance(shared, str) or not shared.isidentifier():
+                raise InputError(f"{label}: shared_dims[{axis}] is {shared!r}; a dimension's name must be an identifier such as \"B\"")
+            self.shared_dims[axis % rank] = shared
+
+    @staticmethod
+    def _sizes(shape, label):
+        if not isinstance(shape, Sequence) or isinstance(shape, str):
+            raise InputError(f"{label}: a shape is a sequence of sizes, not {shape!r}")
+        sizes = []
+        for size in shape:
+            if isinstance(size, bool) or not hasattr(size, "__index__"):
+                raise InputError(f"{label}: size {size!r} in shape {tuple(shape)} is not an integer")
+            if size.__index__() < 0:
+                raise InputError(f"{label}: size {size} in shape {tuple(shape)} is negative")
+            sizes.append(size.__index__())
+        return tuple(sizes)
+
+    @classmethod
+    def from_tensor(cls, tensor, *, name=None) -> "Input":
+        """An Input with the tensor's shape and dtype."""
+        return cls(tuple(tensor.shape), dtype=tensor.dtype, name=name)
+
+    @property
+    def dynamic_axes(self) -> list[int]:
+        """Axes that vary or are shared."""
+        varying = {a for a, (low, high) in enumerate(zip(self.min_shape, self.max_shape)) if low != high}
+        return sorted(varying | set(self.shared_dims))
+
+    def example(self, which: str = "opt"):
+        """A torch tensor of the min, opt or max shape: zeros for integers and bools, random normal for floats."""
+        import torch
+
+        shape = {"min": self.min_shape, "opt": self.opt_shape, "max": self.max_shape}[which]
+        dtype = getattr(torch, self.dtype)
+        return torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+
+    def __repr__(self):
+        shape = f"{self.opt_shape}" if self.min_shape == self.max_shape else f"{self.min_shape}..{self.opt_shape}..{self.max_shape}"
+        return f"Input({shape}, {self.dtype}{f', name={self.name!r}' if self.name else ''})"
+
+
+def _dtype_name(dtype, label):
+    if dtype is None:
+        return "float32"
+    text = str(dtype).removeprefix("torch.")
+    if isinstance(dtype, type):
+        text = dtype.__name__
+    text = text.rstrip("_")
+    if text not in _DTYPES:
+        raise InputError(f"{label}: dtype {dtype!r} is not known", remedy="one of " + ", ".join(sorted(set(_DTYPES.values()))))
+    return _DTYPES[text]
+
+
+def check_shared(leaves: list[tuple[str, "Input"]]) -> dict[str, tuple[int, int, int]]:
+    """Ranges of the named dimensions, the same wherever a name occurs. `leaves`: label and Input of every tensor input."""
+    seen: dict[str, tuple[str, int, tuple[int, int, int]]] = {}
+    for label, item in leaves:
+        for axis, shared in item.shared_dims.items():
+            span = (item.min_shape[axis], item.opt_shape[axis], item.max_shape[axis])
+            if shared in seen and seen[shared][2] != span:
+                other, other_axis, other_span = seen[shared]
+                raise InputError(
+                    f"dimension {shared!r} has two ranges: axis {other_axis} of {other} is {_span(other_span)}, axis {axis} of {label} is {_span(span)}",
+                    remedy="give both axes the same min, opt and max, or different names",
+                )
+            seen.setdefault(shared, (label, axis, span))
+    return {name: span for name, (_, _, span) in seen.items()}
+
+
+def _span(span):
+    return f"{span[0]}..{span[1]}..{span[2]}"

@@ -1,0 +1,388 @@
+"""`ingot.compile`, `ingot.save`, `ingot.load` and the `ingot.Module` they give back."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import torch
+import torch.utils._pytree as pytree
+
+from . import _engine, _op
+from .errors import InputError, OptionError, UnsupportedError
+from .inputs import Input, check_shared
+
+
+def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
+    """Compiles a model ahead of time.
+
+    Arguments:
+        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file.
+        inputs (or arg_inputs): sequence of the positional inputs; each an `ingot.Input`, a tensor (its shape and dtype
+            are taken), an int, float, bool or None, or a list, tuple or dict of those. Not needed for an ExportedProgram.
+        kwarg_inputs: the keyword inputs by name.
+        dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
+        strict: passed to torch.export.export.
+        options, **option: see `ingot.options()`.
+
+    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies.
+
+    Raises UnsupportedError listing every operator that is missing with the lines that use it, InputError, OptionError.
+    """
+    options = _merge(options, option)
+    if inputs is not None and arg_inputs is not None:
+        raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
+    arguments = tuple(arg_inputs if inputs is None else inputs) if (inputs is not None or arg_inputs is not None) else None
+    if isinstance(module, (str, os.PathLike)):
+        return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
+    if isinstance(module, torch.export.ExportedProgram):
+        program, leaves = module, _named_leaves(arguments, kwarg_inputs)
+        _match_program(program, leaves)
+    elif isinstance(module, torch.nn.Module):
+        if arguments is None and not kwarg_inputs:
+            raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
+        program, leaves = _export(module, arguments or (), dict(kwarg_inputs or {}), dynamic_shapes, strict)
+    else:
+        raise InputError(
+            f"a module of type {type(module).__name__} cannot be compiled",
+            remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
+        )
+    return _compile_program(program, leaves, options)
+
+
+def _merge(options, option):
+    merged = dict(options or {})
+    for name, value in option.items():
+        if name in merged and merged[name] != value:
+            raise OptionError(f"option {name!r} is given twice: {merged[name]!r} in options and {value!r} as a keyword")
+        merged[name] = value
+    return merged
+
+
+# ---- inputs
+
+
+def _is_leaf(value):
+    return isinstance(value, Input)
+
+
+def _named_leaves(arguments, keywords):
+    """[(label, leaf)] of positional and keyword inputs, flattened in the order torch flattens them; None when none are given."""
+    if arguments is None and not keywords:
+        return None
+    flat, _ = pytree.tree_flatten_with_path((tuple(arguments or ()), dict(keywords or {})), is_leaf=_is_leaf)
+    return [(_label(path, leaf), leaf) for path, leaf in flat]
+
+
+def _label(path, leaf):
+    if isinstance(leaf, Input) and leaf.name:
+        return f"input {leaf.name!r}"
+    where, rest = path[0].idx, path[1:]
+    text = f"{rest[0].key}" if where else f"inputs[{rest[0].idx}]"
+    return (f"keyword input {text!r}" if where else text) + pytree.keystr(rest[1:])
+
+
+def _export(module, arguments, keywords, dynamic_shapes, strict):
+    leaves = _named_leaves(arguments, keywords) or []
+    spans = check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+    dims: dict[str, object] = {}
+
+    def dimension(item, axis):
+        low, high = item.min_shape[axis], item.max_shape[axis]
+        if low == high:
+            return None
+        # A dimension without a name gets one, so that torch keeps the range as it is given.
+        shared = item.shared_dims.get(axis) or f"_{len(dims)}"
+        if shared not in dims:
+            dims[shared] = torch.export.Dim(shared, min=low, max=high)
+        return dims[shared]
+
+    def example(leaf):
+        if not isinstance(leaf, Input):
+            return leaf
+        if leaf.value is not None:
+            return leaf.value
+        # A size of 0 or 1 would be taken for a constant while tracing.
+        shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(leaf.min_shape, leaf.opt_shape, leaf.max_shape)]
+        return torch.zeros(shape, dtype=getattr(torch, leaf.dtype), device=_device_of(module))
+
+    def spec(leaf):
+        if not isinstance(leaf, Input):
+            return None
+        found = {axis: dimension(leaf, axis) for axis in leaf.dynamic_axes}
+        return {axis: dim for axis, dim in found.items() if dim is not None} or None
+
+    examples, keyword_examples = pytree.tree_map(example, (arguments, keywords), is_leaf=_is_leaf)
+    if dynamic_shapes is None and spans is not None:
+        positional, by_keyword = pytree.tree_map(spec, (arguments, keywords), is_leaf=_is_leaf)
+        dynamic_shapes = _by_parameter(module, positional, by_keyword)
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, examples, keyword_examples, dynamic_shapes=dynamic_shapes, strict=strict)
+    except torch._dynamo.exc.UserError as problem:
+        raise InputError(
+            f"torch.export cannot capture the model for these ranges: {problem}",
+            remedy="axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size",
+        ) from None
+    _check_ranges(program, leaves)
+    return program, leaves
+
+
+def _by_parameter(module, positional, by_keyword):
+    """dynamic_shapes as torch.export wants them: by parameter name, a *args parameter as one tuple, a **kwargs one as one dict."""
+    import inspect
+
+    parameters = inspect.signature(module.forward).parameters
+    shapes, rest = {}, list(positional)
+    extra = dict(by_keyword)
+    for name, parameter in parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            shapes[name], rest = tuple(rest), []
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            if extra:
+                shapes[name], extra = extra, {}
+        elif name in extra:
+            shapes[name] = extra.pop(name)
+        elif rest and parameter.kind is not parameter.KEYWORD_ONLY:
+            shapes[name] = rest.pop(0)
+    return shapes
+
+
+def _device_of(module):
+    return next((t.device for t in module.parameters()), torch.device("cpu"))
+
+
+def _user_placeholders(program):
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    return [nodes[name] for name in _user_input_names(program)]
+
+
+def _user_input_names(program):
+    from torch.export.graph_signature import InputKind
+
+    return [s.arg.name for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+
+
+def _check_ranges(program, leaves):
+    """An axis that the caller made dynamic must not have become a constant while tracing."""
+    for (label, leaf), node in zip(leaves, _user_placeholders(program)):
+        if not isinstance(leaf, Input):
+            continue
+        for axis in leaf.dynamic_axes:
+            if leaf.min_shape[axis] == leaf.max_shape[axis]:
+                continue
+            size = node.meta["val"].shape[axis]
+            if isinstance(size, int):
+                raise InputError(
+                    f"axis {axis} of {label} is to vary between {leaf.min_shape[axis]} and {leaf.max_shape[axis]}, "
+                    f"but the model's code fixes it to {size}",
+                    remedy="look for int(), len() or a reshape with a number that stands for this size in the model's forward; "
+                    "TORCH_LOGS=dynamic shows where",
+                )
+
+
+def _match_program(program, leaves):
+    if leaves is None:
+        return
+    nodes = _user_placeholders(program)
+    if len(leaves) != len(nodes):
+        raise InputError(f"the exported program takes {len(nodes)} inputs, but {len(leaves)} are given")
+    check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+    for (label, leaf), node in zip(leaves, nodes):
+        meta = node.meta.get("val")
+        if not isinstance(leaf, Input):
+            continue
+        if not isinstance(meta, torch.Tensor):
+            raise InputError(f"{label} is an Input, but the exported program takes a {type(meta).__name__} there")
+        if len(meta.shape) != len(leaf.opt_shape):
+            raise InputError(f"{label} has rank {len(leaf.opt_shape)}, but the exported program takes rank {len(meta.shape)} there")
+        if str(meta.dtype).removeprefix("torch.") != leaf.dtype:
+            raise InputError(f"{label} has dtype {leaf.dtype}, but the exported program takes {meta.dtype} there")
+
+
+# ---- building
+
+
+def _compile_program(program, leaves, options):
+    from .capture import from_exported
+
+    captured = from_exported(program)
+    model = _engine.Model.from_json(captured.json, captured.weights)
+    nodes = _user_placeholders(program)
+    tensors = [i for i, n in enumerate(nodes) if isinstance(n.meta.get("val"), torch.Tensor)]
+    for i, (label, leaf) in enumerate(leaves or ()):
+        if isinstance(leaf, Input):
+            for axis in leaf.dynamic_axes:
+                model.set_dim(nodes[i].name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+    signature = {
+        "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
+        "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
+        # flat argument -> position among the engine's inputs, or the constant it was traced with
+        "inputs": [{"tensor": tensors.index(i)} if i in tensors else {"constant": _constant(n)} for i, n in enumerate(nodes)],
+        "outputs": [_output(kind, value, nodes) for kind, value in captured.outputs],
+    }
+    model.set_signature(json.dumps(signature))
+    plan = model.compile(options)
+    return Module(_engine.Engine(plan, keep=[t for _, t in captured.weights]))
+
+
+def _constant(node):
+    meta = node.meta.get("val")
+    if isinstance(meta, (torch.SymInt, torch.SymFloat)):
+        raise UnsupportedError(f"input {node.name} is a dynamic number, which is not supported", remedy="pass it as a tensor, or as a fixed number")
+    return meta
+
+
+def _output(kind, value, nodes):
+    if kind != "size":
+        return {kind: value}
+    # A size that the model returns: as an expression over axes of the inputs.
+    places = {}
+    for i, node in enumerate(n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)):
+        for axis, size in enumerate(node.meta["val"].shape):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                places.setdefault(str(size.node.expr), [i, axis])
+    missing = [str(s) for s in value.free_symbols if str(s) not in places]
+    if missing:
+        raise UnsupportedError(f"an output is the size {value}, where {missing[0]} is not the size of an input")
+    return {"size": {"text": str(value), "symbols": {str(s): places[str(s)] for s in value.free_symbols}}}
+
+
+def _compile_file(path, arguments, keywords, options):
+    model = _engine.Model.open(path)
+    names = model.input_names()
+    leaves = _named_leaves(arguments, keywords)
+    if leaves is not None:
+        if len(leaves) != len(names):
+            raise InputError(f"{path} takes {len(names)} tensors, but {len(leaves)} inputs are given")
+        check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+        for name, (label, leaf) in zip(names, leaves):
+            if isinstance(leaf, Input):
+                for axis in leaf.dynamic_axes:
+                    model.set_dim(name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+    return Module(_engine.Engine(model.compile(options)))
+
+
+# ---- running
+
+
+class Module(torch.nn.Module):
+    """A compiled model: called as the original is, with pytrees in and out.
+
+    `engine` is the `ingot.Engine` inside. Inputs are CPU tensors of the dtypes and ranks the model was compiled for, with sizes
+    inside the ranges given then; other sizes, dtypes or ranks raise InputError naming the input and what is allowed.
+    Calls from several threads run side by side.
+    """
+
+    def __init__(self, engine: "_engine.Engine"):
+        super().__init__()
+        self.engine = engine
+        self._runner = _op.Runner(engine)
+        signature = engine.signature
+        self._out_spec = None
+        self._spec = None
+        count = len(engine.input_names)
+        self._inputs = signature.get("inputs") or [{"tensor": i} for i in range(count)]
+        self._outputs = signature.get("outputs") or [{"tensor": i} for i in range(len(engine.output_names))]
+        if signature.get("in_spec"):
+            self._spec = pytree.treespec_loads(signature["in_spec"])
+            self._out_spec = pytree.treespec_loads(signature["out_spec"])
+        self._constants = [(i, leaf["constant"]) for i, leaf in enumerate(self._inputs) if "constant" in leaf]
+        self._sizes = [_size_function(leaf["size"]) if "size" in leaf else None for leaf in self._outputs]
+        self._plain_outputs = all("tensor" in leaf for leaf in self._outputs)
+        # All arguments positional tensors: no flattening needed.
+        self._positional = self._spec is None or (
+            not self._constants and not self._keywords() and all(c.is_leaf() for c in self._spec.children()[0].children())
+        )
+        self._single = self._spec is None and len(self._outputs) == 1 or (self._out_spec is not None and self._out_spec.is_leaf())
+        keywords = self._keywords()
+        self._all_keywords = (
+            tuple(keywords)
+            if keywords and not self._constants and not self._spec.children()[0].children()
+            and all(c.is_leaf() for c in self._spec.children()[1].children())
+            else None
+        )  # fmt: skip
+        self.eval()
+
+    def _keywords(self):
+        return list(self._spec.children()[1].context) if self._spec is not None else []
+
+    def forward(self, *args, **kwargs):
+        if self._positional and not kwargs and len(args) == len(self._inputs):
+            flat = args
+        elif self._all_keywords is not None and not args and len(kwargs) == len(self._all_keywords) and all(k in kwargs for k in self._all_keywords):
+            flat = [kwargs[k] for k in self._all_keywords]
+        else:
+            flat = self._flatten(args, kwargs)
+        results = self._runner(flat)
+        if self._plain_outputs:
+            if self._single:
+                return results[0]
+        else:
+            results = [
+                results[leaf["tensor"]] if "tensor" in leaf else size(flat) if size is not None else leaf["constant"]
+                for leaf, size in zip(self._outputs, self._sizes)
+            ]
+        if self._out_spec is None:
+            return results[0] if len(results) == 1 else tuple(results)
+        return pytree.tree_unflatten(results, self._out_spec)
+
+    def _flatten(self, args, kwargs):
+        if self._spec is None:
+            if kwargs:
+                raise InputError("this engine was built without a signature and takes positional tensors only")
+            return list(args)
+        names = self._keywords()
+        unknown = [k for k in kwargs if k not in names]
+        positional = list(args)
+        count = len(self._spec.children()[0].children())
+        if len(positional) < count and unknown:
+            # positional arguments given by keyword: by the parameter names the engine recorded
+            raise InputError(f"unexpected keyword argument {unknown[0]!r}; the model was compiled with {count} positional inputs and keywords {names}")
+        if unknown:
+            raise InputError(f"unexpected keyword argument {unknown[0]!r}; the model was compiled with keywords {names}")
+        missing = [n for n in names if n not in kwargs]
+        if missing:
+            raise InputError(f"keyword argument {missing[0]!r} is missing")
+        flat, spec = pytree.tree_flatten((tuple(positional), {n: kwargs[n] for n in names}))
+        if spec != self._spec:
+            raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self._spec}")
+        for i, expected in self._constants:
+            if type(flat[i]) is not type(expected) or flat[i] != expected:
+                raise InputError(f"argument {i} is {flat[i]!r}, but the model was compiled with {expected!r} there", remedy="compile it again for this value")
+        return [flat[i] for i, leaf in enumerate(self._inputs) if "tensor" in leaf]
+
+    def update_weights(self, state_dict, *, strict=True):
+        """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError."""
+        self.engine.update_weights(state_dict, strict=strict)
+
+    def extra_repr(self):
+        return f"inputs={self.engine.input_names}, outputs={self.engine.output_names}"
+
+
+def _size_function(size):
+    names = list(size["symbols"])
+    code = eval(f"lambda {', '.join(names)}: {size['text']}", {"Max": max, "Min": min, "FloorDiv": lambda a, b: a // b, "__builtins__": {}})
+    places = [size["symbols"][n] for n in names]
+    return lambda flat: code(*(flat[i].shape[axis] for i, axis in places))
+
+
+def save(module: Module, path, *, format="ingot", weights="embed"):
+    """Writes a compiled module to a file that `ingot.load`, the command line and the C and C++ APIs run.
+
+    Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written.
+    """
+    if not isinstance(module, Module):
+        raise InputError(f"only an ingot.Module can be saved, not a {type(module).__name__}", remedy="compile it first: ingot.compile(model, inputs=[...])")
+    if format != "ingot":
+        raise OptionError(f"format {format!r} is not known", remedy='"ingot"')
+    if weights != "embed":
+        raise OptionError(f"weights {weights!r} is not known", remedy='"embed"')
+    module.engine.save(path)
+
+
+def load(path, *, device=None, **runtime_option) -> Module:
+    """Loads what `ingot.save` or `ingot compile` wrote. Takes milliseconds: weights are mapped, not read."""
+    if device not in (None, "cpu", torch.device("cpu")):
+        raise InputError(f"device {device!r} is not available; this plan holds a program for \"cpu\"")
+    return Module(_engine.load_engine(path, **runtime_option))

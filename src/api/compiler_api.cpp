@@ -1,0 +1,171 @@
+// The part of ingot.h that compiles: in libingot alone.
+#include <cstring>
+
+#include "api/guard.h"
+#include "api/handles.h"
+#include "base/text.h"
+#include "capture/capture.h"
+#include "ir/reference.h"
+#include "lower/lower.h"
+#include "ops/row.h"
+#include "pipeline.h"
+
+struct ingot_model {
+  ingot::capture::Model model;
+};
+
+using namespace ingot;
+using namespace ingot::api;
+
+namespace {
+
+void describe_type(std::string& s, const ir::Graph& g, const std::string& name, const ir::Type& t) {
+  s += "{\"name\": ";
+  append_json_string(s, name);
+  s += ", \"dtype\": ";
+  append_json_string(s, ir::torch_name_of(t.dtype));
+  s += ", \"dims\": [";
+  for (size_t d = 0; d < t.dims.size(); ++d) {
+    if (d) s += ", ";
+    if (t.dims[d].is_constant()) {
+      s += std::to_string(t.dims[d].value());
+    } else {
+      append_json_string(s, t.dims[d].text(g.symbols));
+    }
+  }
+  s += "]}";
+}
+
+}  // namespace
+
+extern "C" {
+
+ingot_status ingot_model_open(const char* path, ingot_model** out) {
+  return guard([&] { required(out, "out") = new ingot_model{capture::import_archive(&required(path, "path"))}; });
+}
+
+ingot_status ingot_model_from_memory(const char* json, size_t bytes, const ingot_weight_source* weights, size_t count, ingot_model** out) {
+  return guard([&] {
+    required(out, "out");
+    std::vector<capture::HostWeight> table;
+    for (size_t i = 0; i < count; ++i) table.push_back({(required(weights, "weights"), weights[i]).name, static_cast<const std::byte*>(weights[i].data), weights[i].bytes});
+    *out = new ingot_model{capture::import_json({&required(json, "json"), bytes}, table)};
+  });
+}
+
+ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t axis, int64_t min, int64_t opt, int64_t max, const char* name) {
+  return guard([&] { capture::set_dim(required(model, "model").model, &required(input, "input"), axis, min, opt, max, &required(name, "name")); });
+}
+
+ingot_status ingot_model_set_signature(ingot_model* model, const char* text) {
+  return guard([&] { required(model, "model").model.signature = &required(text, "text"); });
+}
+
+ingot_status ingot_model_describe(const ingot_model* model, char** json) {
+  return guard([&] {
+    const ir::Graph& g = required(model, "model").model.graph;
+    std::string s = "{\"inputs\": [";
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      if (i) s += ", ";
+      describe_type(s, g, g.inputs[i].name, g.type(g.inputs[i].value));
+    }
+    s += "], \"outputs\": [";
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      if (i) s += ", ";
+      describe_type(s, g, g.outputs[i].name, g.type(g.outputs[i].value));
+    }
+    s += fmt::format("], \"weights\": {}, \"missing\": [", g.weights.size());
+    bool first = true;
+    for (const lower::Missing& m : lower::missing_rows(g)) {
+      if (!first) s += ", ";
+      first = false;
+      append_json_string(s, m.target);
+    }
+    s += "], \"signature\": ";
+    append_json_string(s, model->model.signature);
+    required(json, "json") = give_text(s + "}");
+  });
+}
+
+void ingot_model_release(ingot_model* model) { delete model; }
+
+ingot_status ingot_compile(const ingot_model* model, const ingot_options* options, ingot_progress progress, void* user, ingot_plan** out) {
+  return guard([&] {
+    required(out, "out");
+    compile::Options defaults;
+    std::function<bool(std::string_view, double)> report;
+    if (progress != nullptr) {
+      report = [&](std::string_view stage, double fraction) { return progress(std::string(stage).c_str(), fraction, user) == 0; };
+    }
+    auto plan = std::make_shared<plan::Plan>(build(required(model, "model").model, options != nullptr ? options->values : defaults, report));
+    *out = new ingot_plan{std::move(plan)};
+  });
+}
+
+ingot_status ingot_ops_describe(char** json) {
+  return guard([&] {
+    std::string s = "[";
+    for (const ops::Operator& op : ops::all()) {
+      if (s.size() > 1) s += ", ";
+      s += "{\"name\": ";
+      append_json_string(s, op.schema.target());
+      s += ", \"family\": ";
+      append_json_string(s, op.family);
+      s += ", \"parameters\": [";
+      for (size_t i = 0; i < op.schema.parameters.size(); ++i) {
+        const ops::Parameter& p = op.schema.parameters[i];
+        s += i ? ", {\"name\": " : "{\"name\": ";
+        append_json_string(s, p.name);
+        s += ", \"type\": ";
+        append_json_string(s, p.type);
+        if (p.default_text) {
+          s += ", \"default\": ";
+          append_json_string(s, *p.default_text);
+        }
+        s += "}";
+      }
+      s += "]}";
+    }
+    required(json, "json") = give_text(s + "]");
+  });
+}
+
+ingot_status ingot_plan_reference(const ingot_plan* plan, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
+  return guard([&] {
+    ir::Graph g = ir::parse(required(plan, "plan").plan->graph);
+    for (ir::Weight& w : g.weights) {
+      for (const plan::Weight& p : plan->plan->weights) {
+        if (p.name != w.name) continue;
+        w.data = p.data;
+        w.bytes = p.bytes;
+      }
+    }
+    std::vector<runtime::HostTensor> in, out;
+    read_tensors(inputs, input_count, in);
+    read_tensors(outputs, output_count, out);
+    std::vector<ir::Array> arrays;
+    for (const runtime::HostTensor& t : in) {
+      ir::Array a = ir::Array::empty(t.dtype, {t.dims, t.dims + t.rank});
+      size_t size = ir::size_of(t.dtype);
+      std::vector<int64_t> index(static_cast<size_t>(t.rank), 0);
+      for (int64_t n = 0, count = a.numel(); n < count; ++n) {
+        int64_t offset = t.strides == nullptr ? n : 0;
+        for (int d = 0; t.strides != nullptr && d < t.rank; ++d) offset += index[static_cast<size_t>(d)] * t.strides[d];
+        std::memcpy(a.bytes.data() + static_cast<size_t>(n) * size, static_cast<const std::byte*>(t.data) + offset * static_cast<int64_t>(size), size);
+        for (size_t d = index.size(); d-- > 0 && ++index[d] == t.dims[d];) index[d] = 0;
+      }
+      arrays.push_back(std::move(a));
+    }
+    std::vector<ir::Array> results = ir::interpret(g, arrays);
+    if (results.size() != out.size()) fail(Code::invalid_input, "the plan has {} outputs, but {} are given", results.size(), out.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      bool fits = out[i].dtype == results[i].dtype && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;
+      if (!fits) fail(Code::invalid_input, "the tensor given for output {} does not have the dtype and shape of the result", i);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].bytes.empty()) std::memcpy(out[i].data, results[i].bytes.data(), results[i].bytes.size());
+    }
+  });
+}
+
+}  // extern "C"

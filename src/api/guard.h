@@ -1,0 +1,41 @@
+// The only place that catches: exceptions become statuses and this thread's last error.
+#pragma once
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "ingot/ingot.h"
+
+namespace ingot::api {
+
+ingot_status remember(Code code, std::string message, std::string origin, std::string remedy) noexcept;
+ingot_status remember_out_of_memory() noexcept;
+
+template <class F>
+ingot_status guard(F fn) noexcept {
+  try {
+    fn();
+    return INGOT_OK;
+  } catch (Error& e) {
+    return remember(e.code, std::move(e.message), std::move(e.origin), std::move(e.remedy));
+  } catch (const std::bad_alloc&) {
+    return remember_out_of_memory();
+  } catch (const std::exception& e) {
+    try {
+      return remember(Code::internal, e.what(), {}, {});
+    } catch (...) {
+      return remember_out_of_memory();
+    }
+  }
+}
+
+template <class T>
+T& required(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(Code::invalid_input, "argument {} is NULL", name);
+  return *pointer;
+}
+
+// A copy that C code releases with ingot_string_release.
+char* give_text(const std::string& text);
+
+}  // namespace ingot::api

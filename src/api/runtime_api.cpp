@@ -1,0 +1,205 @@
+// The part of ingot.h that runs plans: in libingot_runtime and in libingot.
+#include <cstdlib>
+#include <cstring>
+
+#include "api/guard.h"
+#include "api/handles.h"
+#include "backend/cpu/isa.h"
+#include "base/text.h"
+#include "plan/describe.h"
+
+namespace ingot::api {
+
+namespace {
+
+static_assert(static_cast<int>(Code::io) == INGOT_IO && static_cast<int>(Code::unsupported) == INGOT_UNSUPPORTED && static_cast<int>(Code::format) == INGOT_FORMAT);
+static_assert(static_cast<int>(ir::DType::f64) == INGOT_FLOAT64 && static_cast<int>(ir::DType::b8) == INGOT_BOOL && static_cast<int>(ir::DType::f16) == INGOT_FLOAT16);
+
+struct LastError {
+  std::string message, origin, remedy;
+  ingot_error view{INGOT_OK, "", "", ""};
+};
+thread_local LastError last;
+
+int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
+
+}  // namespace
+
+ingot_status remember(Code code, std::string message, std::string origin, std::string remedy) noexcept {
+  last.message = std::move(message);
+  last.origin = std::move(origin);
+  last.remedy = std::move(remedy);
+  last.view = {static_cast<ingot_status>(code), last.message.c_str(), last.origin.c_str(), last.remedy.c_str()};
+  return last.view.status;
+}
+
+ingot_status remember_out_of_memory() noexcept {
+  last.view = {INGOT_OUT_OF_MEMORY, "memory could not be allocated", "", "free memory, or use smaller batch and sequence sizes"};
+  return INGOT_OUT_OF_MEMORY;
+}
+
+char* give_text(const std::string& text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime::HostTensor>& out) {
+  if (count > 0) required(tensors, "tensors");
+  out.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    const ingot_tensor& t = tensors[i];
+    if (t.rank < 0 || t.rank > 24 || (t.rank > 0 && t.dims == nullptr)) fail(Code::invalid_input, "tensor {} has rank {}", i, t.rank);
+    if (static_cast<int>(t.dtype) < 0 || static_cast<int>(t.dtype) > INGOT_FLOAT64) fail(Code::invalid_input, "tensor {} has the unknown dtype {}", i, static_cast<int>(t.dtype));
+    for (int32_t d = 0; d < t.rank; ++d) {
+      if (t.dims[d] < 0) fail(Code::invalid_input, "tensor {} has size {} on axis {}", i, t.dims[d], d);
+    }
+    out[i] = {t.data, static_cast<ir::DType>(t.dtype), t.rank, t.dims, t.strides};
+  }
+}
+
+}  // namespace ingot::api
+
+using namespace ingot;
+using namespace ingot::api;
+
+extern "C" {
+
+ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* patch) {
+  return guard([&] {
+    required(major, "major") = 0;
+    required(minor, "minor") = 1;
+    required(patch, "patch") = 0;
+  });
+}
+
+const ingot_error* ingot_last_error(void) { return &last.view; }
+
+void ingot_string_release(char* text) { std::free(text); }
+
+ingot_status ingot_describe_machine(char** json) {
+  return guard([&] {
+    std::string s = fmt::format("{{\"version\": \"0.1.0\", \"isa\": \"{}\", \"threads\": {}}}", backend::cpu::name_of(backend::cpu::isa()), usable_threads());
+    required(json, "json") = give_text(s);
+  });
+}
+
+ingot_status ingot_options_create(ingot_options** out) {
+  return guard([&] { required(out, "out") = new ingot_options(); });
+}
+
+ingot_status ingot_options_set(ingot_options* options, const char* name, const char* value) {
+  return guard([&] { required(options, "options").values.set(&required(name, "name"), &required(value, "value")); });
+}
+
+ingot_status ingot_options_describe(char** json) {
+  return guard([&] {
+    std::string s = "[";
+    for (const compile::Option& o : compile::option_table()) {
+      if (s.size() > 1) s += ", ";
+      const char* kinds[] = {"plan", "build", "session"};
+      s += "{\"name\": ";
+      append_json_string(s, o.name);
+      s += ", \"type\": ";
+      append_json_string(s, o.type);
+      s += ", \"default\": ";
+      append_json_string(s, o.default_text);
+      s += ", \"kind\": ";
+      append_json_string(s, kinds[static_cast<int>(o.kind)]);
+      s += ", \"meaning\": ";
+      append_json_string(s, o.sentence);
+      s += "}";
+    }
+    required(json, "json") = give_text(s + "]");
+  });
+}
+
+void ingot_options_release(ingot_options* options) { delete options; }
+
+ingot_status ingot_plan_load(const char* path, ingot_plan** out) {
+  return guard([&] { required(out, "out") = new ingot_plan{plan::read_file(&required(path, "path"))}; });
+}
+
+ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) {
+  return guard([&] {
+    const std::byte* bytes_of = &required(static_cast<const std::byte*>(data), "data");
+    required(out, "out") = new ingot_plan{plan::read({bytes_of, bytes}, nullptr)};
+  });
+}
+
+ingot_status ingot_plan_save(const ingot_plan* plan, const char* path) {
+  return guard([&] { plan::write_file(*required(plan, "plan").plan, &required(path, "path")); });
+}
+
+ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash) {
+  return guard([&] { std::memcpy(&required(hash, "hash"), required(plan, "plan").plan->hash.data(), 32); });
+}
+
+ingot_status ingot_plan_verify(const ingot_plan* plan) {
+  return guard([&] { plan::verify_content(*required(plan, "plan").plan); });
+}
+
+ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
+  return guard([&] { required(json, "json") = give_text(plan::describe(*required(plan, "plan").plan)); });
+}
+
+ingot_status ingot_plan_graph(const ingot_plan* plan, char** text) {
+  return guard([&] { required(text, "text") = give_text(required(plan, "plan").plan->graph); });
+}
+
+void ingot_plan_release(ingot_plan* plan) { delete plan; }
+
+ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out) {
+  return guard([&] {
+    required(out, "out");
+    *out = new ingot_weights{std::make_shared<runtime::Weights>(required(plan, "plan").plan, threads_of(options))};
+  });
+}
+
+ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy) {
+  return guard([&] { required(weights, "weights").weights->set(&required(name, "name"), &required(static_cast<const std::byte*>(data), "data"), bytes, copy != 0); });
+}
+
+ingot_status ingot_weights_commit(ingot_weights* weights) {
+  return guard([&] { required(weights, "weights").weights->commit(0); });
+}
+
+void ingot_weights_release(ingot_weights* weights) { delete weights; }
+
+ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out) {
+  return guard([&] {
+    required(out, "out");
+    auto shared = required(plan, "plan").plan;
+    if (function >= shared->functions.size()) fail(Code::invalid_input, "the plan has {} functions, there is no number {}", shared->functions.size(), function);
+    *out = new ingot_session{shared, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
+  });
+}
+
+ingot_status ingot_session_resolve(ingot_session* session, const ingot_tensor* inputs, size_t count) {
+  return guard([&] {
+    read_tensors(inputs, count, required(session, "session").inputs);
+    session->output_dims = session->session.resolve(session->inputs);
+  });
+}
+
+ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims) {
+  return guard([&] {
+    const auto& all = required(session, "session").output_dims;
+    if (index >= all.size()) fail(Code::invalid_input, "there is no resolved output {}", index);
+    required(rank, "rank") = static_cast<int32_t>(all[index].size());
+    required(dims, "dims") = all[index].data();
+  });
+}
+
+ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
+  return guard([&] {
+    read_tensors(inputs, input_count, required(session, "session").inputs);
+    read_tensors(outputs, output_count, session->outputs);
+    session->session.run(session->inputs, session->outputs);
+  });
+}
+
+void ingot_session_release(ingot_session* session) { delete session; }
+
+}  // extern "C"

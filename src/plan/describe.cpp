@@ -1,0 +1,213 @@
+#include "plan/describe.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ingot::plan {
+
+std::string size_text(const Function& f, SizeRef ref) {
+  const SizeInstruction& i = f.sizes.code[ref];
+  using Op = SizeInstruction::Op;
+  auto part = [&](uint32_t r) {
+    Op op = f.sizes.code[r].op;
+    std::string t = size_text(f, r);
+    return op == Op::add || op == Op::sub ? "(" + t + ")" : t;
+  };
+  switch (i.op) {
+    case Op::constant: return std::to_string(i.value);
+    case Op::symbol: return f.symbols[i.a].name;
+    case Op::add: return size_text(f, i.a) + " + " + size_text(f, i.b);
+    case Op::sub: return size_text(f, i.a) + " - " + part(i.b);
+    case Op::mul: return part(i.a) + "*" + part(i.b);
+    default: {
+      const char* names[] = {"floordiv", "mod", "min", "max"};
+      return std::string(names[static_cast<int>(i.op) - static_cast<int>(Op::floordiv)]) + "(" + size_text(f, i.a) + ", " + size_text(f, i.b) + ")";
+    }
+  }
+}
+
+namespace {
+
+class Json {
+ public:
+  std::string out;
+  void key(std::string_view k) {
+    comma();
+    append_json_string(out, k);
+    out += ": ";
+    fresh_ = true;
+  }
+  void text(std::string_view t) {
+    comma();
+    append_json_string(out, t);
+  }
+  void number(int64_t n) {
+    comma();
+    out += std::to_string(n);
+  }
+  void open(char c) {
+    comma();
+    out += c;
+    fresh_ = true;
+  }
+  void close(char c) {
+    out += c;
+    fresh_ = false;
+  }
+
+ private:
+  void comma() {
+    if (!fresh_) out += ", ";
+    fresh_ = false;
+  }
+  bool fresh_ = true;
+};
+
+void sizes(Json& j, const Function& f, const std::vector<SizeRef>& refs) {
+  j.open('[');
+  for (SizeRef r : refs) {
+    if (f.sizes.code[r].op == SizeInstruction::Op::constant) {
+      j.number(f.sizes.code[r].value);
+    } else {
+      j.text(size_text(f, r));
+    }
+  }
+  j.close(']');
+}
+
+void function(Json& j, const Plan& plan, const Function& f) {
+  j.open('{');
+  j.key("name");
+  j.text(f.name);
+  j.key("symbols");
+  j.open('[');
+  for (const Symbol& s : f.symbols) {
+    j.open('{');
+    j.key("name");
+    j.text(s.name);
+    j.key("min");
+    j.number(s.min);
+    j.key("opt");
+    j.number(s.opt);
+    j.key("max");
+    j.number(s.max);
+    j.close('}');
+  }
+  j.close(']');
+  for (auto [kind, name] : {std::pair(Binding::Kind::input, "inputs"), std::pair(Binding::Kind::output, "outputs"), std::pair(Binding::Kind::state, "states")}) {
+    j.key(name);
+    j.open('[');
+    for (const Binding& b : f.bindings) {
+      if (b.kind != kind) continue;
+      j.open('{');
+      j.key("name");
+      j.text(b.name);
+      j.key("dtype");
+      j.text(ir::torch_name_of(b.dtype));
+      j.key("dims");
+      sizes(j, f, b.dims);
+      j.close('}');
+    }
+    j.close(']');
+  }
+  j.key("steps");
+  j.open('[');
+  for (const Step& s : f.steps) {
+    j.open('{');
+    j.key("kernel");
+    j.text(s.kernel);
+    j.key("label");
+    j.text(s.label);
+    j.key("writes");
+    j.open('[');
+    for (size_t k = s.operands.size() - s.writes; k < s.operands.size(); ++k) {
+      j.open('{');
+      j.key("dtype");
+      j.text(ir::name_of(s.operands[k].dtype));
+      j.key("dims");
+      sizes(j, f, s.operands[k].dims);
+      j.close('}');
+    }
+    j.close(']');
+    j.key("origin");
+    if (s.origin == UINT32_MAX) {
+      j.text("");
+    } else {
+      const Origin& o = plan.origins[s.origin];
+      j.text(o.module.empty() ? o.file + ":" + std::to_string(o.line) : o.module);
+    }
+    j.close('}');
+  }
+  j.close(']');
+  j.key("buffers");
+  j.open('[');
+  for (const Buffer& b : f.buffers) {
+    if (b.kind != Buffer::Kind::arena) continue;
+    j.open('{');
+    j.key("bytes");
+    j.text(size_text(f, b.bytes));
+    j.key("first");
+    j.number(b.first);
+    j.key("last");
+    j.number(b.last);
+    j.close('}');
+  }
+  j.close(']');
+  j.close('}');
+}
+
+}  // namespace
+
+std::string describe(const Plan& plan) {
+  Json j;
+  j.open('{');
+  j.key("functions");
+  j.open('[');
+  for (const Function& f : plan.functions) function(j, plan, f);
+  j.close(']');
+  j.key("prepare");
+  function(j, plan, plan.prepare);
+  j.key("weights");
+  j.open('[');
+  for (const Weight& w : plan.weights) {
+    j.open('{');
+    j.key("name");
+    j.text(w.name);
+    j.key("dtype");
+    j.text(ir::torch_name_of(w.dtype));
+    j.key("dims");
+    j.open('[');
+    for (int64_t d : w.dims) j.number(d);
+    j.close(']');
+    j.key("bytes");
+    j.number(static_cast<int64_t>(w.bytes));
+    j.key("tied_to");
+    j.text(w.tied_to);
+    j.close('}');
+  }
+  j.close(']');
+  j.key("derived");
+  j.open('[');
+  for (const Derived& d : plan.derived) {
+    j.open('{');
+    j.key("name");
+    j.text(d.name);
+    j.key("bytes");
+    j.number(static_cast<int64_t>(d.bytes));
+    j.close('}');
+  }
+  j.close(']');
+  j.key("signature");
+  j.text(plan.signature);
+  j.key("provenance");
+  j.open('{');
+  for (const auto& [key, value] : plan.provenance) {
+    j.key(key);
+    j.text(value);
+  }
+  j.close('}');
+  j.close('}');
+  return j.out;
+}
+
+}  // namespace ingot::plan

@@ -1,0 +1,90 @@
+"""Whole architectures from transformers, random weights: one segment, static and dynamic, equal to eager by the accuracy rule."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import models as architectures
+from accuracy import assert_accurate
+
+import ingot
+
+torch.set_grad_enabled(False)
+
+
+def specs(dynamic, batch=2, sequence=9):
+    if not dynamic:
+        return [ingot.Input((batch, sequence), dtype=torch.int64, name=n) for n in ("input_ids", "attention_mask")]
+    ranges = dict(min_shape=(1, 1), opt_shape=(2, 16), max_shape=(8, 64), dtype=torch.int64, shared_dims={0: "B", 1: "S"})
+    return [ingot.Input(name=n, **ranges) for n in ("input_ids", "attention_mask")]
+
+
+def batch_of(family, batch, sequence, padded):
+    generator = torch.Generator().manual_seed(batch * 1000 + sequence)
+    ids = torch.randint(0, family.vocabulary, (batch, sequence), generator=generator)
+    mask = torch.ones_like(ids)
+    if padded:
+        for row in range(1, batch):  # right padding, another length each row
+            mask[row, max(1, sequence - 2 * row) :] = 0
+    return ids, mask
+
+
+def check(family, module, compiled, batch, sequence, padded=True):
+    inputs = batch_of(family, batch, sequence, padded)
+    exact = copy.deepcopy(module).double()(*inputs)
+    assert_accurate(compiled(*inputs), module(*inputs), exact, depth=family_depth(module))
+
+
+def family_depth(module):
+    """Longest accumulation of the model: the widest matrix times the number of layers."""
+    config = module.inner.config
+    layers = getattr(config, "num_hidden_layers", None) or config.n_layer
+    return layers * 4 * config.hidden_size
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", architectures.SMALL)
+def test_small(name, dynamic):
+    family = architectures.SMALL[name]
+    module = family()
+    compiled = ingot.compile(module, inputs=specs(dynamic))
+    for batch, sequence in [(2, 9)] if not dynamic else [(2, 9), (1, 1), (3, 17), (8, 64), (1, 40)]:
+        check(family, module, compiled, batch, sequence)
+
+
+@pytest.mark.parametrize("name", architectures.SMALL)
+def test_torch_compile(name):
+    family = architectures.SMALL[name]
+    module = family()
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend="ingot")
+    for batch, sequence in [(2, 9), (3, 12), (4, 20)]:
+        check(family, module, compiled, batch, sequence)
+
+
+@pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="full size: make test-all")
+@pytest.mark.parametrize("name", architectures.FULL)
+def test_full(name):
+    family = architectures.FULL[name]
+    module = family()
+    compiled = ingot.compile(module, inputs=specs(True))
+    check(family, module, compiled, 2, 33)
+
+
+def test_minilm_many_sizes():
+    """One plan, twenty sizes from 1 x 1 to 64 x 512, without compiling again."""
+    family = architectures.minilm
+    module = family()
+    ranges = dict(min_shape=(1, 1), opt_shape=(8, 32), max_shape=(64, 512), dtype=torch.int64, shared_dims={0: "B", 1: "S"})
+    compiled = ingot.compile(module, inputs=[ingot.Input(name=n, **ranges) for n in ("input_ids", "attention_mask")])
+    sizes = [(1, 1), (1, 2), (2, 1), (1, 16), (3, 7), (8, 32), (5, 33), (16, 8), (2, 128), (1, 512)]
+    for batch, sequence in sizes:
+        check(family, module, compiled, batch, sequence)

@@ -1,0 +1,42 @@
+"""ingot.Input: what is accepted, and the exact text of what is refused."""
+
+import pytest
+import torch
+
+import ingot
+from ingot.inputs import check_shared
+
+
+def test_fixed_and_ranged():
+    fixed = ingot.Input((2, 3))
+    assert fixed.min_shape == fixed.opt_shape == fixed.max_shape == (2, 3) and fixed.dtype == "float32" and not fixed.dynamic_axes
+    ranged = ingot.Input(min_shape=(1, 4), opt_shape=(2, 4), max_shape=(8, 4), dtype=torch.int64, shared_dims={0: "B"})
+    assert ranged.dynamic_axes == [0] and ranged.example("max").shape == (8, 4) and ranged.example().dtype == torch.int64
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (dict(shape=(2, -1), name="x"), "input 'x': size -1 in shape (2, -1) is negative"),
+    (dict(shape=(2, 1.5)), "an input: size 1.5 in shape (2, 1.5) is not an integer"),
+    (dict(min_shape=(1,), opt_shape=(9,), max_shape=(8,), name="x"), "input 'x': axis 0 has min 1, opt 9, max 8; min <= opt <= max must hold"),
+    (dict(min_shape=(1,), opt_shape=(2, 2), max_shape=(8,)), "an input: min_shape (1,), opt_shape (2, 2) and max_shape (8,) have different ranks"),
+    (dict(shape=(2,), max_shape=(3,)), "an input: give either shape or min_shape/opt_shape/max_shape, not both"),
+    (dict(min_shape=(1,)), "an input: max_shape is missing"),
+    (dict(shape=(2,), shared_dims={3: "B"}), "an input: shared_dims names axis 3, but the input has rank 1"),
+])  # fmt: skip
+def test_refused(arguments, text):
+    with pytest.raises(ingot.InputError) as caught:
+        ingot.Input(**arguments)
+    assert caught.value.message == text
+
+
+def test_contradicting_ranges_name_both():
+    a = ingot.Input(min_shape=(1,), opt_shape=(2,), max_shape=(8,), name="a", shared_dims={0: "B"})
+    b = ingot.Input(min_shape=(1,), opt_shape=(2,), max_shape=(9,), name="b", shared_dims={0: "B"})
+    with pytest.raises(ingot.InputError) as caught:
+        check_shared([("input 'a'", a), ("input 'b'", b)])
+    assert caught.value.message == "dimension 'B' has two ranges: axis 0 of input 'a' is 1..2..8, axis 0 of input 'b' is 1..2..9"
+
+
+def test_unknown_dtype():
+    with pytest.raises(ingot.InputError, match="dtype 'quux' is not known"):
+        ingot.Input((1,), dtype="quux")
