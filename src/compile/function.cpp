@@ -7,6 +7,9 @@
 #include "compile/writer.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/matmul/matmul_args.h"
+#include "kernels/scan/scan_args.h"
+#include "kernels/scatter/scatter_args.h"
+#include "kernels/sort/sort_args.h"
 
 namespace ingot::compile {
 
@@ -110,6 +113,12 @@ void FunctionCompiler::seed() {
         break;
       case Op::join:
       case Op::update: stored[node.out[0]] = true; break;
+      case Op::scatter:
+      case Op::scatter_along:
+        // The base is copied into the result, wherever it comes from.
+        for (size_t i = 1; i < node.in.size(); ++i) store_base(node.in[i]);
+        stored[node.out[0]] = true;
+        break;
       default:
         if (inlinable(node.op)) break;
         for (ValueId in : node.in) store_base(in);
@@ -167,8 +176,8 @@ void FunctionCompiler::decide() {
         layout_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);
       }
-    } else if (node.op == Op::update) {
-      for (uint32_t i = 0; i < 2; ++i) {
+    } else if (node.op == Op::update || node.op == Op::scatter || node.op == Op::scatter_along) {
+      for (uint32_t i = 0; i < (node.op == Op::update ? 2u : 1u); ++i) {
         uint32_t r = add_root({i == 0 ? Root::Kind::update_base : Root::Kind::update_value, node.in[i], node.out[0], i});
         layout_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);
@@ -483,8 +492,86 @@ void FunctionCompiler::emit_attention(NodeId n) {
   push(std::move(step), node.origin);
 }
 
+namespace {
+
+// A window of the given dims over a value that broadcasts to them.
+Place broadcast_to(Place place, const Dims& dims) {
+  Window& w = place.window;
+  for (size_t i = 0; i < w.dims.size(); ++i) {
+    if (w.dims[i] == Dim(1)) w.strides[i] = 0;
+  }
+  w.strides.insert(w.strides.begin(), dims.size() - w.dims.size(), Dim(0));
+  w.dims = dims;
+  return place;
+}
+
+kernels::ScatterArgs::Kind scatter_kind(const std::string& kind) {
+  using Kind = kernels::ScatterArgs::Kind;
+  return kind == "set" ? Kind::set : kind == "add" ? Kind::add : kind == "mul" ? Kind::mul : kind == "min" ? Kind::min : Kind::max;
+}
+
+kernels::ScanArgs::Kind scan_kind(const std::string& kind) {
+  using Kind = kernels::ScanArgs::Kind;
+  return kind == "sum" ? Kind::sum : kind == "prod" ? Kind::prod : kind == "max" ? Kind::max : kind == "min" ? Kind::min : Kind::logsumexp;
+}
+
+}  // namespace
+
 void FunctionCompiler::emit_kernel(NodeId n) {
-  fail(Code::unsupported, "the CPU backend has no kernel for {} yet", name_of(g_.nodes[n].op));
+  const Node& node = g_.nodes[n];
+  const Attributes& a = node.attributes;
+  plan::Step step;
+  step.label = std::string(name_of(node.op));
+  step.writes = static_cast<uint32_t>(node.out.size());
+  auto operand = [&](const Place& place) { step.operands.push_back(view_of(place)); };
+  switch (node.op) {
+    case Op::scan: {
+      step.kernel = "scan";
+      step.constants = kernels::serialise(kernels::ScanArgs{scan_kind(a.string("kind")), static_cast<uint8_t>(a.integer("axis"))});
+      operand(require(node.in[0]));
+      break;
+    }
+    case Op::sort:
+    case Op::topk: {
+      step.kernel = "sort";
+      bool down = a.boolean(node.op == Op::sort ? "descending" : "largest");
+      int64_t axis = g_.type(node.in[0]).dims.empty() ? 0 : a.integer("axis");
+      step.constants = kernels::serialise(kernels::SortArgs{static_cast<uint8_t>(axis), down});
+      operand(require(node.in[0]));
+      break;
+    }
+    case Op::scatter: {
+      emit_root(layout_.part_root.at({n, 0}));
+      step.kernel = "scatter";
+      kernels::ScatterArgs args;
+      args.kind = scatter_kind(a.string("kind"));
+      args.wrap = true;
+      args.position = static_cast<uint8_t>(a.integer("position"));
+      for (int64_t axis : a.integers("axes")) args.axes.push_back(static_cast<uint8_t>(axis));
+      step.constants = kernels::serialise(args);
+      Dims indices;
+      for (size_t i = 2; i < node.in.size(); ++i) indices = broadcast(indices, g_.type(node.in[i]).dims, g_.symbols);
+      operand(require(node.in[1]));
+      for (size_t i = 2; i < node.in.size(); ++i) operand(broadcast_to(require(node.in[i]), indices));
+      break;
+    }
+    case Op::scatter_along: {
+      emit_root(layout_.part_root.at({n, 0}));
+      step.kernel = "scatter_along";
+      kernels::ScatterArgs args;
+      args.kind = scatter_kind(a.string("kind"));
+      args.axes = {static_cast<uint8_t>(a.integer("axis"))};
+      step.constants = kernels::serialise(args);
+      Place index = require(node.in[1]), updates = require(node.in[2]);
+      updates.window.dims = index.window.dims;
+      operand(index);
+      operand(updates);
+      break;
+    }
+    default: fail(Code::unsupported, "the CPU backend has no kernel for {}", name_of(node.op));
+  }
+  for (ValueId v : node.out) operand(layout_.places[v]);
+  push(std::move(step), node.origin);
 }
 
 void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
