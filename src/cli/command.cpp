@@ -1,0 +1,185 @@
+#include "command.h"
+
+#include <simdjson.h>
+
+#include <cstring>
+#include <random>
+
+namespace ingot::cli {
+
+void check(ingot_status status) {
+  if (status == INGOT_OK) return;
+  const ingot_error* e = ingot_last_error();
+  std::string text = e->message;
+  if (*e->origin) text += std::string("\n  at ") + e->origin;
+  if (*e->remedy) text += std::string("\n  remedy: ") + e->remedy;
+  throw Failure{10 + static_cast<int>(status), text};
+}
+
+std::string take(char* text) {
+  std::string s = text;
+  ingot_string_release(text);
+  return s;
+}
+
+Plan load_plan(const std::string& path) {
+  ingot_plan* plan = nullptr;
+  check(ingot_plan_load(path.c_str(), &plan));
+  return Plan(plan);
+}
+
+Options make_options(const std::vector<std::string>& settings) {
+  ingot_options* raw = nullptr;
+  check(ingot_options_create(&raw));
+  Options options(raw);
+  for (const std::string& s : settings) {
+    size_t equal = s.find('=');
+    if (equal == std::string::npos) throw Failure{2, "--set takes NAME=VALUE, not \"" + s + "\""};
+    check(ingot_options_set(options.get(), s.substr(0, equal).c_str(), s.substr(equal + 1).c_str()));
+  }
+  return options;
+}
+
+namespace {
+
+ingot_dtype dtype_named(std::string_view name) {
+  for (int i = 0; i <= INGOT_FLOAT64; ++i) {
+    if (name == dtype_name(static_cast<ingot_dtype>(i))) return static_cast<ingot_dtype>(i);
+  }
+  throw Failure{2, "unknown dtype " + std::string(name)};
+}
+
+std::vector<Binding> bindings(simdjson::dom::element list) {
+  std::vector<Binding> out;
+  for (auto b : simdjson::dom::array(list)) {
+    Binding binding{std::string(std::string_view(b["name"])), dtype_named(std::string_view(b["dtype"])), {}};
+    for (auto d : simdjson::dom::array(b["dims"])) {
+      binding.dims.push_back(d.is_string() ? std::string(std::string_view(d)) : std::to_string(int64_t(d)));
+    }
+    out.push_back(std::move(binding));
+  }
+  return out;
+}
+
+}  // namespace
+
+Function describe(const ingot_plan* plan) {
+  char* text = nullptr;
+  check(ingot_plan_describe(plan, &text));
+  std::string json = take(text);
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  auto f = document["functions"].at(0);
+  Function out;
+  out.inputs = bindings(f["inputs"]);
+  out.outputs = bindings(f["outputs"]);
+  for (auto s : simdjson::dom::array(f["symbols"])) {
+    out.symbols[std::string(std::string_view(s["name"]))] = {int64_t(s["min"]), int64_t(s["opt"]), int64_t(s["max"])};
+  }
+  return out;
+}
+
+Runner::Runner(const std::string& path, int threads) : plan(load_plan(path)) {
+  Options options = make_options({"threads=" + std::to_string(threads)});
+  ingot_weights* w = nullptr;
+  check(ingot_weights_create(plan.get(), options.get(), &w));
+  weights.reset(w);
+  ingot_session* s = nullptr;
+  check(ingot_session_create(plan.get(), weights.get(), 0, options.get(), &s));
+  session.reset(s);
+  function = describe(plan.get());
+}
+
+namespace {
+
+HostArray random_array(const Binding& b, std::vector<int64_t> dims, uint64_t seed) {
+  HostArray a = HostArray::empty(b.dtype, std::move(dims));
+  std::mt19937_64 generator(seed);
+  size_t n = a.bytes.size() / dtype_size(b.dtype);
+  std::normal_distribution<double> normal;
+  for (size_t i = 0; i < n; ++i) {
+    std::byte* p = a.bytes.data() + i * dtype_size(b.dtype);
+    if (b.dtype == INGOT_FLOAT32) {
+      auto v = static_cast<float>(normal(generator));
+      std::memcpy(p, &v, 4);
+    } else if (b.dtype == INGOT_FLOAT64) {
+      double v = normal(generator);
+      std::memcpy(p, &v, 8);
+    } else {
+      p[0] = static_cast<std::byte>(generator() & 1);  // 0 and 1 are valid ids, masks and bools; half floats stay tiny
+    }
+  }
+  return a;
+}
+
+}  // namespace
+
+void Runner::fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes) {
+  std::map<std::string, std::string> sources, sizes;
+  auto split = [&](const std::vector<std::string>& list, auto& into) {
+    for (const std::string& s : list) {
+      size_t equal = s.find('=');
+      if (equal == std::string::npos) throw Failure{2, "NAME=... expected, not \"" + s + "\""};
+      std::string name = s.substr(0, equal);
+      bool known = false;
+      for (const Binding& b : function.inputs) known = known || b.name == name;
+      if (!known) {
+        std::string names;
+        for (const Binding& b : function.inputs) names += (names.empty() ? "" : ", ") + b.name;
+        throw Failure{2, "the plan has no input \"" + name + "\"; it has " + names};
+      }
+      into[name] = s.substr(equal + 1);
+    }
+  };
+  split(given, sources);
+  split(shapes, sizes);
+  inputs.clear();
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    const Binding& b = function.inputs[i];
+    auto source = sources.find(b.name);
+    if (source != sources.end() && !source->second.starts_with("random:")) {
+      try {
+        inputs.push_back(read_npy(source->second));
+      } catch (const std::exception& e) {
+        throw Failure{10 + INGOT_IO, e.what()};
+      }
+      if (b.dtype == INGOT_BFLOAT16 && inputs.back().bytes.size() > 0) inputs.back().dtype = INGOT_BFLOAT16;
+      continue;
+    }
+    std::vector<int64_t> dims;
+    if (auto shape = sizes.find(b.name); shape != sizes.end()) {
+      for (size_t p = 0; p < shape->second.size();) {
+        size_t used = 0;
+        dims.push_back(std::stoll(shape->second.substr(p), &used));
+        p += used + 1;
+      }
+    } else {
+      for (const std::string& d : b.dims) {
+        auto symbol = function.symbols.find(d);
+        if (symbol != function.symbols.end()) {
+          dims.push_back(symbol->second[1]);
+        } else {
+          dims.push_back(std::stoll(d));
+        }
+      }
+    }
+    uint64_t seed = source != sources.end() ? std::stoull(source->second.substr(7)) : 1;
+    inputs.push_back(random_array(b, std::move(dims), seed + i));
+  }
+  in.clear();
+  for (HostArray& a : inputs) in.push_back(a.tensor());
+  check(ingot_session_resolve(session.get(), in.data(), in.size()));
+  outputs.clear();
+  for (size_t o = 0; o < function.outputs.size(); ++o) {
+    int32_t rank = 0;
+    const int64_t* dims = nullptr;
+    check(ingot_session_output(session.get(), o, &rank, &dims));
+    outputs.push_back(HostArray::empty(function.outputs[o].dtype, {dims, dims + rank}));
+  }
+  out.clear();
+  for (HostArray& a : outputs) out.push_back(a.tensor());
+}
+
+void Runner::run() { check(ingot_session_run_with(session.get(), in.data(), in.size(), out.data(), out.size())); }
+
+}  // namespace ingot::cli

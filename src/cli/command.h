@@ -1,0 +1,70 @@
+// What the verbs share: handles that release themselves, statuses that throw, inputs from the command line.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ingot/ingot.h"
+#include "npy.h"
+
+namespace ingot::cli {
+
+struct Failure {
+  int code;
+  std::string text;
+};
+void check(ingot_status status);  // throws Failure with the last error
+
+template <class T, void (*Release)(T*)>
+struct Releaser {
+  void operator()(T* p) const { Release(p); }
+};
+using Options = std::unique_ptr<ingot_options, Releaser<ingot_options, ingot_options_release>>;
+using Model = std::unique_ptr<ingot_model, Releaser<ingot_model, ingot_model_release>>;
+using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release>>;
+using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
+using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
+
+Plan load_plan(const std::string& path);
+Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
+// Text given out by the library, copied and released.
+std::string take(char* text);
+
+struct Binding {
+  std::string name;
+  ingot_dtype dtype;
+  std::vector<std::string> dims;  // numbers, or size expressions
+};
+struct Function {
+  std::vector<Binding> inputs, outputs;
+  std::map<std::string, std::vector<int64_t>> symbols;  // min, opt, max
+};
+Function describe(const ingot_plan* plan);
+
+// A loaded plan with a session, ready to run on arrays.
+struct Runner {
+  Plan plan;
+  Weights weights;
+  Session session;
+  Function function;
+  std::vector<HostArray> inputs, outputs;
+  std::vector<ingot_tensor> in, out;
+
+  Runner(const std::string& path, int threads);
+  // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
+  void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
+  void run();
+};
+
+// One per verb.
+void add_compile(CLI::App&);
+void add_run(CLI::App&);
+void add_bench(CLI::App&);
+void add_inspect(CLI::App&);
+void add_verify(CLI::App&);
+void add_ops(CLI::App&);
+void add_doctor(CLI::App&);
+
+}  // namespace ingot::cli

@@ -1,0 +1,67 @@
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "command.h"
+
+namespace ingot::cli {
+
+namespace {
+
+struct Arguments {
+  std::string model, output, progress;
+  std::vector<std::string> shapes, settings;
+};
+
+// x:0=1..8..64,B
+void set_shape(ingot_model* model, const std::string& text) {
+  auto bad = [&] { return Failure{2, "--shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not \"" + text + "\""}; };
+  size_t equal = text.find('='), colon = text.rfind(':', equal);
+  if (equal == std::string::npos || colon == std::string::npos) throw bad();
+  size_t a = text.find("..", equal), b = a == std::string::npos ? a : text.find("..", a + 2), comma = text.find(',', equal);
+  if (b == std::string::npos) throw bad();
+  try {
+    int64_t axis = std::stoll(text.substr(colon + 1, equal - colon - 1)), min = std::stoll(text.substr(equal + 1)), opt = std::stoll(text.substr(a + 2)), max = std::stoll(text.substr(b + 2));
+    check(ingot_model_set_dim(model, text.substr(0, colon).c_str(), axis, min, opt, max, comma == std::string::npos ? "" : text.substr(comma + 1).c_str()));
+  } catch (const std::logic_error&) {
+    throw bad();
+  }
+}
+
+int report(const char* stage, double fraction, void* user) {
+  const auto* kind = static_cast<const std::string*>(user);
+  if (*kind == "json") {
+    std::fprintf(stderr, "{\"stage\": \"%s\", \"fraction\": %.3f}\n", stage, fraction);
+  } else if (::isatty(2)) {
+    std::fprintf(stderr, "\r%-12s %3.0f%%%s", stage, fraction * 100, fraction >= 1 ? "\n" : "");
+  }
+  return 0;
+}
+
+void run(const Arguments& a) {
+  ingot_model* raw = nullptr;
+  check(ingot_model_open(a.model.c_str(), &raw));
+  Model model(raw);
+  for (const std::string& s : a.shapes) set_shape(model.get(), s);
+  Options options = make_options(a.settings);
+  ingot_plan* made = nullptr;
+  std::string kind = a.progress;
+  check(ingot_compile(model.get(), options.get(), report, &kind, &made));
+  Plan plan(made);
+  check(ingot_plan_save(plan.get(), a.output.c_str()));
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand("compile", "Compile a torch.export archive (.pt2) into a plan.");
+  verb->add_option("model", a->model, "the .pt2 file")->required();
+  verb->add_option("-o,--output", a->output, "where to write the plan")->required();
+  verb->add_option("--shape", a->shapes, "range of a dynamic axis: INPUT:AXIS=MIN..OPT..MAX[,NAME]");
+  verb->add_option("--set", a->settings, "an option: NAME=VALUE");
+  verb->add_option("--progress", a->progress, "json: one line a stage on standard error");
+  verb->callback([a] { run(*a); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,72 @@
+#include <simdjson.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "command.h"
+
+namespace ingot::cli {
+
+namespace {
+
+bool matches(const std::string& pattern, std::string_view text) {
+  if (pattern.empty() || pattern == "*") return true;
+  std::string p = pattern;
+  while (!p.empty() && p.back() == '*') p.pop_back();
+  while (!p.empty() && p.front() == '*') p.erase(0, 1);
+  return text.find(p) != std::string_view::npos;
+}
+
+void print_ops(const std::string& pattern, bool json) {
+  char* text = nullptr;
+  check(ingot_ops_describe(&text));
+  std::string all = take(text);
+  if (json) {
+    std::puts(all.c_str());
+    return;
+  }
+  simdjson::dom::parser parser;
+  simdjson::dom::array list = simdjson::dom::element(parser.parse(all));
+  size_t shown = 0;
+  for (auto op : list) {
+    auto name = std::string(std::string_view(op["name"]));
+    if (!matches(pattern, name)) continue;
+    ++shown;
+    std::printf("%-48s %s\n", name.c_str(), std::string(std::string_view(op["family"])).c_str());
+  }
+  std::printf("%zu of %zu overloads\n", shown, list.size());
+}
+
+}  // namespace
+
+void add_ops(CLI::App& app) {
+  auto pattern = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("ops", "List the operators that have an engine.");
+  verb->add_option("pattern", *pattern, "part of a name");
+  verb->add_flag("--json", *json, "the whole table as JSON");
+  verb->callback([=] { print_ops(*pattern, *json); });
+}
+
+void add_doctor(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
+  verb->add_flag("--json", *json, "as JSON");
+  verb->callback([=] {
+    char* text = nullptr;
+    check(ingot_describe_machine(&text));
+    std::string machine = take(text);
+    if (*json) {
+      std::puts(machine.c_str());
+      return;
+    }
+    simdjson::dom::parser parser;
+    simdjson::dom::element m = parser.parse(machine);
+    std::printf("ingot %s\ninstruction set: %s (INGOT_ISA caps it)\nthreads: %lld\n", std::string(std::string_view(m["version"])).c_str(), std::string(std::string_view(m["isa"])).c_str(),
+                static_cast<long long>(int64_t(m["threads"])));
+  });
+}
+
+}  // namespace ingot::cli

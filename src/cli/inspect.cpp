@@ -1,0 +1,108 @@
+#include <simdjson.h>
+
+#include <cstdio>
+
+#include "command.h"
+
+namespace ingot::cli {
+
+namespace {
+
+struct Arguments {
+  std::string plan;
+  bool graph = false, steps = false, memory = false, weights = false, json = false;
+};
+
+std::string dims_text(simdjson::dom::element dims) {
+  std::string s = "[";
+  for (auto d : simdjson::dom::array(dims)) {
+    if (s.size() > 1) s += ", ";
+    s += d.is_string() ? std::string(std::string_view(d)) : std::to_string(int64_t(d));
+  }
+  return s + "]";
+}
+
+void print_steps(simdjson::dom::element f) {
+  int n = 0;
+  for (auto s : simdjson::dom::array(f["steps"])) {
+    std::string writes;
+    for (auto w : simdjson::dom::array(s["writes"])) writes += " " + std::string(std::string_view(w["dtype"])) + dims_text(w["dims"]);
+    std::printf("%4d  %-12s %-44s ->%s  %s\n", n++, std::string(std::string_view(s["kernel"])).c_str(), std::string(std::string_view(s["label"])).c_str(), writes.c_str(),
+                std::string(std::string_view(s["origin"])).c_str());
+  }
+}
+
+void run(const Arguments& a) {
+  Plan plan = load_plan(a.plan);
+  if (a.graph) {
+    char* text = nullptr;
+    check(ingot_plan_graph(plan.get(), &text));
+    std::fputs(take(text).c_str(), stdout);
+    return;
+  }
+  char* text = nullptr;
+  check(ingot_plan_describe(plan.get(), &text));
+  std::string json = take(text);
+  if (a.json) {
+    std::puts(json.c_str());
+    return;
+  }
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  for (auto f : simdjson::dom::array(document["functions"])) {
+    std::printf("function %s\n", std::string(std::string_view(f["name"])).c_str());
+    for (auto s : simdjson::dom::array(f["symbols"])) {
+      std::printf("  size %s in %lld..%lld..%lld\n", std::string(std::string_view(s["name"])).c_str(), static_cast<long long>(int64_t(s["min"])), static_cast<long long>(int64_t(s["opt"])),
+                  static_cast<long long>(int64_t(s["max"])));
+    }
+    for (const char* kind : {"inputs", "outputs"}) {
+      for (auto b : simdjson::dom::array(f[kind])) {
+        std::printf("  %s %s %s%s\n", std::string(kind, 6 - (kind[0] == 'i')).c_str(), std::string(std::string_view(b["name"])).c_str(), std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str());
+      }
+    }
+    std::printf("  %zu steps\n", simdjson::dom::array(f["steps"]).size());
+    if (a.steps) print_steps(f);
+    if (a.memory) {
+      for (auto b : simdjson::dom::array(f["buffers"])) {
+        std::printf("  buffer of %s bytes, steps %lld to %lld\n", std::string(std::string_view(b["bytes"])).c_str(), static_cast<long long>(int64_t(b["first"])), static_cast<long long>(int64_t(b["last"])));
+      }
+    }
+  }
+  int64_t bytes = 0;
+  for (auto w : simdjson::dom::array(document["weights"])) {
+    bytes += int64_t(w["bytes"]);
+    if (a.weights) std::printf("  weight %s %s%s\n", std::string(std::string_view(w["name"])).c_str(), std::string(std::string_view(w["dtype"])).c_str(), dims_text(w["dims"]).c_str());
+  }
+  std::printf("weights: %zu, %.1f MB; prepared from them: %zu; steps to prepare: %zu\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6,
+              simdjson::dom::array(document["derived"]).size(), simdjson::dom::array(document["prepare"]["steps"]).size());
+  if (a.steps) print_steps(document["prepare"]);
+}
+
+void verify(const std::string& path) {
+  Plan plan = load_plan(path);
+  check(ingot_plan_verify(plan.get()));
+  std::puts("metadata and weights match their checksums");
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand("inspect", "Show what is in a plan.");
+  verb->add_option("plan", a->plan, "the plan")->required();
+  verb->add_flag("--graph", a->graph, "the portable graph, as text");
+  verb->add_flag("--steps", a->steps, "the steps: kernel, what is fused, what is written, where in the model");
+  verb->add_flag("--memory", a->memory, "scratch buffers and their lives");
+  verb->add_flag("--weights", a->weights, "the weights");
+  verb->add_flag("--json", a->json, "everything as JSON");
+  verb->callback([a] { run(*a); });
+}
+
+void add_verify(CLI::App& app) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("verify", "Check every byte of a plan against its checksums.");
+  verb->add_option("plan", *path, "the plan")->required();
+  verb->callback([path] { verify(*path); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,31 @@
+// The command line: one file a verb.
+#include <cstdio>
+
+#include "command.h"
+
+int main(int argc, char** argv) {
+  using namespace ingot::cli;
+  CLI::App app{"ingot compiles PyTorch models into plans and runs them."};
+  app.name("ingot");
+  app.set_version_flag("--version", "ingot 0.1.0");
+  app.require_subcommand(1);
+  add_compile(app);
+  add_run(app);
+  add_bench(app);
+  add_inspect(app);
+  add_verify(app);
+  add_ops(app);
+  add_doctor(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  } catch (const Failure& f) {
+    std::fprintf(stderr, "ingot: %s\n", f.text.c_str());
+    return f.code;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ingot: %s\n", e.what());
+    return 11;
+  }
+  return 0;
+}

@@ -1,0 +1,25 @@
+// NumPy's .npy files: format 1.0 and 2.0, row-major, little-endian.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/ingot.h"
+
+namespace ingot::cli {
+
+struct HostArray {
+  ingot_dtype dtype = INGOT_FLOAT32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> bytes;
+  ingot_tensor tensor() { return {bytes.data(), dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr}; }
+  static HostArray empty(ingot_dtype dtype, std::vector<int64_t> dims);
+};
+
+size_t dtype_size(ingot_dtype);
+const char* dtype_name(ingot_dtype);
+HostArray read_npy(const std::string& path);                      // throws std::runtime_error naming the file
+void write_npy(const std::string& path, const HostArray& array);
+
+}  // namespace ingot::cli

@@ -1,0 +1,47 @@
+#include <cstdio>
+
+#include "command.h"
+
+namespace ingot::cli {
+
+namespace {
+
+struct Arguments {
+  std::string plan, output;
+  std::vector<std::string> inputs, shapes;
+  int threads = 0, repeat = 1;
+};
+
+void run(const Arguments& a) {
+  Runner runner(a.plan, a.threads);
+  runner.fill(a.inputs, a.shapes);
+  for (int i = 0; i < a.repeat; ++i) runner.run();
+  for (size_t o = 0; o < runner.outputs.size(); ++o) {
+    std::string shape;
+    for (int64_t d : runner.outputs[o].dims) shape += (shape.empty() ? "" : ", ") + std::to_string(d);
+    std::printf("%s %s [%s]\n", runner.function.outputs[o].name.c_str(), dtype_name(runner.outputs[o].dtype), shape.c_str());
+    if (!a.output.empty()) {
+      try {
+        write_npy(a.output + "/" + runner.function.outputs[o].name + ".npy", runner.outputs[o]);
+      } catch (const std::exception& e) {
+        throw Failure{10 + INGOT_IO, e.what()};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* verb = app.add_subcommand("run", "Run a plan on .npy files.");
+  verb->add_option("plan", a->plan, "the plan")->required();
+  verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
+  verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
+  verb->add_option("-o,--output", a->output, "folder for the outputs, as .npy");
+  verb->add_option("--repeat", a->repeat, "run this often")->check(CLI::PositiveNumber);
+  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
+  verb->callback([a] { run(*a); });
+}
+
+}  // namespace ingot::cli
