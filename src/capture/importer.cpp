@@ -263,7 +263,7 @@ void Importer::add_nodes(Json graph, Scope& scope) {
     Json node = nodes.child(n);
     std::string target = canonical_target(node.at("target").string());
     if (says_nothing(target)) continue;
-    g_.current_origin = origin(node);
+    ir::OriginId here = g_.current_origin = origin(node);
     try {
       if (target == "aten._assert_scalar.default") {
         add_check(node, scope);
@@ -273,7 +273,7 @@ void Importer::add_nodes(Json graph, Scope& scope) {
         add_row(node, std::move(target), scope);
       }
     } catch (Error& e) {
-      if (e.origin.empty()) e.at(g_.origins[g_.current_origin].text());
+      if (e.origin.empty()) e.at(g_.origins[here].text());
       throw;
     }
     g_.current_origin = ir::none_id;
