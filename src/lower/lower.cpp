@@ -11,6 +11,7 @@ namespace ingot::lower {
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"simplify", simplify},                  // views composed, neutral elements, literals
+      {"updates", updates},                    // x[2:4] = v becomes a select
       {"leading_axes", leading_axes},          // reshape(linear(reshape(x))) works on x
       {"index_arithmetic", index_arithmetic},  // what only depends on indices is written as indices
       {"simplify_indices", simplify},

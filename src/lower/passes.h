@@ -14,6 +14,7 @@ void masks(ir::Graph&);             // the causal part of a mask becomes a flag
 void grouped_heads(ir::Graph&);     // repeated keys and values are read in place
 void joins(ir::Graph&);             // a join between pointwise operations becomes a select
 void linears(ir::Graph&);           // linear layers on one input become one matmul
+void updates(ir::Graph&);           // x[2:4] = v becomes a select
 void siblings(ir::Graph&);          // the same work on neighbouring parts (RoPE of queries and keys) is done once
 
 }  // namespace ingot::lower

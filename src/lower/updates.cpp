@@ -1,0 +1,58 @@
+// A new version of a tensor with a rectangle replaced, x[2:4] = v, as a choice by index between the new value and the old: it fuses with what
+// comes before and after, and no copy of the tensor is made for it.
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+std::optional<ValueId> as_select(Graph& g, ValueId base, ValueId value, const ir::AffineMap& map) {
+  const Dims dims = g.type(base).dims, small = g.type(value).dims;
+  ir::AffineMap back;  // where the new value is read
+  back.dims = dims;
+  back.axes.resize(small.size());
+  std::optional<Handle> inside;
+  auto also = [&](const Handle& condition) { inside = inside ? *inside & condition : condition; };
+  for (size_t j = 0; j < dims.size(); ++j) {
+    const ir::AffineMap::Axis& axis = map.axes[j];
+    Dims line(dims.size() - j, Dim(1));
+    line[0] = dims[j];
+    if (axis.terms.empty()) {
+      if (!(dims[j] == Dim(1))) also(ir::equal(ir::index(g, line, 0), ir::Operand(axis.offset)));
+      continue;
+    }
+    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1) return std::nullopt;
+    uint32_t k = axis.terms[0].axis;
+    if (!back.axes[k].terms.empty()) return std::nullopt;
+    back.axes[k] = {-axis.offset, {{static_cast<uint32_t>(j), 1}}};
+    Dim end = axis.offset + small[k];
+    Handle at = ir::index(g, line, 0);
+    if (!(axis.offset == Dim(0))) also(at >= ir::Operand(axis.offset));
+    if (!(end == dims[j])) also(at < ir::Operand(end));
+  }
+  for (size_t k = 0; k < small.size(); ++k) {
+    if (back.axes[k].terms.empty() && !(small[k] == Dim(1))) return std::nullopt;
+  }
+  if (!inside) return ir::view(Handle(&g, value), std::move(back)).id();
+  ir::DType t = g.type(value).dtype;
+  if (t == ir::DType::b8) {
+    back.fill.emplace(false);
+  } else if (is_float(t)) {
+    back.fill.emplace(0.0);
+  } else {
+    back.fill.emplace(0);
+  }
+  return ir::select(*inside, ir::view(Handle(&g, value), std::move(back)), Handle(&g, base)).id();
+}
+
+}  // namespace
+
+void updates(Graph& g) {
+  rewrite(g, [](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if (node.op != Op::update) return std::nullopt;
+    return as_select(to, in[0], in[1], node.attributes.map("map"));
+  });
+}
+
+}  // namespace ingot::lower
