@@ -1,0 +1,57 @@
+# Every command a developer types. `make help` lists them.
+BUILD ?= build/release
+PYTHON := .venv/bin/python
+export CMAKE_COLOR_DIAGNOSTICS = ON
+
+.PHONY: help setup build test check test-all lint format size ops bench wheel quickstart acceptance-cpu clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+setup: ## Debian packages and .venv with torch
+	@tools/setup.sh
+
+$(BUILD)/build.ninja: CMakeLists.txt
+	cmake --preset release -B $(BUILD)
+
+build: setup $(BUILD)/build.ninja ## the libraries, the command line, the tests
+	@cmake --build $(BUILD) -j 2
+	@$(PYTHON) tools/make_wheel.py --develop
+
+check: build lint ## what every commit keeps green: unit tests, small models (minutes)
+	@ctest --test-dir $(BUILD) --output-on-failure -j 2
+	@$(PYTHON) -m pytest -q tests
+
+test: check ## all of check, from a clean clone
+
+test-all: build lint ## the full sizes too
+	@ctest --test-dir $(BUILD) --output-on-failure -j 2
+	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests
+
+lint: ## the include rule
+	@python3 tools/check_layers.py
+
+format: ## clang-format over src, include, examples
+	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 -i
+
+size: build ## sizes of the stripped libraries
+	@for f in libingot.so libingot_runtime.so libingot_torch.so; do strip -o /tmp/$$f $(BUILD)/$$f; ls -l /tmp/$$f | awk '{print $$5, "bytes", $$9}'; rm /tmp/$$f; done
+
+ops: build ## the operator table
+	@$(BUILD)/ingot ops
+
+bench: build ## times beside eager, inductor, ONNX Runtime and OpenVINO, in one run
+	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
+	@$(PYTHON) bench/cpu.py
+
+wheel: build ## dist/ingot-*.whl
+	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
+
+quickstart: build ## a real model from PyTorch to a plan to answers
+	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py
+
+acceptance-cpu: build ## every figure the CPU work is judged by, with its bar
+	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) tools/acceptance_cpu.py
+
+clean: ## build outputs
+	rm -rf build dist

@@ -1,0 +1,11 @@
+"""Runs the `ingot` command that came with the package."""
+
+import os
+import sys
+
+from ._engine import find
+
+
+def main():
+    path = find("ingot")
+    os.execv(path, [path, *sys.argv[1:]])
