@@ -183,6 +183,26 @@ TEST(Capture, DamagedArchivesAreErrors) {
   }
 }
 
+// The archive with one text replaced by another of the same length.
+std::string import_edited(const std::string& from, const std::string& to) {
+  std::string bytes = archive("mlp.pt2"), path = ::testing::TempDir() + "edited.pt2";
+  size_t at = bytes.find(from);
+  EXPECT_NE(at, std::string::npos);
+  EXPECT_EQ(from.size(), to.size());
+  std::ofstream(path, std::ios::binary) << bytes.replace(at, from.size(), to);
+  std::string text = message([&] { import_archive(path); });
+  std::filesystem::remove(path);
+  return text;
+}
+
+TEST(Capture, WeightMessages) {
+  EXPECT_EQ(import_edited("\"use_pickle\": false", "\"use_pickle\": true "),
+            "weight \"l1.weight\" is a tensor subclass, which torch saved as a Python pickle; pickles are not read | Turn it into a plain tensor before export (for "
+            "quantised weights: dequantize(), or torchao's unwrap_tensor_subclass).");
+  EXPECT_EQ(import_edited("\"storage_offset\": {\"as_int\": 0}", "\"storage_offset\": {\"as_int\": 9}"), "weight l1.weight needs 2084 bytes of its storage, which has 2048");
+  EXPECT_EQ(import_edited("\"l1.weight\": {\"path", "\"l9.weight\": {\"path"), "the archive holds no data for weight \"l1.weight\"");
+}
+
 TEST(Capture, Messages) {
   auto json = [](std::string_view text) { return message([&] { import_json(text, {}); }); };
   EXPECT_EQ(json("{}"), "the model's JSON is damaged: \"the model's graph\" has no field schema_version");
