@@ -1,8 +1,7 @@
 #include "ir/dim.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -120,25 +119,53 @@ std::vector<Term> collect(std::vector<Term> terms) {
 
 Dim from_atom(Atom atom) { return DimAccess::make({Term{1, {std::move(atom)}}}); }
 
-// a / b when b divides every term of a, by coefficient and by atoms (b a single term).
+// t / divisor for single terms, when coefficient and atoms divide.
+std::optional<Term> exact_quotient(Term t, const Term& divisor) {
+  if (remainder(t.coefficient, divisor.coefficient) != 0) return std::nullopt;
+  t.coefficient = divide(t.coefficient, divisor.coefficient);
+  for (const Atom& atom : divisor.atoms) {
+    auto found = std::find_if(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) { return compare(x, atom) == 0; });
+    if (found == t.atoms.end()) return std::nullopt;
+    t.atoms.erase(found);
+  }
+  return t;
+}
+
+// a / b when b divides a: long division of polynomials by the leading term, so that (B*S + B) / (S + 1) is B.
 std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   std::vector<Term> divisor = terms_of(b);
-  if (divisor.size() != 1) {
-    if (compare(a, b) == 0) return Dim(1);
-    return std::nullopt;
+  if (divisor.empty()) return std::nullopt;
+  if (compare(a, b) == 0) return Dim(1);
+  Dim rest = a, quotient = 0;
+  for (int step = 0; step < 64; ++step) {
+    std::vector<Term> terms = terms_of(rest);
+    if (terms.empty()) return quotient;
+    if (terms.size() + 1 < divisor.size()) return std::nullopt;
+    std::optional<Term> t = exact_quotient(terms[0], divisor[0]);
+    if (!t) return std::nullopt;
+    Dim part = DimAccess::make({*t});
+    quotient += part;
+    rest = rest - part * b;
   }
-  std::vector<Term> out;
-  for (Term t : terms_of(a)) {
-    if (t.coefficient % divisor[0].coefficient != 0) return std::nullopt;
-    t.coefficient /= divisor[0].coefficient;
-    for (const Atom& atom : divisor[0].atoms) {
-      auto found = std::find_if(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) { return compare(x, atom) == 0; });
-      if (found == t.atoms.end()) return std::nullopt;
-      t.atoms.erase(found);
+  return std::nullopt;
+}
+
+// The largest number dividing every coefficient of both.
+int64_t common_factor(const Dim& a, const Dim& b) {
+  int64_t g = 0;
+  for (const Dim* d : {&a, &b}) {
+    for (const Term& t : terms_of(*d)) {
+      if (t.coefficient == INT64_MIN) return 1;
+      g = std::gcd(g, t.coefficient);
     }
-    out.push_back(std::move(t));
   }
-  return DimAccess::make(collect(std::move(out)));
+  return g == 0 ? 1 : g;
+}
+
+Dim divided(const Dim& d, int64_t by) {
+  std::vector<Term> terms = terms_of(d);
+  for (Term& t : terms) t.coefficient /= by;
+  return DimAccess::make(std::move(terms));
 }
 
 // Splits a into (multiple of b) / b and the rest.
@@ -205,9 +232,12 @@ Dim operator+(const Dim& a, const Dim& b) {
 Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return mul(a.constant_, b.constant_);
   std::vector<Term> out;
-  std::vector<Term> right = terms_of(b);
-  for (const Term& s : terms_of(a)) {
+  std::vector<Term> left = terms_of(a), right = terms_of(b);
+  // Sizes of models are short. Text from a file must not make us multiply out (a+b)^64.
+  if (left.size() * right.size() > 4096) fail(Code::invalid_input, "a size expression has more than 4096 terms");
+  for (const Term& s : left) {
     for (const Term& t : right) {
+      if (s.atoms.size() + t.atoms.size() > 256) fail(Code::invalid_input, "a size is a product of more than 256 sizes");
       Term product{mul(s.coefficient, t.coefficient), s.atoms};
       product.atoms.insert(product.atoms.end(), t.atoms.begin(), t.atoms.end());
       std::sort(product.atoms.begin(), product.atoms.end(), [](const Atom& x, const Atom& y) { return compare(x, y) < 0; });
@@ -228,6 +258,7 @@ Dim floordiv(const Dim& a, const Dim& b) {
   // A constant rest smaller than a constant divisor does not carry into the quotient.
   if (rest.is_constant() && b.is_constant()) return whole + divide(rest.constant_, b.constant_);
   if (!(whole.is_constant() && whole.constant_ == 0)) return whole + floordiv(rest, b);
+  if (int64_t g = common_factor(a, b); g > 1) return floordiv(divided(a, g), divided(b, g));
   // floordiv(floordiv(x, m), n) = floordiv(x, m*n) for positive constants.
   std::vector<Term> terms = terms_of(a);
   if (b.is_constant() && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atoms.size() == 1 &&
@@ -247,6 +278,7 @@ Dim mod(const Dim& a, const Dim& b) {
   auto [whole, rest] = split_multiple(a, b);
   if (rest.is_constant() && rest.constant_ == 0) return 0;
   if (rest.is_constant() && b.is_constant()) return remainder(rest.constant_, b.constant_);
+  if (int64_t g = common_factor(rest, b); g > 1) return Dim(g) * mod(divided(rest, g), divided(b, g));
   return from_atom(Atom{Dim::Kind::mod, 0, rest, b});
 }
 
@@ -324,6 +356,7 @@ int64_t saturate(__int128 v) {
 }  // namespace
 
 int64_t Dim::evaluate(std::span<const int64_t> symbols) const {
+  if (!node_) return constant_;
   return fold<Dim>(
              *this,
              [&](const Expression& e) -> Dim {
@@ -397,131 +430,11 @@ size_t Dim::hash() const {
   return h;
 }
 
-std::string Dim::text(std::span<const Symbol> symbols) const {
-  Expression e = expression();
-  auto joined = [&](const char* separator) {
-    std::string s;
-    for (size_t i = 0; i < e.parts.size(); ++i) {
-      Expression part = e.parts[i].expression();
-      std::string t = e.parts[i].text(symbols);
-      bool negative = e.kind == Kind::add && i > 0 && t.starts_with('-');
-      if (negative) t = t.substr(1);
-      if (i > 0) s += negative ? " - " : separator;
-      s += e.kind == Kind::mul && part.kind == Kind::add ? "(" + t + ")" : t;
-    }
-    return s;
-  };
-  switch (e.kind) {
-    case Kind::constant: return std::to_string(e.value);
-    case Kind::symbol: {
-      auto id = static_cast<size_t>(e.value);
-      return id < symbols.size() ? symbols[id].name : "s?" + std::to_string(id);
-    }
-    case Kind::add: return joined(" + ");
-    case Kind::mul: return joined("*");
-    case Kind::floordiv: return "floordiv(" + joined(", ") + ")";
-    case Kind::mod: return "mod(" + joined(", ") + ")";
-    case Kind::min: return "min(" + joined(", ") + ")";
-    case Kind::max: return "max(" + joined(", ") + ")";
-  }
-  return {};
-}
-
-namespace {
-
-// Reads sums of products of numbers, names, functions and parentheses.
-class DimReader {
- public:
-  DimReader(std::string_view text, const std::function<SymbolId(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
-  Dim read() {
-    Dim d = sum(0);
-    skip();
-    if (at_ != text_.size()) bad("unexpected text");
-    return d;
-  }
-
- private:
-  [[noreturn]] void bad(const char* what) { fail(Code::format, "size expression \"{}\": {} at position {}", text_, what, at_); }
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  Dim sum(int depth) {
-    if (depth > 100) bad("nested too deep");
-    bool negative = take('-');
-    Dim d = product(depth);
-    if (negative) d = -d;
-    for (;;) {
-      if (take('+')) {
-        d += product(depth);
-      } else if (take('-')) {
-        d = d - product(depth);
-      } else {
-        return d;
-      }
-    }
-  }
-  Dim product(int depth) {
-    Dim d = factor(depth);
-    while (take('*')) d *= factor(depth);
-    return d;
-  }
-  Dim factor(int depth) {
-    if (take('(')) {
-      Dim d = sum(depth + 1);
-      if (!take(')')) bad("')' expected");
-      return d;
-    }
-    skip();
-    bool negative = take('-');
-    size_t begin = at_;
-    auto digit = [&] { return at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; };
-    auto letter = [&] {
-      return at_ < text_.size() && (text_[at_] == '_' || (text_[at_] >= 'a' && text_[at_] <= 'z') || (text_[at_] >= 'A' && text_[at_] <= 'Z'));
-    };
-    if (digit()) {
-      int64_t v = 0;
-      for (; digit(); ++at_) v = add(mul(v, 10), text_[at_] - '0');
-      return negative ? -v : v;
-    }
-    if (!letter()) bad("a number or a name expected");
-    while (letter() || digit()) ++at_;
-    std::string_view name = text_.substr(begin, at_ - begin);
-    Dim d = take('(') ? call(name, depth) : Dim::symbol(resolve_(name));
-    return negative ? -d : d;
-  }
-  Dim call(std::string_view name, int depth) {
-    Dim a = sum(depth + 1);
-    if (!take(',')) bad("',' expected");
-    Dim b = sum(depth + 1);
-    if (!take(')')) bad("')' expected");
-    if (name == "floordiv") return floordiv(a, b);
-    if (name == "mod") return mod(a, b);
-    if (name == "min") return min(a, b);
-    if (name == "max") return max(a, b);
-    bad("unknown function");
-  }
-
-  std::string_view text_;
-  const std::function<SymbolId(std::string_view)>& resolve_;
-  size_t at_ = 0;
-};
-
-}  // namespace
-
-Dim parse_dim(std::string_view text, const std::function<SymbolId(std::string_view)>& resolve) {
-  return DimReader(text, resolve).read();
-}
-
 Truth known_equal(const Dim& a, const Dim& b, std::span<const Symbol> symbols) {
   Dim difference = a - b;
   if (difference.is_constant()) return difference.value() == 0 ? Truth::yes : Truth::no;
   Range r = difference.range(symbols);
+  if (r.min == 0 && r.max == 0) return Truth::yes;
   return r.min > 0 || r.max < 0 ? Truth::no : Truth::unknown;
 }
 

@@ -14,19 +14,19 @@ class Infer {
   std::vector<Type> run() {
     if (is_map(op_)) return {map()};
     switch (op_) {
-      case Op::literal: return {Type{a_.dtype("dtype"), {}}};
-      case Op::size: return {Type{DType::i64, {}}};
+      case Op::literal: return {literal()};
+      case Op::size: return {size()};
       case Op::index: return {index()};
       case Op::view: return {view()};
       case Op::reshape: return {reshape()};
       case Op::reduce: return {reduce()};
-      case Op::scan: axis(type(0)); return {type(0)};
+      case Op::scan: return {scan()};
       case Op::join: return {join()};
       case Op::gather: return {gather()};
       case Op::take_along: return {take_along()};
       case Op::scatter: return {scatter()};
       case Op::scatter_along: return {scatter_along()};
-      case Op::sort: axis(type(0)); return {type(0), Type{DType::i64, type(0).dims}};
+      case Op::sort: return sort();
       case Op::topk: return topk();
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
@@ -74,6 +74,7 @@ class Infer {
     for (size_t i = first + 1; i < in_.size(); ++i) {
       if (type(i).dtype != t) bad("operands have dtypes {} and {}", name_of(t), name_of(type(i).dtype));
     }
+    domain(t);
     Dims dims = broadcast_all(0);
     switch (result_of(op_)) {
       case ResultType::bool_type: return {DType::b8, dims};
@@ -82,7 +83,58 @@ class Infer {
     }
   }
 
+  // Which element types an operation has a meaning for (prim.def).
+  void domain(DType t) {
+    if (is_complex(t) && op_ != Op::select && op_ != Op::cast) bad("has no meaning on {}", name_of(t));
+    bool floats = (op_ >= Op::exp && op_ <= Op::softplus) || op_ == Op::div || op_ == Op::atan2 || op_ == Op::copysign || op_ == Op::hypot || op_ == Op::nextafter;
+    bool bits = op_ >= Op::bit_and && op_ <= Op::shift_right;
+    if (floats && !is_float(t)) bad("is for floating-point numbers, not {}", name_of(t));
+    if ((bits || op_ == Op::gcd) && is_float(t)) bad("is for integers, not {}", name_of(t));
+    if (op_ == Op::logical_not && t != DType::b8) bad("is for b8, not {}", name_of(t));
+  }
+
+  Type literal() {
+    count(0);
+    a_.scalar("value");
+    return {a_.dtype("dtype"), {}};
+  }
+
+  Type size() {
+    count(0);
+    a_.dim("dim");
+    return {DType::i64, {}};
+  }
+
+  Type scan() {
+    count(1);
+    axis(type(0));
+    const std::string& kind = a_.string("kind");
+    if (kind != "sum" && kind != "prod" && kind != "max" && kind != "min" && kind != "logsumexp") bad("unknown kind \"{}\"", kind);
+    if (kind == "logsumexp" && !is_float(type(0).dtype)) bad("logsumexp is for floating-point numbers, not {}", name_of(type(0).dtype));
+    return type(0);
+  }
+
+  std::vector<Type> sort() {
+    count(1);
+    axis(type(0));
+    a_.boolean("descending");
+    a_.boolean("stable");
+    return {type(0), Type{DType::i64, type(0).dims}};
+  }
+
+  // An affine map from a result to an operand of rank `operand`.
+  void well_formed(const AffineMap& map, int64_t operand) {
+    if (static_cast<int64_t>(map.axes.size()) != operand) bad("the map has {} axes for an operand of rank {}", map.axes.size(), operand);
+    for (const AffineMap::Axis& axis : map.axes) {
+      for (size_t i = 0; i < axis.terms.size(); ++i) {
+        if (axis.terms[i].axis >= map.dims.size()) bad("the map names axis {} of a result of rank {}", axis.terms[i].axis, map.dims.size());
+        if (i > 0 && axis.terms[i].axis <= axis.terms[i - 1].axis) bad("the map's terms are not in order");
+      }
+    }
+  }
+
   Type index() {
+    count(0);
     Dims dims = a_.dims("dims");
     axis(Type{DType::i64, dims});
     return {DType::i64, dims};
@@ -91,12 +143,7 @@ class Infer {
   Type view() {
     count(1);
     const AffineMap& map = a_.map("map");
-    if (map.axes.size() != type(0).dims.size()) bad("the map has {} axes for an operand of rank {}", map.axes.size(), type(0).rank());
-    for (const AffineMap::Axis& axis : map.axes) {
-      for (const AffineMap::Term& term : axis.terms) {
-        if (term.axis >= map.dims.size()) bad("the map names axis {} of a result of rank {}", term.axis, map.dims.size());
-      }
-    }
+    well_formed(map, type(0).rank());
     return {type(0).dtype, map.dims};
   }
 
@@ -186,10 +233,9 @@ class Infer {
 
   Type take_along() {
     count(2);
-    size_t a = axis(type(0));
+    axis(type(0));
     if (type(1).dtype != DType::i64) bad("the index is {}, not i64", name_of(type(1).dtype));
     if (type(1).rank() != type(0).rank()) bad("table and index have ranks {} and {}", type(0).rank(), type(1).rank());
-    (void)a;
     return {type(0).dtype, type(1).dims};
   }
 
@@ -220,6 +266,8 @@ class Infer {
   std::vector<Type> topk() {
     count(1);
     Type out = type(0);
+    a_.boolean("largest");
+    a_.boolean("sorted");
     out.dims[axis(out)] = a_.dim("k");
     return {out, Type{DType::i64, out.dims}};
   }
@@ -228,7 +276,8 @@ class Infer {
     count(2);
     const AffineMap& map = a_.map("map");
     if (map.fill) bad("the map has a fill");
-    if (map.axes.size() != type(0).dims.size() || map.dims.size() != type(1).dims.size()) bad("the map does not fit base and value");
+    well_formed(map, type(0).rank());
+    if (map.dims.size() != type(1).dims.size()) bad("the map has rank {}, the value {}", map.dims.size(), type(1).rank());
     if (type(0).dtype != type(1).dtype) bad("base is {}, value is {}", name_of(type(0).dtype), name_of(type(1).dtype));
     for (size_t i = 0; i < map.dims.size(); ++i) same(map.dims[i], type(1).dims[i], "value");
     return type(0);
@@ -283,64 +332,6 @@ class Infer {
 
 std::vector<Type> infer(const Graph& g, Op op, const std::vector<ValueId>& in, const Attributes& attributes) {
   return Infer(g, op, in, attributes).run();
-}
-
-void verify(const Graph& g, Level level) {
-  auto bad = [&](size_t n, const std::string& what) {
-    fail(Code::internal, "graph is broken at node {} ({}): {}", n, name_of(g.nodes[n].op), what);
-  };
-  std::vector<bool> made(g.values.size(), false);
-  for (size_t n = 0; n < g.nodes.size(); ++n) {
-    const Node& node = g.nodes[n];
-    for (ValueId v : node.in) {
-      if (v >= g.values.size()) bad(n, "operand " + std::to_string(v) + " does not exist");
-      if (!made[v]) bad(n, "operand " + std::to_string(v) + " is used before it is made");
-    }
-    for (ValueId v : node.out) {
-      if (v >= g.values.size()) bad(n, "result " + std::to_string(v) + " does not exist");
-      if (made[v]) bad(n, "value " + std::to_string(v) + " is made twice");
-      if (g.values[v].producer != n) bad(n, "value " + std::to_string(v) + " names another producer");
-      made[v] = true;
-    }
-    if (node.origin != none_id && node.origin >= g.origins.size()) bad(n, "its origin does not exist");
-    bool leaf = node.op == Op::input || node.op == Op::weight;
-    if (leaf) {
-      if (!node.in.empty() || node.out.size() != 1) bad(n, "a leaf has no operands and one result");
-      continue;
-    }
-    if (level == Level::captured) {
-      if (node.op != Op::row) bad(n, "a captured graph holds rows only");
-      node.attributes.string("target");
-      continue;
-    }
-    if (node.op == Op::row) bad(n, "an ATen row in a canonical graph");
-    std::vector<Type> types;
-    try {
-      types = infer(g, node.op, node.in, node.attributes);
-    } catch (const Error& e) {
-      bad(n, e.message);
-    }
-    if (types.size() != node.out.size()) bad(n, "it has " + std::to_string(node.out.size()) + " results, not " + std::to_string(types.size()));
-    for (size_t i = 0; i < types.size(); ++i) {
-      const Type& recorded = g.type(node.out[i]);
-      if (types[i].dtype != recorded.dtype) bad(n, fmt::format("its result is {}, recorded as {}", name_of(types[i].dtype), name_of(recorded.dtype)));
-      if (types[i].dims.size() != recorded.dims.size()) bad(n, "its result has another rank than recorded");
-      for (size_t d = 0; d < recorded.dims.size(); ++d) {
-        if (known_equal(types[i].dims[d], recorded.dims[d], g.symbols) == Truth::no) {
-          bad(n, fmt::format("axis {} of its result has size {}, recorded as {}", d, types[i].dims[d].text(g.symbols), recorded.dims[d].text(g.symbols)));
-        }
-      }
-    }
-  }
-  for (const Input& input : g.inputs) {
-    if (input.value >= g.values.size() || !made[input.value]) fail(Code::internal, "graph input {} does not exist", input.name);
-  }
-  for (const Output& output : g.outputs) {
-    if (output.value >= g.values.size() || !made[output.value]) fail(Code::internal, "graph output {} does not exist", output.name);
-  }
-  for (const Weight& w : g.weights) {
-    if (w.value >= g.values.size() || !made[w.value]) fail(Code::internal, "weight {} does not exist", w.name);
-  }
 }
 
 }  // namespace ingot::ir

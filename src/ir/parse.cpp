@@ -1,9 +1,8 @@
 // Reads the text form of print.cpp. The text may come from a damaged file: whatever is wrong is an Error naming the line.
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "ir/graph.h"
@@ -17,15 +16,34 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Graph run() {
-    word("ingot-graph");
-    if (integer() != 1) bad("a version other than 1");
-    end_line();
-    while (at_ < text_.size()) line();
+    try {
+      word("ingot-graph");
+      if (integer() != 1) bad("a version other than 1");
+      end_line();
+      while (at_ < text_.size()) line();
+    } catch (const Error& e) {
+      if (located_) throw;
+      bad(e.message);  // a size expression or an attribute: say which line
+    }
+    check();
     return std::move(g_);
   }
 
  private:
-  [[noreturn]] void bad(std::string_view what) { fail(Code::format, "graph text, line {}: {}", line_, what); }
+  // What can be read may still be no graph: the file may have been changed in a way that leaves its lines whole.
+  void check() {
+    bool captured = std::any_of(g_.nodes.begin(), g_.nodes.end(), [](const Node& n) { return n.op == Op::row; });
+    try {
+      verify(g_, captured ? Level::captured : Level::canonical);
+    } catch (const Error& e) {
+      fail(Code::format, "graph text: {}", e.message);
+    }
+  }
+
+  [[noreturn]] void bad(std::string_view what) {
+    located_ = true;
+    fail(Code::format, "graph text, line {}: {}", line_, what);
+  }
 
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -103,19 +121,25 @@ class Parser {
     }
   }
   Dim dim_text(std::string_view t) {
-    return parse_dim(t, [&](std::string_view n) -> SymbolId {
-      auto found = symbols_.find(std::string(n));
+    // Nearly all sizes are plain numbers.
+    int64_t v = 0;
+    if (auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), v); error == std::errc() && end == t.data() + t.size()) return v;
+    return dim_text(t, [&](std::string_view n) -> SymbolId {
+      auto found = symbols_.find(n);
       if (found == symbols_.end()) bad(fmt::format("unknown size \"{}\"", n));
       return found->second;
     });
   }
+  static Dim dim_text(std::string_view t, const std::function<SymbolId(std::string_view)>& resolve) { return parse_dim(t, resolve); }
   // Text up to one of `stops` outside parentheses.
   std::string_view until(std::string_view stops) {
     skip();
     size_t begin = at_;
     int depth = 0;
-    for (; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
+    for (bool quoted = false; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
       char c = text_[at_];
+      if (c == '\'') quoted = !quoted;
+      if (quoted) continue;
       if (depth == 0 && stops.find(c) != std::string_view::npos) return text_.substr(begin, at_ - begin);
       depth += c == '(';
       depth -= c == ')';
@@ -231,7 +255,11 @@ class Parser {
     std::string_view kind = name();
     if (kind == "symbol") {
       Symbol s;
-      s.name = name();
+      dim_text(until(" "), [&](std::string_view n) {
+        s.name = n;
+        return SymbolId{0};
+      });
+      if (s.name.empty()) bad("a name expected");
       s.min = integer();
       s.opt = integer();
       s.max = integer();
@@ -240,7 +268,7 @@ class Parser {
     } else if (kind == "origin") {
       Origin o;
       o.file = quoted();
-      o.line = static_cast<int>(integer());
+      o.line = static_cast<int>(std::min<uint32_t>(small(), INT32_MAX));
       o.module = quoted();
       o.target = quoted();
       o.node = quoted();
@@ -254,6 +282,17 @@ class Parser {
       holder.set("order", attribute(0));
       o.order = holder.integers("order");
       g_.outputs.push_back(std::move(o));
+    } else if (kind == "inputs") {
+      std::vector<Input> ordered;
+      while (peek() == '%') {
+        ValueId v = value();
+        auto found = std::find_if(g_.inputs.begin(), g_.inputs.end(), [&](const Input& i) { return i.value == v; });
+        if (found == g_.inputs.end()) bad("no such input");
+        ordered.push_back(std::move(*found));
+        g_.inputs.erase(found);
+      }
+      if (!g_.inputs.empty()) bad("an input is left out");
+      g_.inputs = std::move(ordered);
     } else if (kind == "weight" && peek() == '%') {
       ValueId v = value();
       std::string_view how = name();
@@ -262,6 +301,7 @@ class Parser {
       for (Weight& w : g_.weights) {
         if (w.value != v) continue;
         found = true;
+        if (how != "mutated" && how != "constant") bad("\"mutated\" or \"constant\" expected");
         w.mutated = how == "mutated";
         w.tied_to = tied;
       }
@@ -311,6 +351,7 @@ class Parser {
       do {
         std::string key(name());
         want("=");
+        if (attributes.find(key) != nullptr) bad(fmt::format("attribute \"{}\" appears twice", key));
         attributes.set(std::move(key), attribute(0));
       } while (take(","));
       want("}");
@@ -352,8 +393,9 @@ class Parser {
   std::string_view text_;
   size_t at_ = 0;
   int line_ = 1;
+  bool located_ = false;  // the error under way names its line
   Graph g_;
-  std::map<std::string, SymbolId> symbols_;
+  std::map<std::string, SymbolId, std::less<>> symbols_;
   std::map<uint32_t, ValueId> values_;
 };
 

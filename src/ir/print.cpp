@@ -5,6 +5,7 @@
 //   %0 = input() {name="x"} : f32[B, 16]
 //   %1 = relu(%0) {} : f32[B, 16] @0 #3
 //   output %1 "y" [0, 1]
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -23,7 +24,7 @@ class Printer {
 
   std::string run() {
     put("ingot-graph 1\n");
-    for (const Symbol& s : g_.symbols) put("symbol {} {} {} {}\n", s.name, s.min, s.opt, s.max);
+    for (const Symbol& s : g_.symbols) put("symbol {} {} {} {}\n", Dim::symbol(static_cast<SymbolId>(&s - g_.symbols.data())).text(g_.symbols), s.min, s.opt, s.max);
     for (const Origin& o : g_.origins) {
       put("origin ");
       quote(o.file);
@@ -36,6 +37,7 @@ class Printer {
       put("\n");
     }
     for (const Node& node : g_.nodes) print_node(node);
+    print_input_order();
     for (const Weight& w : g_.weights) {
       if (w.tied_to.empty() && !w.mutated) continue;
       put("weight %{} {} ", w.value, w.mutated ? "mutated" : "constant");
@@ -64,6 +66,14 @@ class Printer {
     fmt::format_to(std::back_inserter(out_), text, std::forward<A>(a)...);
   }
 
+  // Inputs are numbered as their nodes stand, unless a line says otherwise.
+  void print_input_order() {
+    if (std::is_sorted(g_.inputs.begin(), g_.inputs.end(), [&](const Input& a, const Input& b) { return g_.values[a.value].producer < g_.values[b.value].producer; })) return;
+    put("inputs");
+    for (const Input& input : g_.inputs) put(" %{}", input.value);
+    put("\n");
+  }
+
   void quote(const std::string& s) {
     out_ += '"';
     for (char c : s) {
@@ -72,7 +82,7 @@ class Printer {
         out_ += c;
       } else if (c == '\n') {
         out_ += "\\n";
-      } else if (static_cast<unsigned char>(c) < 0x20) {
+      } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
         put("\\x{:02x}", static_cast<unsigned char>(c));
       } else {
         out_ += c;
