@@ -1,4 +1,4 @@
-#include "ir/compose.h"
+#include "ir/compose_nodes.h"
 
 #include <algorithm>
 
@@ -17,34 +17,34 @@ Dim Handle::dim(Axis a) const {
   return rank() == 0 ? Dim(1) : dims()[static_cast<size_t>(a)];
 }
 
-namespace {
-
-// A node whose result type is inferred.
-Handle node(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
+Handle make_node(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
   std::vector<Type> types = infer(g, op, in, attributes);
   return {&g, g.add(op, std::move(in), std::move(attributes), std::move(types[0]))};
 }
 
-std::pair<Handle, Handle> node2(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
+std::pair<Handle, Handle> make_node2(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
   std::vector<Type> types = infer(g, op, in, attributes);
   NodeId id = g.add_node(op, std::move(in), std::move(attributes), std::move(types));
   return {Handle(&g, g.nodes[id].out[0]), Handle(&g, g.nodes[id].out[1])};
 }
 
-// Sizes that broadcasting assumes equal without knowing become checks at run time.
-void note_checks(Graph& g, const std::vector<ValueId>& in) {
+void require(Graph& g, const Dim& left, Check::Kind kind, const Dim& right, const char* why) {
+  Truth t = kind == Check::equal ? known_equal(left, right, g.symbols) : known_less(left, right + Dim(1), g.symbols);
+  if (t == Truth::yes) return;
+  bool known = std::any_of(g.checks.begin(), g.checks.end(), [&](const Check& k) {
+    return k.kind == kind && ((k.left == left && k.right == right) || (kind == Check::equal && k.left == right && k.right == left));
+  });
+  if (!known) g.checks.push_back({left, right, kind, g.current_origin, why});
+}
+
+Dims require_broadcast(Graph& g, const std::vector<Dims>& shapes) {
   Dims dims;
-  for (ValueId v : in) {
+  for (const Dims& shape : shapes) {
     std::vector<Check> found;
-    dims = broadcast(dims, g.type(v).dims, g.symbols, &found);
-    for (Check& c : found) {
-      c.origin = g.current_origin;
-      bool known = std::any_of(g.checks.begin(), g.checks.end(), [&](const Check& k) {
-        return k.kind == c.kind && ((k.left == c.left && k.right == c.right) || (k.left == c.right && k.right == c.left));
-      });
-      if (!known) g.checks.push_back(std::move(c));
-    }
+    dims = broadcast(dims, shape, g.symbols, &found);
+    for (const Check& c : found) require(g, c.left, c.kind, c.right, "the sizes of the operands are equal");
   }
+  return dims;
 }
 
 Scalar converted(const Scalar& s, DType t) {
@@ -54,9 +54,14 @@ Scalar converted(const Scalar& s, DType t) {
     return s;
   }
   if (is_float(t)) return s.to_double();
-  if (auto* d = std::get_if<double>(&s.value)) return static_cast<int64_t>(*d);
-  int64_t v = s.to_int();
-  switch (t) {  // wraps, as a cast does
+  int64_t v;
+  if (auto* d = std::get_if<double>(&s.value)) {
+    if (!(*d > -9223372036854775809.0 && *d < 9223372036854775808.0)) fail(Code::invalid_input, "the number {} does not fit {}", *d, name_of(t));
+    v = static_cast<int64_t>(*d);
+  } else {
+    v = s.to_int();
+  }
+  switch (t) {
     case DType::u8: return int64_t{static_cast<uint8_t>(v)};
     case DType::i8: return int64_t{static_cast<int8_t>(v)};
     case DType::i16: return int64_t{static_cast<int16_t>(v)};
@@ -64,6 +69,8 @@ Scalar converted(const Scalar& s, DType t) {
     default: return v;
   }
 }
+
+namespace {
 
 Handle operand_value(Graph& g, const Operand& o, DType t) {
   if (o.value) return cast(*o.value, t);
@@ -87,8 +94,10 @@ Handle map_as(Op op, const std::vector<Operand>& operands, DType t) {
     in.push_back(condition ? to_bool(operand_value(g, o, o.value ? o.value->dtype() : DType::b8)).id() : operand_value(g, o, t).id());
     weak = weak && (!o.value || o.value->weak());
   }
-  note_checks(g, in);
-  Handle h = node(g, op, std::move(in), {});
+  std::vector<Dims> shapes;
+  for (ValueId v : in) shapes.push_back(g.type(v).dims);
+  require_broadcast(g, shapes);
+  Handle h = make_node(g, op, std::move(in), {});
   return Handle(&g, h.id(), weak);
 }
 
@@ -145,15 +154,15 @@ Handle cast(Handle x, DType dtype) {
       return Handle(&g, literal(g, converted(value, dtype), dtype).id(), x.weak());
     }
   }
-  return Handle(&g, node(g, Op::cast, {x.id()}, {{"dtype", dtype}}).id(), x.weak());
+  return Handle(&g, make_node(g, Op::cast, {x.id()}, {{"dtype", dtype}}).id(), x.weak());
 }
 
 Handle literal(Graph& g, Scalar value, DType dtype) {
   if (auto* d = std::get_if<Dim>(&value.value)) {
-    Handle size = node(g, Op::size, {}, {{"dim", *d}});
+    Handle size = make_node(g, Op::size, {}, {{"dim", *d}});
     return cast(Handle(&g, size.id(), true), dtype);
   }
-  Handle h = node(g, Op::literal, {}, {{"value", to_attribute(converted(value, dtype))}, {"dtype", dtype}});
+  Handle h = make_node(g, Op::literal, {}, {{"value", to_attribute(converted(value, dtype))}, {"dtype", dtype}});
   return Handle(&g, h.id(), true);
 }
 
@@ -163,195 +172,10 @@ Handle full(Graph& g, Dims dims, Scalar value, DType dtype) {
 }
 
 Handle index(Graph& g, Dims dims, Axis axis) {
-  return node(g, Op::index, {}, {{"dims", to_attribute(dims)}, {"axis", axis}});
+  return make_node(g, Op::index, {}, {{"dims", to_attribute(dims)}, {"axis", axis}});
 }
 
 Handle iota(Graph& g, Dim n) { return index(g, {std::move(n)}, 0); }
-
-// ---- views
-
-Handle view(Handle x, AffineMap map) {
-  if (is_identity(map, x.dims())) return x;
-  return node(x.graph(), Op::view, {x.id()}, {{"map", std::move(map)}});
-}
-
-Handle reshape(Handle x, Dims dims) {
-  Graph& g = x.graph();
-  Dim known = 1;
-  std::optional<size_t> open;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == Dim(-1)) {
-      if (open) fail(Code::invalid_input, "reshape: only one size may be -1");
-      open = i;
-    } else {
-      known *= dims[i];
-    }
-  }
-  Dim total = x.numel();
-  if (open) {
-    if (known == Dim(0)) fail(Code::invalid_input, "reshape: -1 stands for any size beside a size of 0");
-    dims[*open] = floordiv(total, known);
-    known *= dims[*open];
-  }
-  if (dims == x.dims()) return x;
-  Truth equal = known_equal(known, total, g.symbols);
-  if (equal == Truth::no) {
-    fail(Code::invalid_input, "reshape: {} elements do not make a shape of {}", total.text(g.symbols), known.text(g.symbols));
-  }
-  if (equal == Truth::unknown) g.checks.push_back({known, total, Check::equal, g.current_origin, "reshape keeps the number of elements"});
-  return node(g, Op::reshape, {x.id()}, {{"dims", to_attribute(dims)}});
-}
-
-Handle permute(Handle x, Axes order) {
-  if (static_cast<int64_t>(order.size()) != x.rank()) fail(Code::invalid_input, "permute: {} axes for rank {}", order.size(), x.rank());
-  std::vector<bool> seen(order.size(), false);
-  for (Axis& a : order) {
-    a = x.axis(a);
-    if (seen[static_cast<size_t>(a)]) fail(Code::invalid_input, "permute: axis {} appears twice", a);
-    seen[static_cast<size_t>(a)] = true;
-  }
-  return view(x, permute_map(x.dims(), order));
-}
-
-Handle transpose(Handle x, Axis a, Axis b) {
-  a = x.axis(a);
-  b = x.axis(b);
-  if (x.rank() == 0 || a == b) return x;
-  Axes order;
-  for (Axis i = 0; i < x.rank(); ++i) order.push_back(i == a ? b : i == b ? a : i);
-  return permute(x, order);
-}
-
-Handle expand(Handle x, Dims dims) {
-  if (static_cast<int64_t>(dims.size()) < x.rank()) fail(Code::invalid_input, "expand: {} sizes for rank {}", dims.size(), x.rank());
-  Graph& g = x.graph();
-  size_t lead = dims.size() - x.dims().size();
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (i < lead) {
-      if (dims[i] == Dim(-1)) fail(Code::invalid_input, "expand: -1 for the new leading axis {}", i);
-      continue;
-    }
-    const Dim& from = x.dims()[i - lead];
-    if (dims[i] == Dim(-1)) dims[i] = from;
-    if (from == Dim(1) || from == dims[i]) continue;
-    if (known_equal(from, dims[i], g.symbols) == Truth::no) {
-      fail(Code::invalid_input, "expand: axis {} has size {}, which cannot become {}", i, from.text(g.symbols), dims[i].text(g.symbols));
-    }
-    g.checks.push_back({from, dims[i], Check::equal, g.current_origin, "expand keeps sizes other than 1"});
-  }
-  AffineMap map = expand_map(x.dims(), dims);
-  return view(x, std::move(map));
-}
-
-Handle unsqueeze(Handle x, Axis axis) {
-  int64_t r = x.rank() + 1;
-  if (axis < -r || axis >= r) fail(Code::invalid_input, "unsqueeze: axis {} is outside rank {}", axis, r);
-  if (axis < 0) axis += r;
-  AffineMap map;
-  for (int64_t i = 0; i < x.rank(); ++i) map.axes.push_back({0, {{static_cast<uint32_t>(i < axis ? i : i + 1), 1}}});
-  map.dims = x.dims();
-  map.dims.insert(map.dims.begin() + axis, Dim(1));
-  return view(x, std::move(map));
-}
-
-Handle squeeze(Handle x, Axis axis) {
-  axis = x.axis(axis);
-  if (x.rank() == 0 || !(x.dim(axis) == Dim(1))) return x;
-  return view(x, select_map(x.dims(), axis, 0));
-}
-
-Handle slice(Handle x, Axis axis, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {
-  if (x.rank() == 0) fail(Code::invalid_input, "slice: a 0-d tensor has no axes");
-  if (step <= 0) fail(Code::invalid_input, "slice: step {} is not positive", step);
-  axis = x.axis(axis);
-  Dim size = x.dim(axis);
-  const Graph& g = x.graph();
-  // Python's rules: negative counts from the end, then clamped to 0..size.
-  auto clamped = [&](const Dim& d) -> Dim {
-    if (auto c = d.constant(); c && *c == INT64_MAX) return size;
-    Dim v = d;
-    Range r = v.range(g.symbols);
-    if (r.max < 0) {
-      v = v + size;
-    } else if (r.min < 0) {
-      fail(Code::unsupported, "slice: a bound {} whose sign is not known", v.text(g.symbols));
-    }
-    if (v == size) return size;
-    if (known_less(v, 0, g.symbols) != Truth::no) v = max(v, 0);
-    if (known_less(size, v, g.symbols) != Truth::no) v = min(v, size);
-    return v;
-  };
-  Dim from = start ? clamped(*start) : Dim(0), to = end ? clamped(*end) : size;
-  Dim length = to - from;
-  if (known_less(length, 0, g.symbols) != Truth::no) length = max(length, 0);
-  if (step != 1) length = ceildiv(length, step);
-  return view(x, slice_map(x.dims(), axis, from, length, step));
-}
-
-Handle take(Handle x, Axis axis, Dim at) {
-  if (x.rank() == 0) fail(Code::invalid_input, "select: a 0-d tensor has no axes");
-  axis = x.axis(axis);
-  const Graph& g = x.graph();
-  Dim size = x.dim(axis);
-  if (at.range(g.symbols).max < 0) at = at + size;
-  if (known_less(at, size, g.symbols) == Truth::no || at.range(g.symbols).max < 0) {
-    fail(Code::invalid_input, "select: index {} is outside an axis of size {}", at.text(g.symbols), size.text(g.symbols));
-  }
-  if (known_less(at, size, g.symbols) == Truth::unknown) {
-    x.graph().checks.push_back({at + Dim(1), size, Check::less_equal, g.current_origin, "the selected index exists"});
-  }
-  return view(x, select_map(x.dims(), axis, std::move(at)));
-}
-
-Handle pad(Handle x, const Dims& before, const Dims& after, Scalar fill) {
-  AffineMap map;
-  for (size_t i = 0; i < x.dims().size(); ++i) {
-    map.dims.push_back(x.dims()[i] + before[i] + after[i]);
-    map.axes.push_back({-before[i], {{static_cast<uint32_t>(i), 1}}});
-    Truth negative = known_less(map.dims.back(), 0, x.graph().symbols);
-    if (negative == Truth::yes) fail(Code::invalid_input, "pad: axis {} would get a negative size", i);
-  }
-  map.fill = converted(fill, x.dtype());
-  return node(x.graph(), Op::view, {x.id()}, {{"map", std::move(map)}});
-}
-
-Handle flip(Handle x, Axes axes) {
-  AffineMap map = permute_map(x.dims(), [&] {
-    Axes order;
-    for (Axis i = 0; i < x.rank(); ++i) order.push_back(i);
-    return order;
-  }());
-  for (Axis a : axes) {
-    if (x.rank() == 0) break;
-    auto i = static_cast<size_t>(x.axis(a));
-    map.axes[i].offset = x.dims()[i] - Dim(1);
-    map.axes[i].terms[0].coefficient = -1;
-  }
-  return view(x, std::move(map));
-}
-
-Handle flatten(Handle x, Axis first, Axis last) {
-  if (x.rank() == 0) return reshape(x, {Dim(1)});
-  first = x.axis(first);
-  last = x.axis(last);
-  if (first > last) fail(Code::invalid_input, "flatten: the first axis {} comes after the last {}", first, last);
-  Dims dims;
-  Dim merged = 1;
-  for (Axis i = 0; i < x.rank(); ++i) {
-    if (i < first || i > last) {
-      dims.push_back(x.dim(i));
-    } else {
-      merged *= x.dim(i);
-      if (i == last) dims.push_back(merged);
-    }
-  }
-  return reshape(x, std::move(dims));
-}
-
-Handle update(Handle base, AffineMap map, Handle value) {
-  value = cast(value, base.dtype());
-  return node(base.graph(), Op::update, {base.id(), value.id()}, {{"map", std::move(map)}});
-}
 
 // ---- kernels
 
@@ -368,7 +192,7 @@ Handle reduce(const char* kind, Handle x, Axes axes, Keep keep) {
     Dim n = count(x, axes);
     if (n == Dim(0)) fail(Code::invalid_input, "{}: no elements to reduce over", kind);
   }
-  return node(x.graph(), Op::reduce, {x.id()}, {{"kind", kind}, {"axes", to_attribute(axes)}, {"keep", static_cast<bool>(keep)}});
+  return make_node(x.graph(), Op::reduce, {x.id()}, {{"kind", kind}, {"axes", to_attribute(axes)}, {"keep", static_cast<bool>(keep)}});
 }
 
 Dim count(Handle x, const Axes& axes) {
@@ -393,7 +217,7 @@ Handle scan(const char* kind, Handle x, Axis axis) {
     x.axis(axis);
     return x;
   }
-  return node(x.graph(), Op::scan, {x.id()}, {{"kind", kind}, {"axis", x.axis(axis)}});
+  return make_node(x.graph(), Op::scan, {x.id()}, {{"kind", kind}, {"axis", x.axis(axis)}});
 }
 
 Handle join(std::vector<Handle> parts, Axis axis) {
@@ -411,42 +235,78 @@ Handle join(std::vector<Handle> parts, Axis axis) {
   axis = kept[0].axis(axis);
   if (kept.size() == 1) return cast(kept[0], t);
   std::vector<ValueId> in;
-  for (const Handle& p : kept) in.push_back(cast(p, t).id());
-  return node(g, Op::join, std::move(in), {{"axis", axis}});
+  for (const Handle& p : kept) {
+    in.push_back(cast(p, t).id());
+    for (size_t d = 0; p.rank() == kept[0].rank() && d < p.dims().size(); ++d) {
+      bool joined = static_cast<Axis>(d) == axis;
+      if (!joined && known_equal(p.dims()[d], kept[0].dims()[d], g.symbols) != Truth::no) {
+        require(g, p.dims()[d], Check::equal, kept[0].dims()[d], "joined tensors have equal sizes besides the joined axis");
+      }
+    }
+  }
+  return make_node(g, Op::join, std::move(in), {{"axis", axis}});
 }
 
 Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap) {
   std::vector<ValueId> in{table.id()};
-  for (const Handle& i : indices) in.push_back(cast(i, DType::i64).id());
-  note_checks(table.graph(), {in.begin() + 1, in.end()});
-  return node(table.graph(), Op::gather, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}});
+  std::vector<Dims> shapes;
+  for (const Handle& i : indices) {
+    in.push_back(cast(i, DType::i64).id());
+    shapes.push_back(i.dims());
+  }
+  require_broadcast(table.graph(), shapes);
+  return make_node(table.graph(), Op::gather, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}});
 }
 
 Handle take_along(Handle table, Axis axis, Handle at) {
   axis = table.axis(axis);
-  return node(table.graph(), Op::take_along, {table.id(), cast(at, DType::i64).id()}, {{"axis", axis}});
+  if (table.rank() == 0 && at.rank() == 0) return squeeze(take_along(unsqueeze(table, 0), 0, unsqueeze(at, 0)), 0);
+  return make_node(table.graph(), Op::take_along, {table.id(), cast(at, DType::i64).id()}, {{"axis", axis}});
 }
 
 Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, Handle updates, const char* kind) {
   std::vector<ValueId> in{base.id(), cast(updates, base.dtype()).id()};
   for (const Handle& i : indices) in.push_back(cast(i, DType::i64).id());
-  return node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"kind", kind}});
+  return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"kind", kind}});
 }
 
 Handle scatter_along(Handle base, Axis axis, Handle at, Handle updates, const char* kind) {
   axis = base.axis(axis);
-  return node(base.graph(), Op::scatter_along, {base.id(), cast(at, DType::i64).id(), cast(updates, base.dtype()).id()}, {{"axis", axis}, {"kind", kind}});
+  if (base.rank() == 0 && at.rank() == 0 && updates.rank() == 0) {
+    return squeeze(scatter_along(unsqueeze(base, 0), 0, unsqueeze(at, 0), unsqueeze(updates, 0), kind), 0);
+  }
+  return make_node(base.graph(), Op::scatter_along, {base.id(), cast(at, DType::i64).id(), cast(updates, base.dtype()).id()}, {{"axis", axis}, {"kind", kind}});
 }
 
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable) {
-  return node2(x.graph(), Op::sort, {x.id()}, {{"axis", x.axis(axis)}, {"descending", descending}, {"stable", stable}});
+  if (x.rank() == 0) {
+    x.axis(axis);
+    auto [values, indices] = sort(unsqueeze(x, 0), 0, descending, stable);
+    return {squeeze(values, 0), squeeze(indices, 0)};
+  }
+  return make_node2(x.graph(), Op::sort, {x.id()}, {{"axis", x.axis(axis)}, {"descending", descending}, {"stable", stable}});
 }
 
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted) {
   axis = x.axis(axis);
-  if (known_less(x.dim(axis), k, x.graph().symbols) == Truth::yes) fail(Code::invalid_input, "topk: k is larger than the axis");
-  return node2(x.graph(), Op::topk, {x.id()}, {{"axis", axis}, {"k", k}, {"largest", largest}, {"sorted", sorted}});
+  if (x.rank() == 0) {
+    auto [values, indices] = topk(unsqueeze(x, 0), k, 0, largest, sorted);
+    if (!(k == Dim(1))) return {values, indices};
+    return {squeeze(values, 0), squeeze(indices, 0)};
+  }
+  if (known_less(x.dim(axis), k, x.graph().symbols) == Truth::yes) {
+    fail(Code::invalid_input, "topk: k = {} is larger than the axis of size {}", k.text(x.graph().symbols), x.dim(axis).text(x.graph().symbols));
+  }
+  require(x.graph(), k, Check::less_equal, x.dim(axis), "topk takes at most as many elements as the axis has");
+  return make_node2(x.graph(), Op::topk, {x.id()}, {{"axis", axis}, {"k", k}, {"largest", largest}, {"sorted", sorted}});
 }
+
+namespace {
+
+// All axes but the last two.
+Dims batch_dims(const Handle& x) { return {x.dims().begin(), x.dims().end() - 2}; }
+
+}  // namespace
 
 Handle matmul(Handle a, Handle b) {
   if (a.rank() == 0 || b.rank() == 0) fail(Code::invalid_input, "matmul: a 0-d operand");
@@ -456,10 +316,9 @@ Handle matmul(Handle a, Handle b) {
   if (a.dtype() != b.dtype()) fail(Code::invalid_input, "matmul: operands have dtypes {} and {}", name_of(a.dtype()), name_of(b.dtype()));
   Graph& g = a.graph();
   Dim inner_a = a.dims().back(), inner_b = b.dims()[b.dims().size() - 2];
-  if (known_equal(inner_a, inner_b, g.symbols) == Truth::unknown) {
-    g.checks.push_back({inner_a, inner_b, Check::equal, g.current_origin, "the inner sizes of matmul are equal"});
-  }
-  Handle y = node(g, Op::matmul, {a.id(), b.id()}, {});
+  Handle y = make_node(g, Op::matmul, {a.id(), b.id()}, {});
+  require(g, inner_a, Check::equal, inner_b, "the inner sizes of matmul are equal");
+  require_broadcast(g, {batch_dims(a), batch_dims(b)});
   if (column) y = squeeze(y, -1);
   if (row) y = take(y, column ? -1 : -2, 0);
   return y;
@@ -468,7 +327,17 @@ Handle matmul(Handle a, Handle b) {
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal) {
   std::vector<ValueId> in{q.id(), k.id(), v.id()};
   if (mask) in.push_back(mask->id());
-  return node(q.graph(), Op::attention, std::move(in), {{"scale", scale}, {"causal", causal}});
+  Graph& g = q.graph();
+  Handle y = make_node(g, Op::attention, std::move(in), {{"scale", scale}, {"causal", causal}});
+  require(g, q.dims().back(), Check::equal, k.dims().back(), "query and key have equal head sizes");
+  require(g, k.dim(-2), Check::equal, v.dim(-2), "key and value have equal lengths");
+  require_broadcast(g, {batch_dims(q), batch_dims(k), batch_dims(v)});
+  if (mask) {
+    Dims scores = batch_dims(y);
+    scores.insert(scores.end(), {q.dim(-2), k.dim(-2)});
+    require_broadcast(g, {scores, mask->dims()});
+  }
+  return y;
 }
 
 }  // namespace ingot::ir

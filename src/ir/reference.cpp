@@ -1,14 +1,10 @@
 #include "ir/reference.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <numeric>
 
 #include "base/error.h"
+#include "ir/evaluate.h"
 #include "ir/half.h"
-#include "ir/scalar_functions.h"
 
 namespace ingot::ir {
 
@@ -61,511 +57,6 @@ std::vector<int64_t> bind_symbols(const Graph& g, std::span<const std::vector<in
 }
 
 namespace {
-
-using Index = std::vector<int64_t>;
-
-// A value while interpreting: floats as double, everything else as int64.
-struct Data {
-  DType dtype = DType::f32;
-  Index dims;
-  std::vector<double> f;
-  std::vector<int64_t> i;
-
-  bool floating() const { return is_float(dtype); }
-  int64_t numel() const { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
-  void allocate() { floating() ? f.assign(static_cast<size_t>(numel()), 0) : i.assign(static_cast<size_t>(numel()), 0); }
-  void copy(size_t to, const Data& from, size_t at) {
-    if (floating()) {
-      f[to] = from.f[at];
-    } else {
-      i[to] = from.i[at];
-    }
-  }
-};
-
-double round_to(DType t, double v) {
-  switch (t) {
-    case DType::f32: return static_cast<float>(v);
-    // Through f32 with round-to-odd would be exact; a double holds so many bits that one rounding differs from two only
-    // on ties that no half product reaches.
-    case DType::f16: return f16_to_float(float_to_f16(static_cast<float>(v)));
-    case DType::bf16: return bf16_to_float(float_to_bf16(static_cast<float>(v)));
-    default: return v;
-  }
-}
-
-int64_t wrap_to(DType t, int64_t v) {
-  switch (t) {
-    case DType::b8: return v != 0;
-    case DType::u8: return static_cast<uint8_t>(v);
-    case DType::i8: return static_cast<int8_t>(v);
-    case DType::i16: return static_cast<int16_t>(v);
-    case DType::i32: return static_cast<int32_t>(v);
-    default: return v;
-  }
-}
-
-int64_t flat(const Index& at, const Index& dims) {
-  int64_t o = 0;
-  for (size_t d = 0; d < dims.size(); ++d) o = o * dims[d] + at[d];
-  return o;
-}
-
-// Flat position of `at` in an operand that broadcasts to the index's rank.
-int64_t flat_broadcast(const Index& at, const Index& dims) {
-  int64_t o = 0;
-  size_t lead = at.size() - dims.size();
-  for (size_t d = 0; d < dims.size(); ++d) o = o * dims[d] + (dims[d] == 1 ? 0 : at[lead + d]);
-  return o;
-}
-
-// Calls fn(index, flat) for every index of `dims`, row-major.
-template <class F>
-void each(const Index& dims, F fn) {
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
-  Index at(dims.size(), 0);
-  for (int64_t n = 0;; ++n) {
-    fn(at, static_cast<size_t>(n));
-    size_t d = dims.size();
-    while (d > 0 && ++at[d - 1] == dims[d - 1]) at[--d] = 0;
-    if (d == 0) return;
-  }
-}
-
-int bits_of(DType t) { return static_cast<int>(size_of(t)) * 8; }
-
-class Interpreter {
- public:
-  Interpreter(const Graph& g, std::vector<int64_t> symbols) : g_(g), symbols_(std::move(symbols)), values_(g.values.size()) {}
-
-  Data& value(ValueId v) { return values_[v]; }
-  std::vector<int64_t> sizes(const Dims& dims) {
-    std::vector<int64_t> out;
-    for (const Dim& d : dims) out.push_back(d.evaluate(symbols_));
-    return out;
-  }
-
-  void run(const Node& node) {
-    if (node.op == Op::input || node.op == Op::weight) return;
-    std::vector<Data*> out;
-    for (ValueId v : node.out) {
-      Data& d = values_[v];
-      d.dtype = g_.type(v).dtype;
-      d.dims = sizes(g_.type(v).dims);
-      d.allocate();
-      out.push_back(&d);
-    }
-    std::vector<const Data*> in;
-    for (ValueId v : node.in) in.push_back(&values_[v]);
-    dispatch(node, in, out);
-    for (Data* d : out) {
-      for (double& x : d->f) x = round_to(d->dtype, x);
-      for (int64_t& x : d->i) x = wrap_to(d->dtype, x);
-    }
-  }
-
- private:
-  void dispatch(const Node& node, const std::vector<const Data*>& in, const std::vector<Data*>& out) {
-    const Attributes& a = node.attributes;
-    if (is_map(node.op)) return map(node.op, in, *out[0]);
-    switch (node.op) {
-      case Op::literal: return literal(a.scalar("value"), *out[0]);
-      case Op::size: out[0]->i[0] = a.dim("dim").evaluate(symbols_); return;
-      case Op::index: {
-        auto axis = static_cast<size_t>(a.integer("axis"));
-        return each(out[0]->dims, [&](const Index& at, size_t n) { out[0]->i[n] = at[axis]; });
-      }
-      case Op::view: return view(a.map("map"), *in[0], *out[0]);
-      case Op::reshape: out[0]->f = in[0]->f; out[0]->i = in[0]->i; return;
-      case Op::reduce: return reduce(a, *in[0], *out[0]);
-      case Op::scan: return scan(a, *in[0], *out[0]);
-      case Op::join: return join(static_cast<size_t>(a.integer("axis")), in, *out[0]);
-      case Op::gather: return gather(a, in, *out[0]);
-      case Op::take_along: return take_along(static_cast<size_t>(a.integer("axis")), *in[0], *in[1], *out[0]);
-      case Op::scatter: return scatter(a, in, *out[0]);
-      case Op::scatter_along: return scatter_along(a, *in[0], *in[1], *in[2], *out[0]);
-      case Op::sort: return sort(a, *in[0], a.boolean("descending"), in[0]->dims.empty() ? 1 : in[0]->dims[static_cast<size_t>(a.integer("axis"))], *out[0], *out[1]);
-      case Op::topk: return sort(a, *in[0], a.boolean("largest"), a.dim("k").evaluate(symbols_), *out[0], *out[1]);
-      case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
-      case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
-      case Op::attention: return attention(a, in, *out[0]);
-      default: fail(Code::unsupported, "the reference has no meaning for {}", name_of(node.op));
-    }
-  }
-
-  static void literal(const Scalar& s, Data& out) {
-    if (out.floating()) {
-      out.f[0] = s.to_double();
-    } else {
-      out.i[0] = s.to_int();
-    }
-  }
-
-  static void map(Op op, const std::vector<const Data*>& in, Data& out) {
-    const Data& first = *in[0];
-    each(out.dims, [&](const Index& at, size_t n) {
-      auto p = [&](size_t k) { return static_cast<size_t>(flat_broadcast(at, in[k]->dims)); };
-      if (op == Op::select) return out.copy(n, *in[in[0]->i[p(0)] != 0 ? 1 : 2], p(in[0]->i[p(0)] != 0 ? 1 : 2));
-      if (op == Op::cast) return cast(first, p(0), out, n);
-      if (op == Op::nextafter) {
-        double x = first.f[p(0)], y = in[1]->f[p(1)];
-        out.f[n] = first.dtype == DType::f64 ? std::nextafter(x, y) : static_cast<double>(std::nextafterf(static_cast<float>(x), static_cast<float>(y)));
-        return;
-      }
-      if (op == Op::logical_not) {
-        out.i[n] = first.i[p(0)] == 0;
-      } else if (op == Op::is_nan) {
-        out.i[n] = first.floating() && std::isnan(first.f[p(0)]);
-      } else if (op == Op::is_inf) {
-        out.i[n] = first.floating() && std::isinf(first.f[p(0)]);
-      } else if (op == Op::signbit) {
-        out.i[n] = first.floating() ? std::signbit(first.f[p(0)]) : first.i[p(0)] < 0;
-      } else if (result_of(op) == ResultType::bool_type) {
-        out.i[n] = first.floating() ? compare(op, first.f[p(0)], in[1]->f[p(1)]) : compare(op, first.i[p(0)], in[1]->i[p(1)]);
-      } else if (out.floating()) {
-        out.f[n] = in.size() == 1 ? float_unary(op, first.f[p(0)]) : float_binary(op, first.f[p(0)], in[1]->f[p(1)]);
-      } else if (in.size() == 1) {
-        out.i[n] = op == Op::bit_not && out.dtype == DType::b8 ? first.i[p(0)] == 0 : int_unary(op, first.i[p(0)]);
-      } else if (out.dtype == DType::b8 && op == Op::add) {
-        out.i[n] = first.i[p(0)] | in[1]->i[p(1)];
-      } else {
-        out.i[n] = int_binary(op, first.i[p(0)], in[1]->i[p(1)], bits_of(out.dtype), out.dtype != DType::u8);
-      }
-    });
-  }
-
-  static void cast(const Data& from, size_t at, Data& to, size_t n) {
-    if (from.floating() && to.floating()) {
-      to.f[n] = from.f[at];
-    } else if (to.floating()) {
-      to.f[n] = static_cast<double>(from.i[at]);
-      if (from.dtype == DType::i64 && to.dtype == DType::f32) to.f[n] = static_cast<float>(from.i[at]);
-    } else if (!from.floating()) {
-      to.i[n] = from.i[at];
-    } else if (to.dtype == DType::b8) {
-      to.i[n] = from.f[at] != 0;
-    } else {
-      double v = std::trunc(from.f[at]);  // out of range is undefined in C++ and in torch; saturate to INT64_MIN as x86 does
-      to.i[n] = v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? static_cast<int64_t>(v) : INT64_MIN;
-    }
-  }
-
-  // Index of the operand, or false when a fill is to be read.
-  bool through(const AffineMap& map, const Index& at, const Index& dims, Index& index) {
-    for (size_t d = 0; d < map.axes.size(); ++d) {
-      int64_t v = map.axes[d].offset.evaluate(symbols_);
-      for (const AffineMap::Term& t : map.axes[d].terms) v += t.coefficient * at[t.axis];
-      if (v < 0 || v >= dims[d]) {
-        if (map.fill) return false;
-        fail(Code::invalid_input, "a view reads index {} of an axis of size {}", v, dims[d]);
-      }
-      index[d] = v;
-    }
-    return true;
-  }
-
-  void view(const AffineMap& map, const Data& in, Data& out) {
-    Index index(in.dims.size());
-    each(out.dims, [&](const Index& at, size_t n) {
-      if (through(map, at, in.dims, index)) {
-        out.copy(n, in, static_cast<size_t>(flat(index, in.dims)));
-      } else if (out.floating()) {
-        out.f[n] = map.fill->to_double();
-      } else {
-        out.i[n] = map.fill->to_int();
-      }
-    });
-  }
-
-  void update(const AffineMap& map, const Data& base, const Data& value, Data& out) {
-    out.f = base.f;
-    out.i = base.i;
-    Index index(base.dims.size());
-    each(value.dims, [&](const Index& at, size_t n) {
-      through(map, at, base.dims, index);
-      out.copy(static_cast<size_t>(flat(index, base.dims)), value, n);
-    });
-  }
-
-  static double combine(const std::string& kind, double a, double b) {
-    if (kind == "sum" || kind == "add") return a + b;
-    if (kind == "prod" || kind == "mul") return a * b;
-    if (kind == "logsumexp") {
-      double m = std::fmax(a, b);
-      if (std::isnan(a) || std::isnan(b)) return a + b;
-      return std::isinf(m) ? m : m + std::log1p(std::exp(std::fmin(a, b) - m));
-    }
-    if (kind == "set") return b;
-    return float_binary(kind == "max" ? Op::max : Op::min, a, b);
-  }
-  static int64_t combine(const std::string& kind, int64_t a, int64_t b) {
-    if (kind == "sum" || kind == "add") return wrap(static_cast<__int128>(a) + b);
-    if (kind == "prod" || kind == "mul") return wrap(static_cast<__int128>(a) * b);
-    if (kind == "set") return b;
-    if (kind == "any") return a | b;
-    if (kind == "all") return a & b;
-    return kind == "max" ? std::max(a, b) : std::min(a, b);
-  }
-
-  void reduce(const Attributes& a, const Data& in, Data& out) {
-    const std::string& kind = a.string("kind");
-    std::vector<int64_t> axes = a.integers("axes");
-    bool all = axes.empty(), keep = a.boolean("keep"), arg = kind.starts_with("arg");
-    auto reduced = [&](size_t d) { return all || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0; };
-    size_t n_out = static_cast<size_t>(out.numel());
-    std::vector<bool> seen(n_out, false);
-    std::vector<size_t> best(n_out, 0);
-    double start_f = kind == "prod" ? 1 : kind == "max" ? -INFINITY : kind == "min" ? INFINITY : 0;
-    int64_t start_i = kind == "prod" || kind == "all" ? 1 : 0;
-    std::fill(out.f.begin(), out.f.end(), start_f);
-    std::fill(out.i.begin(), out.i.end(), start_i);
-    Index to;
-    each(in.dims, [&](const Index& at, size_t n) {
-      to.clear();
-      for (size_t d = 0; d < at.size(); ++d) {
-        if (!reduced(d)) {
-          to.push_back(at[d]);
-        } else if (keep) {
-          to.push_back(0);
-        }
-      }
-      auto o = static_cast<size_t>(flat(to, out.dims));
-      if (arg) {
-        bool better = !seen[o];
-        if (!better && in.floating()) {
-          double x = in.f[n], y = in.f[best[o]];
-          better = !std::isnan(y) && (std::isnan(x) || (kind == "argmax" ? x > y : x < y));
-        } else if (!better) {
-          better = kind == "argmax" ? in.i[n] > in.i[best[o]] : in.i[n] < in.i[best[o]];
-        }
-        if (better) {
-          best[o] = n;
-          out.i[o] = all ? static_cast<int64_t>(n) : at[static_cast<size_t>(axes[0])];
-        }
-      } else if (out.floating()) {
-        out.f[o] = combine(kind, out.f[o], in.f[n]);
-      } else {
-        bool first = !seen[o] && (kind == "max" || kind == "min");
-        out.i[o] = first ? in.i[n] : combine(kind, out.i[o], in.i[n]);
-      }
-      seen[o] = true;
-    });
-  }
-
-  void scan(const Attributes& a, const Data& in, Data& out) {
-    const std::string& kind = a.string("kind");
-    auto axis = static_cast<size_t>(a.integer("axis"));
-    Index before;
-    each(out.dims, [&](const Index& at, size_t n) {
-      out.copy(n, in, n);
-      if (at[axis] == 0) return;
-      before = at;
-      --before[axis];
-      auto p = static_cast<size_t>(flat(before, out.dims));
-      if (out.floating()) {
-        out.f[n] = combine(kind, out.f[p], in.f[n]);
-      } else {
-        out.i[n] = combine(kind, out.i[p], in.i[n]);
-      }
-    });
-  }
-
-  void join(size_t axis, const std::vector<const Data*>& in, Data& out) {
-    int64_t start = 0;
-    Index to;
-    for (const Data* part : in) {
-      each(part->dims, [&](const Index& at, size_t n) {
-        to = at;
-        to[axis] += start;
-        out.copy(static_cast<size_t>(flat(to, out.dims)), *part, n);
-      });
-      start += part->dims[axis];
-    }
-  }
-
-  // Where element `at` of gather's result lies in the table.
-  static Index gathered(const Attributes& a, const std::vector<const Data*>& indices, const Index& table, const Index& at) {
-    std::vector<int64_t> axes = a.integers("axes");
-    auto position = static_cast<size_t>(a.integer("position"));
-    size_t index_rank = at.size() - (table.size() - axes.size());
-    Index inner(at.begin() + static_cast<int64_t>(position), at.begin() + static_cast<int64_t>(position + index_rank));
-    Index out(table.size());
-    size_t rest = 0;
-    for (size_t d = 0; d < table.size(); ++d) {
-      auto found = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d));
-      if (found == axes.end()) {
-        out[d] = at[rest < position ? rest : rest + index_rank];
-        ++rest;
-        continue;
-      }
-      const Data& index = *indices[static_cast<size_t>(found - axes.begin())];
-      int64_t v = index.i[static_cast<size_t>(flat_broadcast(inner, index.dims))];
-      const Attribute* wrap = a.find("wrap");
-      if (v < 0 && (wrap == nullptr || a.boolean("wrap"))) v += table[d];
-      if (v < 0 || v >= table[d]) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, table[d]);
-      out[d] = v;
-    }
-    return out;
-  }
-
-  void gather(const Attributes& a, const std::vector<const Data*>& in, Data& out) {
-    std::vector<const Data*> indices(in.begin() + 1, in.end());
-    each(out.dims, [&](const Index& at, size_t n) { out.copy(n, *in[0], static_cast<size_t>(flat(gathered(a, indices, in[0]->dims, at), in[0]->dims))); });
-  }
-
-  static void accumulate(const std::string& kind, Data& out, size_t o, const Data& value, size_t n) {
-    if (out.floating()) {
-      out.f[o] = combine(kind, out.f[o], value.f[n]);
-    } else {
-      out.i[o] = combine(kind, out.i[o], value.i[n]);
-    }
-  }
-
-  void scatter(const Attributes& a, const std::vector<const Data*>& in, Data& out) {
-    out.f = in[0]->f;
-    out.i = in[0]->i;
-    std::vector<const Data*> indices(in.begin() + 2, in.end());
-    each(in[1]->dims, [&](const Index& at, size_t n) {
-      accumulate(a.string("kind"), out, static_cast<size_t>(flat(gathered(a, indices, out.dims, at), out.dims)), *in[1], n);
-    });
-  }
-
-  static int64_t along(const Data& index, size_t n, int64_t size) {
-    int64_t v = index.i[n];
-    if (v < 0 || v >= size) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, size);
-    return v;
-  }
-
-  void take_along(size_t axis, const Data& table, const Data& index, Data& out) {
-    Index from;
-    each(out.dims, [&](const Index& at, size_t n) {
-      from = at;
-      from[axis] = along(index, n, table.dims[axis]);
-      out.copy(n, table, static_cast<size_t>(flat(from, table.dims)));
-    });
-  }
-
-  void scatter_along(const Attributes& a, const Data& base, const Data& index, const Data& updates, Data& out) {
-    auto axis = static_cast<size_t>(a.integer("axis"));
-    out.f = base.f;
-    out.i = base.i;
-    Index to;
-    each(index.dims, [&](const Index& at, size_t n) {
-      to = at;
-      to[axis] = along(index, n, base.dims[axis]);
-      accumulate(a.string("kind"), out, static_cast<size_t>(flat(to, base.dims)), updates, static_cast<size_t>(flat(at, updates.dims)));
-    });
-  }
-
-  // The first k of each line in order; NaN counts as the largest (torch).
-  void sort(const Attributes& a, const Data& in, bool descending, int64_t k, Data& values, Data& indices) {
-    if (in.dims.empty()) {
-      values.copy(0, in, 0);
-      return;
-    }
-    auto axis = static_cast<size_t>(a.integer("axis"));
-    Index lines = in.dims;
-    int64_t length = lines[axis];
-    lines[axis] = 1;
-    std::vector<int64_t> order(static_cast<size_t>(length));
-    each(lines, [&](const Index& at, size_t) {
-      Index from = at;
-      auto position = [&](int64_t j) {
-        from[axis] = j;
-        return static_cast<size_t>(flat(from, in.dims));
-      };
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-        if (descending) std::swap(i, j);
-        if (!in.floating()) return in.i[position(i)] < in.i[position(j)];
-        double x = in.f[position(i)], y = in.f[position(j)];
-        return std::isnan(y) ? !std::isnan(x) : x < y;
-      });
-      Index to = at;
-      for (int64_t j = 0; j < k; ++j) {
-        to[axis] = j;
-        auto n = static_cast<size_t>(flat(to, values.dims));
-        values.copy(n, in, position(order[static_cast<size_t>(j)]));
-        indices.i[n] = order[static_cast<size_t>(j)];
-      }
-    });
-  }
-
-  static Index batch_of(const Index& at) { return Index(at.begin(), at.end() - 2); }
-  // Start of the matrix that batch index `batch` broadcasts to.
-  static size_t matrix(const Data& x, const Index& batch) {
-    Index lead(x.dims.begin(), x.dims.end() - 2);
-    return static_cast<size_t>(flat_broadcast(batch, lead) * x.dims[lead.size()] * x.dims[lead.size() + 1]);
-  }
-
-  void matmul(const Data& a, const Data& b, Data& out) {
-    int64_t k_size = a.dims.back(), n_size = b.dims.back();
-    each(out.dims, [&](const Index& at, size_t n) {
-      Index batch = batch_of(at);
-      size_t i = matrix(a, batch) + static_cast<size_t>(at[at.size() - 2] * k_size);
-      size_t j = matrix(b, batch) + static_cast<size_t>(at.back());
-      double f = 0;
-      int64_t s = 0;
-      for (int64_t k = 0; k < k_size; ++k, ++i, j += static_cast<size_t>(n_size)) {
-        if (out.floating()) {
-          f += a.f[i] * b.f[j];
-        } else {
-          s = wrap(s + static_cast<__int128>(a.i[i]) * b.i[j]);
-        }
-      }
-      if (out.floating()) {
-        out.f[n] = f;
-      } else {
-        out.i[n] = s;
-      }
-    });
-  }
-
-  void attention(const Attributes& a, const std::vector<const Data*>& in, Data& out) {
-    const Data &q = *in[0], &k = *in[1], &v = *in[2];
-    double scale = a.number("scale");
-    bool causal = a.boolean("causal");
-    int64_t depth = q.dims.back(), length = k.dims[k.dims.size() - 2], width = v.dims.back();
-    Index rows(out.dims.begin(), out.dims.end() - 1);
-    std::vector<double> score(static_cast<size_t>(length));
-    each(rows, [&](const Index& at, size_t row) {
-      Index batch(at.begin(), at.end() - 1);
-      int64_t s = at.back();
-      size_t q0 = matrix(q, batch) + static_cast<size_t>(s * depth), k0 = matrix(k, batch), v0 = matrix(v, batch);
-      double largest = -INFINITY;
-      for (int64_t t = 0; t < length; ++t) {
-        double sum = 0;
-        for (int64_t d = 0; d < depth; ++d) sum += q.f[q0 + static_cast<size_t>(d)] * k.f[k0 + static_cast<size_t>(t * depth + d)];
-        sum *= scale;
-        if (causal && t > s) sum = -INFINITY;
-        if (in.size() == 4) {
-          Index place = at;
-          place.push_back(t);
-          auto m = static_cast<size_t>(flat_broadcast(place, in[3]->dims));
-          if (in[3]->floating()) {
-            sum += in[3]->f[m];
-          } else if (in[3]->i[m] == 0) {
-            sum = -INFINITY;
-          }
-        }
-        score[static_cast<size_t>(t)] = sum;
-        largest = std::isnan(sum) ? sum : std::max(largest, sum);
-      }
-      double total = 0;
-      // A row without any key gives zeros, as torch's attention does.
-      for (double& x : score) total += x = largest == -INFINITY ? 0 : std::exp(x - largest);
-      for (int64_t e = 0; e < width; ++e) {
-        double sum = 0;
-        for (int64_t t = 0; t < length; ++t) sum += score[static_cast<size_t>(t)] * v.f[v0 + static_cast<size_t>(t * width + e)];
-        out.f[row * static_cast<size_t>(width) + static_cast<size_t>(e)] = total == 0 ? 0 : sum / total;
-      }
-    });
-  }
-
-  const Graph& g_;
-  std::vector<int64_t> symbols_;
-  std::vector<Data> values_;
-};
 
 template <class T>
 T read(const std::byte* p) {
@@ -626,27 +117,51 @@ Array pack(const Data& d) {
 std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
   std::vector<std::vector<int64_t>> dims;
   for (const Array& a : inputs) dims.push_back(a.dims);
-  Interpreter interpreter(g, bind_symbols(g, dims));
+  std::vector<int64_t> symbols = bind_symbols(g, dims);
+  std::vector<Data> values(g.values.size());
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Type& type = g.type(g.inputs[i].value);
     if (inputs[i].dtype != type.dtype) {
       fail(Code::invalid_input, "input \"{}\" is {}, the graph takes {}", g.inputs[i].name, name_of(inputs[i].dtype), name_of(type.dtype));
     }
-    Data& d = interpreter.value(g.inputs[i].value);
+    Data& d = values[g.inputs[i].value];
     d.dtype = type.dtype;
     d.dims = inputs[i].dims;
+    if (inputs[i].bytes.size() != static_cast<size_t>(d.numel()) * size_of(type.dtype)) {
+      fail(Code::invalid_input, "input \"{}\" has {} bytes, its shape needs {}", g.inputs[i].name, inputs[i].bytes.size(), static_cast<size_t>(d.numel()) * size_of(type.dtype));
+    }
     unpack(type.dtype, inputs[i].bytes.data(), d);
   }
   for (const Weight& w : g.weights) {
-    Data& d = interpreter.value(w.value);
+    Data& d = values[w.value];
     d.dtype = g.type(w.value).dtype;
-    d.dims = interpreter.sizes(g.type(w.value).dims);
+    d.dims = sizes_of(g.type(w.value).dims, symbols);
     if (w.data == nullptr && d.numel() > 0) fail(Code::invalid_input, "weight \"{}\" has no data", w.name);
+    if (w.bytes != 0 && w.bytes < static_cast<size_t>(d.numel()) * size_of(d.dtype)) {
+      fail(Code::invalid_input, "weight \"{}\" has {} bytes, its shape needs {}", w.name, w.bytes, static_cast<size_t>(d.numel()) * size_of(d.dtype));
+    }
     unpack(d.dtype, w.data, d);
   }
-  for (const Node& node : g.nodes) interpreter.run(node);
+  // A value is dropped after its last reader, so that whole models fit.
+  std::vector<size_t> last(g.values.size(), 0);
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    for (ValueId v : g.nodes[n].in) last[v] = n;
+  }
+  for (const Output& o : g.outputs) last[o.value] = g.nodes.size();
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const Node& node = g.nodes[n];
+    try {
+      evaluate_node(g, node, symbols, values);
+    } catch (Error& e) {
+      if (e.origin.empty() && node.origin < g.origins.size()) e.origin = g.origins[node.origin].text();
+      throw;
+    }
+    for (ValueId v : node.in) {
+      if (last[v] == n) values[v] = {};
+    }
+  }
   std::vector<Array> out;
-  for (const Output& o : g.outputs) out.push_back(pack(interpreter.value(o.value)));
+  for (const Output& o : g.outputs) out.push_back(pack(values[o.value]));
   return out;
 }
 

@@ -174,7 +174,10 @@ inline int64_t int_binary(Op op, int64_t a, int64_t b, int bits, bool is_signed)
     case Op::fmin: return std::min(a, b);
     case Op::max:
     case Op::fmax: return std::max(a, b);
-    case Op::gcd: return std::gcd(a, b);
+    case Op::gcd: {
+      auto magnitude = [](int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
+      return static_cast<int64_t>(std::gcd(magnitude(a), magnitude(b)));
+    }
     case Op::bit_and: return a & b;
     case Op::bit_or: return a | b;
     case Op::bit_xor: return a ^ b;

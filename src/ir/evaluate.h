@@ -1,0 +1,39 @@
+// One node of the reference interpreter; reference.cpp binds sizes and goes through the graph.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace ingot::ir {
+
+using Index = std::vector<int64_t>;
+
+// A value while interpreting: floats as double, everything else as int64.
+struct Data {
+  DType dtype = DType::f32;
+  Index dims;
+  std::vector<double> f;
+  std::vector<int64_t> i;
+
+  bool floating() const { return is_float(dtype); }
+  int64_t numel() const { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
+  void allocate() { floating() ? f.assign(static_cast<size_t>(numel()), 0) : i.assign(static_cast<size_t>(numel()), 0); }
+  void copy(size_t to, const Data& from, size_t at) {
+    if (floating()) {
+      f[to] = from.f[at];
+    } else {
+      i[to] = from.i[at];
+    }
+  }
+};
+
+// Sizes under the symbols' values; Error when one is negative or they multiply to more than memory can hold.
+Index sizes_of(const Dims&, std::span<const int64_t> symbols);
+// Computes the results of `node` from `values` (by value id) and stores them there.
+void evaluate_node(const Graph&, const Node&, std::span<const int64_t> symbols, std::vector<Data>& values);
+
+}  // namespace ingot::ir
