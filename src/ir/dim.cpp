@@ -170,6 +170,7 @@ Dim divided(const Dim& d, int64_t by) {
 
 // Splits a into (multiple of b) / b and the rest.
 std::pair<Dim, Dim> split_multiple(const Dim& a, const Dim& b) {
+  if (auto q = exact_quotient(a, b)) return {*q, 0};
   Dim whole = 0, rest = 0;
   for (Term& t : terms_of(a)) {
     Dim term = DimAccess::make({t});

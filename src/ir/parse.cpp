@@ -365,7 +365,6 @@ class Parser {
     }
     g_.current_origin = take("@") ? origin() : none_id;
     g_.current_group = take("#") ? small() : 0;
-    end_line();
     if (*op == Op::input || *op == Op::weight) {
       if (!in.empty() || types.size() != 1) bad("a leaf with operands or several results");
       const std::string& leaf = attributes.string("name");
@@ -384,6 +383,7 @@ class Parser {
     }
     g_.current_origin = none_id;
     g_.current_group = 0;
+    end_line();
   }
 
   void define(uint32_t number, ValueId v) {

@@ -34,7 +34,7 @@ inline double erfinv(double y) {
   double w = std::log1p(-y * y), t = 2 / (M_PI * 0.147) + w / 2;
   double x = std::copysign(std::sqrt(std::sqrt(t * t - w / 0.147) - t), y);
   for (int i = 0; i < 4; ++i) {
-    double error = std::fabs(y) < 0.5 ? std::erf(x) - y : std::copysign(1 - std::fabs(y) - std::erfc(std::fabs(x)), y);
+    double error = std::fabs(y) < 0.5 ? std::erf(x) - y : std::copysign(1.0, y) * (1 - std::fabs(y) - std::erfc(std::fabs(x)));
     double slope = 2 / std::sqrt(M_PI) * std::exp(-x * x);
     if (slope == 0) break;
     x -= error / slope;
