@@ -1,3 +1,5 @@
+#include <immintrin.h>
+
 #include <cmath>
 #include <type_traits>
 
@@ -10,6 +12,9 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-vector-width=512")
 namespace ingot::kernels {
 
+#define INGOT_VECTOR_BYTES 64
+#define INGOT_MAX(a, b) _mm512_maskz_max_ps(__mmask16(-1), a, b)
+#define INGOT_MIN(a, b) _mm512_maskz_min_ps(__mmask16(-1), a, b)
 #define INGOT_TABLE block_ops_avx512
 #include "kernels/fused/block_ops.inc"
 

@@ -36,6 +36,11 @@ struct BlockOps {
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
+  // Several instructions in one pass (blocks of f32):
+  void (*activate)(ir::Op, float* d, const BlockArgument* in, int64_t n);  // op(x + b) * y + r
+  void (*normalise)(float* d, const BlockArgument* in, int64_t n);         // (x - m) * s * w + b
+  void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
+  void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
 };
 
 const BlockOps& block_ops();  // for this machine

@@ -1,3 +1,5 @@
+#include <immintrin.h>
+
 #include <cmath>
 #include <type_traits>
 
@@ -9,6 +11,9 @@
 // The headers above are compiled for every machine; what follows is for one instruction set only.
 namespace ingot::kernels {
 
+#define INGOT_VECTOR_BYTES 16
+#define INGOT_MAX(a, b) _mm_max_ps(a, b)
+#define INGOT_MIN(a, b) _mm_min_ps(a, b)
 #define INGOT_TABLE block_ops_portable
 #include "kernels/fused/block_ops.inc"
 

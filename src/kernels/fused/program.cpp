@@ -72,34 +72,6 @@ void set_stages(Program& p) {
   }
 }
 
-// Blocks are reused after the last instruction that reads them.
-void assign_slots(Program& p) {
-  std::vector<uint32_t> last(p.code.size(), 0);
-  for (uint32_t k = 0; k < p.code.size(); ++k) {
-    for (uint32_t in : p.code[k].in) last[in] = k;
-    // Values that cross stages, and stored ones, live to the end.
-    for (uint32_t in : p.code[k].in) {
-      if (p.code[in].stage != p.code[k].stage) last[in] = static_cast<uint32_t>(p.code.size());
-    }
-  }
-  for (const ProgramStore& s : p.stores) last[s.reg] = static_cast<uint32_t>(p.code.size());
-  std::vector<int> free;
-  std::vector<std::vector<int>> released(p.code.size() + 1);
-  for (uint32_t k = 0; k < p.code.size(); ++k) {
-    // A slot may be written by the instruction that reads it last only if loops allow it; restrict pointers do not.
-    if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
-    ProgramInstruction& i = p.code[k];
-    if (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator) continue;
-    if (free.empty()) {
-      i.slot = p.slots++;
-    } else {
-      i.slot = free.back();
-      free.pop_back();
-    }
-    released[std::max(last[k], k)].push_back(i.slot);
-  }
-}
-
 SimpleEpilogue find_simple(const Program& p) {
   SimpleEpilogue s;
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions || p.memory[p.stores[0].operand] != DType::f32) return s;
@@ -251,12 +223,69 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   }
   if (!r.done()) fail(Code::format, "fused code has bytes after its end");
   set_stages(p);
-  assign_slots(p);
   p.simple = find_simple(p);
   return out;
 }
 
 namespace {
+
+// Blocks are reused after the last instruction that reads them.
+void assign_slots(const Bound& b, Program& p) {
+  auto count = static_cast<uint32_t>(p.code.size());
+  std::vector<uint32_t> last(count, 0);
+  auto reads = [&](uint32_t k, uint32_t in) {
+    // Values that cross stages live to the end.
+    last[in] = p.code[in].stage != p.code[k].stage ? count : std::max(last[in], k);
+  };
+  for (uint32_t k = 0; k < count; ++k) {
+    if (b.together[k].kind == Together::absorbed) continue;
+    if (b.together[k].kind == Together::alone) {
+      for (uint32_t in : p.code[k].in) reads(k, in);
+    } else {
+      for (uint32_t in : b.together[k].in) {
+        if (in != Together::none) reads(k, in);
+      }
+    }
+  }
+  for (const ProgramStore& s : p.stores) last[s.reg] = count;
+  std::vector<int> free;
+  std::vector<std::vector<int>> released(count + 1);
+  p.slots = 0;
+  for (uint32_t k = 0; k < count; ++k) {
+    // Not the instruction's own operands: its loops assume that blocks do not overlap.
+    if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
+    ProgramInstruction& i = p.code[k];
+    bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
+    if (number || b.uniform[k] || b.together[k].kind == Together::absorbed) continue;
+    if (free.empty()) {
+      i.slot = p.slots++;
+    } else {
+      i.slot = free.back();
+      free.pop_back();
+    }
+    released[std::max(last[k], k)].push_back(i.slot);
+  }
+}
+
+// What has to be done for a block, and what once is enough.
+void list_work(Bound& b, const Program& p, std::span<const backend::TensorRef> operands) {
+  b.straight.assign(p.code.size(), 0);
+  for (uint32_t k = 0; k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    if (i.kind == Kind::literal || i.kind == Kind::size || b.together[k].kind == Together::absorbed) continue;
+    b.active.push_back(k);
+    if (i.kind == Kind::reduce) b.reductions.push_back(k);
+    bool fixed = false;
+    if (i.kind == Kind::load) {
+      DType t = operands[i.operand].dtype;
+      bool same = t == DType::f32 || t == DType::f64 || t == DType::i64;
+      b.straight[k] = p.row_rank == 1 && i.in.empty() && i.lower.empty() && same && (b.uniform[k] || b.strides[i.operand].back() == 1);
+      fixed = b.straight[k] != 0;
+      for (int a = 0; a < p.domain_rank - p.row_rank; ++a) fixed = fixed && b.strides[i.operand][static_cast<size_t>(a)] == 0;
+    }
+    if (!fixed) b.each_row.push_back(k);
+  }
+}
 
 bool names_axis(const Program& p, int axis) {
   for (const ProgramInstruction& i : p.code) {
@@ -367,6 +396,9 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const backe
     }
     b.uniform[k] = uniform;
   }
+  find_together(b, p);
+  assign_slots(b, *own);
+  list_work(b, p, operands);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
   // Whole rows where the blocks stay inside the second-level cache; else blocks of 512, reloaded per stage.
@@ -386,7 +418,9 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const backe
     for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
     for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
     bool contiguous = p.row_rank == 1 && b.strides[st.operand].back() == 1;
-    if (i.kind == Kind::map && same && uses == 1 && contiguous && !b.uniform[st.reg] && i.op != ir::Op::cast) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
+    // The last instruction, so that nothing is read afterwards from memory that the store may share.
+    bool last = st.reg + 1 == p.code.size();
+    if (i.kind == Kind::map && same && last && uses == 1 && contiguous && !b.uniform[st.reg] && i.op != ir::Op::cast) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
   }
   b.program = std::move(own);
   return b;

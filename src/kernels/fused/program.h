@@ -64,6 +64,25 @@ struct Program {
 // whose single store has no operand. Error (format).
 std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes, bool memory_stores = true);
 
+// Instructions of f32 blocks that run as one pass. Found when a program is bound, because only then it is known which
+// values are uniform.
+struct Together {
+  enum Kind : uint8_t {
+    alone,
+    absorbed,      // inside another one: not computed
+    activate,      // op(in0 + in1) * in2 + in3
+    normalise,     // (in0 - in1) * in2 * in3 + in4
+    multiply_add,  // in0 * in1 + in2
+    exp_sum,       // exp(in0 - in1), and its sum for the reduction `sum`
+    divide,        // in0 / in1, in1 a sum of exponentials: at least 1
+    square_sum,    // of a reduction: the sum of (in0 - in1)^2
+  } kind = alone;
+  ir::Op op = ir::Op::add;
+  uint32_t in[5] = {none, none, none, none, none};  // none: the number that changes nothing
+  uint32_t sum = none;
+  static constexpr uint32_t none = UINT32_MAX;
+};
+
 // A program bound to operands of known sizes.
 struct Bound {
   std::shared_ptr<const Program> program;
@@ -73,6 +92,11 @@ struct Bound {
   std::vector<std::vector<int64_t>> dims;
   std::vector<std::vector<int64_t>> lower;    // per instruction, when guarded
   std::vector<uint8_t> uniform;               // per instruction: the same along the last axes of a row
+  std::vector<Together> together;             // per instruction
+  std::vector<uint32_t> active;               // instructions to run, in order: no numbers, nothing absorbed
+  std::vector<uint32_t> each_row;             // the same for a row that is one block, without loads that are the same for all rows
+  std::vector<uint32_t> reductions;
+  std::vector<uint8_t> straight;              // per instruction: a load whose memory is the block
   std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
@@ -82,6 +106,9 @@ struct Bound {
 // `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
 Bound bind_program(std::shared_ptr<const Program>, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes,
                    std::vector<int64_t> domain, bool may_merge);
+
+// Chooses what runs together; needs Bound::uniform.
+void find_together(Bound&, const Program&);
 
 // One worker's state while it evaluates a bound program.
 class Evaluator {
@@ -94,11 +121,13 @@ class Evaluator {
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, float* out = nullptr);
 
  private:
-  struct Position;
+  struct Value;
   BlockArgument argument(uint32_t reg) const;
+  bool run_number(const ProgramInstruction&, Value&) const;
   void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
   void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
   void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
+  void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
   void finish(const ProgramInstruction&, uint32_t id);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);

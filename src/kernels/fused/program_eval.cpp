@@ -22,6 +22,7 @@ Evaluator::Evaluator(const Bound& bound, std::span<const backend::TensorRef> ope
     const ProgramInstruction& i = p_.code[k];
     Value& v = values_[k];
     v.data = &v.scalar;
+    if (b_.straight[k]) v.data = operands_[i.operand].data;  // of row 0: loads that differ between rows are set for each
     if (i.kind != Kind::literal && i.kind != Kind::size) continue;
     if (i.kind == Kind::size) {
       int64_t s = b_.sizes[i.size];
@@ -125,6 +126,23 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   }
 }
 
+// The usual arithmetic between uniform values, without the way through the tables.
+bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
+  if (i.op != Op::add && i.op != Op::sub && i.op != Op::mul && i.op != Op::div && i.op != Op::rsqrt) return false;
+  float a = *static_cast<const float*>(values_[i.in[0]].data), r = 0;
+  float b = i.in.size() > 1 ? *static_cast<const float*>(values_[i.in[1]].data) : 0;
+  switch (i.op) {
+    case Op::add: r = a + b; break;
+    case Op::sub: r = a - b; break;
+    case Op::mul: r = a * b; break;
+    case Op::div: r = a / b; break;
+    default: r = 1 / std::sqrt(a);
+  }
+  std::memcpy(&v.scalar, &r, sizeof r);
+  v.data = &v.scalar;
+  return true;
+}
+
 void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
   Value& v = values_[id];
   bool uniform = b_.uniform[id] != 0;
@@ -157,12 +175,11 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
       return;
     }
     case Kind::load: {
-      const backend::TensorRef& t = operands_[i.operand];
-      bool same = t.dtype == DType::f32 || t.dtype == DType::f64 || t.dtype == DType::i64;
-      bool straight = p_.row_rank == 1 && i.in.empty() && i.lower.empty() && same && (uniform || b_.strides[i.operand].back() == 1);
-      if (straight) {  // the memory is the block
+      if (b_.straight[id]) {  // the memory is the block
+        const backend::TensorRef& t = operands_[i.operand];
+        const int64_t* strides = b_.strides[i.operand].data();
         int64_t offset = begin * (uniform ? 0 : 1);
-        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[i.operand][static_cast<size_t>(a)];
+        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
         v.data = t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
         return;
       }
@@ -173,6 +190,8 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
     }
     case Kind::map: break;
   }
+  const Together& together = b_.together[id];
+  if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
   if (to == nullptr) {
     if (uint8_t s = b_.in_place[id]; s != 0 && direct_) {
       const ProgramStore& st = p_.stores[s - 1u];
@@ -185,6 +204,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
     }
   }
   v.data = to;
+  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), n);
   BlockArgument in[3];
   for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
   if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
@@ -203,6 +223,35 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   }
 }
 
+void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t n) {
+  static constexpr float nothing[2][5] = {{0, -0.0f, 1, -0.0f, 0}, {0, -0.0f, 1, 1, -0.0f}};
+  const float* neutral = nothing[t.kind == Together::normalise];
+  if (t.kind == Together::normalise && t.in[1] == Together::none) neutral = nothing[1];
+  static constexpr float zero = 0;
+  BlockArgument in[5];
+  for (size_t k = 0; k < 5; ++k) {
+    if (t.in[k] != Together::none) {
+      in[k] = argument(t.in[k]);
+    } else {
+      // x - 0 and x + -0 keep every x, its sign of zero included.
+      in[k] = {t.kind == Together::normalise && k == 1 ? &zero : neutral + k, true};
+    }
+  }
+  const BlockOps& ops = block_ops();
+  switch (t.kind) {
+    case Together::activate: return ops.activate(t.op, to, in, n);
+    case Together::normalise: return ops.normalise(to, in, n);
+    case Together::multiply_add: return ops.multiply_add(to, in, n);
+    case Together::divide: return ops.divide(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);
+    case Together::exp_sum: {
+      float sum = ops.exp_sum(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);
+      std::memcpy(&values_[t.sum].scalar2, &sum, sizeof sum);
+      return;
+    }
+    default: fail(Code::internal, "instruction {} of a fused step runs with no other", id);
+  }
+}
+
 // Takes one block of the operand into a reduction.
 void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t begin, int64_t n) {
   Value& v = values_[id];
@@ -214,6 +263,18 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   auto f64 = [&](int64_t e) { return static_cast<const double*>(x.data)[x.uniform ? 0 : e]; };
   auto i64 = [&](int64_t e) { return static_cast<const int64_t*>(x.data)[x.uniform ? 0 : e]; };
   auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
+  const Together& together = b_.together[id];
+  if (together.kind == Together::exp_sum) {  // summed while it was computed
+    float sum;
+    std::memcpy(&sum, &v.scalar2, sizeof sum);
+    v.sum += static_cast<double>(sum);
+    return;
+  }
+  if (together.kind == Together::square_sum) {
+    float middle = together.in[1] == Together::none ? 0 : *static_cast<const float*>(argument(together.in[1]).data);
+    v.sum += static_cast<double>(ops.square_sum(static_cast<const float*>(argument(together.in[0]).data), middle, n));
+    return;
+  }
   bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
   bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
   if (arg) {
@@ -346,7 +407,7 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
 void Evaluator::segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, float* out) {
   accumulator_ = accumulator;
   direct_ = out == nullptr;
-  for (uint32_t k = 0; k < p_.code.size(); ++k) run(p_.code[k], k, at, begin, n);
+  for (uint32_t k : b_.active) run(p_.code[k], k, at, begin, n);
   if (out != nullptr) {
     block_ops().store(DType::f32, out, 1, argument(p_.stores[0].reg), n);
     return;
@@ -359,15 +420,14 @@ void Evaluator::row(const int64_t* at) {
   for (int a = p_.domain_rank - p_.row_rank; a < p_.domain_rank; ++a) length *= b_.domain[static_cast<size_t>(a)];
   auto block = static_cast<int64_t>(b_.block);
   direct_ = true;
-  for (uint32_t k = 0; k < p_.code.size(); ++k) {
-    if (p_.code[k].kind != Kind::reduce) continue;
+  for (uint32_t k : b_.reductions) {
     Value& v = values_[k];
     v.sum = 0;
     v.best = 0;
     v.started = false;
   }
   if (length <= block) {  // everything once, in order
-    for (uint32_t k = 0; k < p_.code.size(); ++k) {
+    for (uint32_t k : b_.each_row) {
       const ProgramInstruction& i = p_.code[k];
       if (i.kind == Kind::reduce) {
         if (length > 0) accumulate(i, k, 0, length);
@@ -388,7 +448,7 @@ void Evaluator::row(const int64_t* at) {
     bool last = stage + 1 == p_.stages;
     for (int64_t begin = 0; begin < length; begin += block) {
       int64_t n = std::min(block, length - begin);
-      for (uint32_t k = 0; k < p_.code.size(); ++k) {
+      for (uint32_t k : b_.active) {
         const ProgramInstruction& i = p_.code[k];
         if (i.stage > stage) continue;
         if (i.kind == Kind::reduce) {
@@ -401,8 +461,8 @@ void Evaluator::row(const int64_t* at) {
         for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
       }
     }
-    for (uint32_t k = 0; k < p_.code.size(); ++k) {
-      if (p_.code[k].kind == Kind::reduce && p_.code[k].stage == stage) finish(p_.code[k], k);
+    for (uint32_t k : b_.reductions) {
+      if (p_.code[k].stage == stage) finish(p_.code[k], k);
     }
   }
 }
