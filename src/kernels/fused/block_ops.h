@@ -32,7 +32,7 @@ struct BlockOps {
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN wins
-  // the softmax step: d[i] = exp(a[i] - m); returns the sum of d
+  // the softmax step: d[i] = exp(a[i] - m) with no a[i] above m; returns the sum of d
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
