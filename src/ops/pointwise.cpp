@@ -157,6 +157,8 @@ const Row rows[] = {
     {"__and__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
     {"__or__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
     {"__xor__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},
+    {"__lshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
+    {"__rshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
     {"bitwise_not(Tensor self)", [](Value x) { return ir::map(Op::bit_not, {x}); }},
     {"bitwise_left_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
     {"bitwise_right_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},

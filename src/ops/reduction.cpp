@@ -12,6 +12,12 @@ namespace {
 
 Axes axes_of(const std::optional<Axes>& dim) { return dim.value_or(Axes{}); }
 
+// any and all are bool, except that ATen keeps uint8.
+Value truth(const char* kind, Value x, Axes axes, Keep keep) {
+  Value y = reduce(kind, x, std::move(axes), keep);
+  return x.dtype() == DType::u8 ? cast(y, DType::u8) : y;
+}
+
 Value summed(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
   if (t) x = cast(x, *t);
   return sum(x, dim, Keep(keepdim));
@@ -90,12 +96,12 @@ const Row rows[] = {
     {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { Axes a; if (d) a.push_back(*d); return std::pair(amin(x, a, Keep(k)), amax(x, a, Keep(k))); }},
     {"argmax(Tensor self, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { return arg("argmax", x, d, k); }},
     {"argmin(Tensor self, int? dim=None, bool keepdim=False)", [](Value x, std::optional<int64_t> d, bool k) { return arg("argmin", x, d, k); }},
-    {"any(Tensor self)", [](Value x) { return reduce("any", x, {}, drop); }},
-    {"any.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return reduce("any", x, {d}, Keep(k)); }},
-    {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return reduce("any", x, axes_of(d), Keep(k)); }},
-    {"all(Tensor self)", [](Value x) { return reduce("all", x, {}, drop); }},
-    {"all.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return reduce("all", x, {d}, Keep(k)); }},
-    {"all.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return reduce("all", x, axes_of(d), Keep(k)); }},
+    {"any(Tensor self)", [](Value x) { return truth("any", x, {}, drop); }},
+    {"any.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return truth("any", x, {d}, Keep(k)); }},
+    {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return truth("any", x, axes_of(d), Keep(k)); }},
+    {"all(Tensor self)", [](Value x) { return truth("all", x, {}, drop); }},
+    {"all.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return truth("all", x, {d}, Keep(k)); }},
+    {"all.dims(Tensor self, int[]? dim=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool k) { return truth("all", x, axes_of(d), Keep(k)); }},
     {"count_nonzero.dim_IntList(Tensor self, int[] dim)", [](Value x, Axes d) { return sum(to_bool(x), d); }},
     {"count_nonzero(Tensor self, int? dim=None)", [](Value x, std::optional<int64_t> d) { Axes a; if (d) a.push_back(*d); return sum(to_bool(x), a); }},
     {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
