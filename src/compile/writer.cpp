@@ -52,7 +52,15 @@ class Writer {
  public:
   explicit Writer(const FunctionCompiler& f) : f_(f), g_(f.graph()) {}
 
-  WrittenBody write(ValueId value, const Place& target, bool itself) {
+  WrittenBody write(ValueId value, Place target, bool itself) {
+    // A reshape is stored through the shape of its operand: merged axes have no affine index, split ones have.
+    for (const Node* node = &g_.producer(value); node->op == Op::reshape && (itself || !f_.layout().stored[value]); node = &g_.producer(value)) {
+      auto window = through_reshape(target.window, g_.type(node->in[0]).dims);
+      if (!window) break;
+      target.window = std::move(*window);
+      value = node->in[0];
+      itself = false;
+    }
     Point at = choose_domain(value, itself);
     Reg result = itself ? compute(value, at) : pull(value, at);
     Place store = target;

@@ -87,7 +87,7 @@ const Row rows[] = {
      }},
     {"take_along_dim(Tensor self, Tensor indices, int? dim=None)",
      [](Value x, Value index, std::optional<int64_t> dim) {
-       if (!dim) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
+       if (!dim || x.rank() == 0) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
        Axis a = x.axis(*dim);
        // Both broadcast against one another besides the axis.
        Dims mine = x.dims(), theirs = index.dims();
@@ -105,10 +105,11 @@ const Row rows[] = {
     {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
     {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
      [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
+       if (x.rank() == 0) fail(Code::unsupported, "index_add on a 0-d tensor");
        if (!alpha.is_integer() || alpha.to_int() != 1) source = source * Operand(alpha);
        return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "add");
      }},
-    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "set"); }},
+    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { if (x.rank() == 0) fail(Code::unsupported, "index_copy on a 0-d tensor"); return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "set"); }},
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},

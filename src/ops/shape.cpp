@@ -10,6 +10,9 @@ using namespace ir;
 
 namespace {
 
+// ATen treats a 0-d tensor as one of size 1 where an axis is named.
+Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {Dim(1)}) : x; }
+
 std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
   std::vector<Value> out;
   Dim start = 0;
@@ -20,7 +23,8 @@ std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
   return out;
 }
 
-std::vector<Value> split(const Value& x, const Dim& size, int64_t dim) {
+std::vector<Value> split(const Value& given, const Dim& size, int64_t dim) {
+  Value x = at_least_1d(given);
   Dim total = x.dim(dim);
   auto n = ceildiv(total, size).constant();
   if (!n) fail(Code::unsupported, "split: the number of pieces depends on a dynamic size");
@@ -59,6 +63,7 @@ Value stack(const std::vector<Value>& parts, int64_t dim) {
 }
 
 Value movedim(const Value& x, Axes from, Axes to) {
+  if (x.rank() == 0) return x;
   Axes order(static_cast<size_t>(x.rank()), -1);
   std::vector<bool> moved(order.size(), false);
   for (size_t i = 0; i < from.size(); ++i) {
@@ -111,6 +116,7 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
 }
 
 Value diagonal(const Value& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  if (x.rank() < 2) fail(Code::invalid_input, "diagonal: rank {} is below 2", x.rank());
   auto a = static_cast<size_t>(x.axis(dim1)), b = static_cast<size_t>(x.axis(dim2));
   Dim rows = x.dims()[a], columns = x.dims()[b];
   Dim first_row = offset < 0 ? -offset : 0, first_column = offset > 0 ? offset : 0;
@@ -130,7 +136,11 @@ Value diagonal(const Value& x, int64_t offset, int64_t dim1, int64_t dim2) {
   return view(x, std::move(map));
 }
 
-Value unfold(const Value& x, int64_t dim, int64_t size, int64_t step) {
+Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
+  if (x.rank() == 0) {  // a window on a single element
+    if (size > 1) fail(Code::invalid_input, "unfold: size {} of a 0-d tensor", size);
+    return size == 1 ? reshape(x, {Dim(1)}) : full(x.graph(), {Dim(0)}, 0, x.dtype());
+  }
   auto a = static_cast<size_t>(x.axis(dim));
   AffineMap map = permute_map(x.dims(), [&] {
     Axes order;
@@ -205,10 +215,10 @@ const Row rows[] = {
     {"slice.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
      [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
     {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
-    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return view(x, slice_map(x.dims(), x.axis(d), start, length, 1)); }},
+    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return pieces(at_least_1d(x), d, {start, length})[1]; }},
     {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
-    {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(x, dim, sizes); }},
-    {"split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(x, dim, sizes); }},
+    {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
+    {"split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
     {"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
     {"chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
