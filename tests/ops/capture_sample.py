@@ -1,0 +1,84 @@
+"""One call of an operator as a graph of its own: captured whole (as torch.export's training IR keeps it), compiled, run."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from ingot import _engine
+from ingot.capture import from_functional
+
+WIDE = {torch.float16, torch.bfloat16, torch.float32}
+
+
+class Call:
+    """A sample of an OpInfo: its tensors in order, the rest baked in."""
+
+    def __init__(self, op, sample):
+        self.op = op
+        leaves, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        self.leaves = leaves
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[i].detach() for i in self.places]
+
+    def __call__(self, *tensors, wide=False):
+        leaves = [torch.float64 if wide and isinstance(leaf, torch.dtype) and leaf in WIDE else leaf for leaf in self.leaves]
+        for place, tensor in zip(self.places, tensors):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return [r for r in pytree.tree_leaves(self.op.op(*args, **kwargs)) if isinstance(r, torch.Tensor)]
+
+    def exact(self):
+        """The result with every float widened to float64, and integers promoting to float64."""
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return self(*(t.double() if t.dtype in WIDE else t for t in self.tensors), wide=True)
+        finally:
+            torch.set_default_dtype(before)
+
+    def compile(self, dynamic: bool) -> _engine.Engine:
+        mode = "symbolic" if dynamic else "real"
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors)
+        names = [n.name for n in module.graph.nodes if n.op == "placeholder"]
+        for node in module.graph.nodes:  # outputs come back as a list; what ends up unused goes
+            if node.op == "output":
+                node.args = (tuple(pytree.tree_leaves(node.args[0])),)
+        captured = from_functional(module, {}, names)
+        model = _engine.Model.from_json(captured.json, captured.weights)
+        return _engine.Engine(model.compile({}))
+
+
+def to_numpy(t: torch.Tensor):
+    t = t.contiguous()
+    return t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy()
+
+
+def to_torch(a: np.ndarray, dtype: str) -> torch.Tensor:
+    t = torch.from_numpy(a)
+    return t.view(torch.bfloat16) if dtype == "bfloat16" else t
+
+
+def run(engine: _engine.Engine, tensors, backend: str) -> list[torch.Tensor]:
+    arrays = [to_numpy(t) for t in tensors]
+    made = engine.session().run(*arrays) if backend == "cpu" else reference(engine, arrays)
+    return [to_torch(a, b["dtype"]) for a, b in zip(made, engine.outputs())]
+
+
+def reference(engine: _engine.Engine, arrays):
+    """As Engine.reference, told apart bfloat16 from uint16 by the bindings."""
+    session = engine.session()
+    inputs = (_engine._Tensor * max(len(arrays), 1))()
+    keep = [_engine._fill(t, a, b["dtype"]) for t, a, b in zip(inputs, arrays, engine.inputs())]
+    made = session._outputs(inputs, len(arrays))
+    outputs = (_engine._Tensor * max(len(made), 1))()
+    keep += [_engine._fill(t, a, b["dtype"]) for t, a, b in zip(outputs, made, engine.outputs())]
+    _engine.check(_engine.lib().ingot_plan_reference(engine._plan.pointer, inputs, len(arrays), outputs, len(made)))
+    del keep
+    return made

@@ -1,0 +1,119 @@
+"""The operator table against eager: torch's own OpInfo samples x dtypes x {static, dynamic} x {reference, cpu}.
+
+A plain run draws a fixed sample of the combinations; INGOT_TEST_ALL=1 runs them all. Each test is one combination and
+compares every sample of it; what is skipped is counted by reason and printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+
+import pytest
+import torch
+from accuracy import assert_accurate
+from capture_sample import Call, run
+from conftest import compared, skipped
+from ingot import _engine
+from ingot.errors import UnsupportedError
+from skips import reason
+from torch.testing._internal.common_methods_invocations import op_db
+
+ALL = os.environ.get("INGOT_TEST_ALL") == "1"
+DTYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.bool, torch.float16, torch.bfloat16)
+SAMPLES = 1000 if ALL else 2  # per combination
+SHARE = 1 if ALL else 24      # one in so many combinations
+
+
+ROWS = {row["name"].split(".")[1].strip("_") for row in _engine.ops()}
+
+
+def in_table(op) -> bool:
+    names = (op.name, op.aten_name, *(a.name for a in op.aliases))
+    return any(n and n.rpartition(".")[2].strip("_") in ROWS for n in names)
+
+
+def combinations():
+    for op in filter(in_table, op_db):
+        for dtype in DTYPES:
+            if not op.supports_dtype(dtype, "cpu"):
+                continue
+            for mode in ("static", "dynamic"):
+                name = ".".join(filter(None, (op.name, op.variant_test_name)))
+                short = str(dtype).removeprefix("torch.")
+                identity = f"{name}-{short}-{mode}"
+                if zlib.crc32(identity.encode()) % SHARE == 0:
+                    yield pytest.param(op, dtype, mode, id=identity)
+
+
+def depth_of(call, results):
+    """The longest chain of additions a result element can hold."""
+    most = max((t.numel() for t in call.tensors), default=1)
+    least = min((r.numel() for r in results), default=1)
+    longest = max((s for t in call.tensors for s in t.shape), default=1)
+    return max(1, most // max(least, 1), longest)
+
+
+def why_unsupported(error) -> str:
+    """The reason without names of values, so that equal reasons count together."""
+    found = re.search(r"aten\.[\w.]+", str(error))
+    text = str(error).splitlines()
+    if found and "operators" in text[0] or "operator " in text[0]:
+        return "no row: " + (found.group(0) if found else text[1].strip())
+    return "refused: " + re.sub(r"[0-9]+", "N", text[0])[:110]
+
+
+def compile_or_skip(call, dynamic):
+    """An engine, or None when the call is one that is refused by name or that torch itself cannot capture."""
+    try:
+        return call.compile(dynamic)
+    except UnsupportedError as error:
+        skipped[why_unsupported(error)] += 1
+    except Exception as error:
+        if type(error).__module__.startswith("ingot"):
+            raise
+        skipped[f"torch cannot capture it: {type(error).__name__}"] += 1
+    return None
+
+
+@pytest.mark.parametrize("op, dtype, mode", combinations())
+def test_op(op, dtype, mode):
+    why = reason(op.name, str(dtype).removeprefix("torch."), mode)
+    if why:
+        skipped[why] += 1
+        pytest.skip(why)
+    torch.manual_seed(0)
+    done, problems = 0, []
+    for number, sample in enumerate(op.sample_inputs("cpu", dtype)):
+        if number >= SAMPLES:
+            break
+        call = Call(op, sample)
+        eager = call(*call.tensors)
+        if any(t.dtype not in DTYPES and t.dtype not in (torch.uint8, torch.int8, torch.int16) for t in (*eager, *call.tensors)):
+            skipped["complex or quantised tensors"] += 1
+            continue
+        try:
+            engine = compile_or_skip(call, mode == "dynamic")
+        except Exception as error:
+            problems.append(f"sample {number}: compile: {type(error).__name__}: {str(error)[:300]}")
+            continue
+        if engine is None:
+            continue
+        try:
+            exact = call.exact()
+        except Exception:
+            exact = eager  # an operator without float64
+        for backend in ("reference", "cpu"):
+            try:
+                results = run(engine, call.tensors, backend)
+                assert len(results) == len(eager), f"{len(results)} results, eager has {len(eager)}"
+                for y, e, x in zip(results, eager, exact):
+                    assert_accurate(y, e, x, depth_of(call, eager))
+                compared[f"{backend} {mode}"] += 1
+                done += 1
+            except Exception as error:
+                shapes = [tuple(t.shape) for t in call.tensors]
+                problems.append(f"sample {number} {shapes} {sample.args} {sample.kwargs} on {backend}: {type(error).__name__}: {str(error)[:300]}"[:700])
+    assert not problems, f"{len(problems)} problems\n" + "\n".join(problems[:6])
+    if not done:
+        pytest.skip("no sample could be compared (see the reasons below)")
