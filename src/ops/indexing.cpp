@@ -52,6 +52,14 @@ const char* reduction(const std::string& reduce) {
   fail(Code::unsupported, "scatter: reduce \"{}\"", reduce);
 }
 
+// index_add, index_copy: slices of `source` go to the positions along one axis.
+Value slices(const Value& x, int64_t dim, const Value& index, const Value& source, const char* kind) {
+  if (x.rank() == 0) return reshape(slices(reshape(x, {Dim(1)}), 0, index, source, kind), {});
+  Value positions = index.rank() == 0 ? reshape(index, {Dim(1)}) : index;
+  Value values = source.rank() < x.rank() ? reshape(source, {Dim(1)}) : source;
+  return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), values, kind);
+}
+
 Value along(const Value& x, int64_t dim, Value index, const Value& source, const char* kind) {
   if (x.rank() == 0) {
     Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(index, {Dim(1)}), reshape(source, {Dim(1)}), kind);
@@ -87,7 +95,7 @@ const Row rows[] = {
      }},
     {"take_along_dim(Tensor self, Tensor indices, int? dim=None)",
      [](Value x, Value index, std::optional<int64_t> dim) {
-       if (!dim || x.rank() == 0) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
+       if (!dim) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
        Axis a = x.axis(*dim);
        // Both broadcast against one another besides the axis.
        Dims mine = x.dims(), theirs = index.dims();
@@ -105,11 +113,10 @@ const Row rows[] = {
     {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
     {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
      [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
-       if (x.rank() == 0) fail(Code::unsupported, "index_add on a 0-d tensor");
        if (!alpha.is_integer() || alpha.to_int() != 1) source = source * Operand(alpha);
-       return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "add");
+       return slices(x, dim, index, source, "add");
      }},
-    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { if (x.rank() == 0) fail(Code::unsupported, "index_copy on a 0-d tensor"); return scatter(x, {x.axis(dim)}, {index}, x.axis(dim), source, "set"); }},
+    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, index, source, "set"); }},
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},
