@@ -89,7 +89,10 @@ const Row rows[] = {
     {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True)",
      [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return std::get<0>(layer_norm(x, shape, w, b, eps)); }},
     {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)",
-     [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps) { return layer_norm(x, shape, w, b, eps); }},
+     [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps) {
+       auto [y, mean, rstd] = layer_norm(x, shape, w, b, eps);
+       return std::tuple(y, cast(mean, x.dtype()), cast(rstd, x.dtype()));  // on the CPU, of the input's dtype
+     }},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)",
      [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) { return rms_norm(x, shape, w, eps); }},
     {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)",

@@ -80,7 +80,7 @@ def compile_or_skip(call, dynamic):
     return None
 
 
-@pytest.mark.parametrize("op, dtype, mode", combinations())
+@pytest.mark.parametrize("op, dtype, mode", list(combinations()))
 def test_op(op, dtype, mode):
     why = reason(op.name, str(dtype).removeprefix("torch."), mode)
     if why:
