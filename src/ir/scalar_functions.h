@@ -17,7 +17,7 @@ inline double digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
   if (x < 0) {
     if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
-    double fraction = x - std::floor(x);  // reflection
+    double fraction = x - std::trunc(x);  // reflection; floor would round tiny negative x away
     return digamma(1 - x) - M_PI / std::tan(M_PI * fraction);
   }
   double shift = 0;

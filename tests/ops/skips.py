@@ -32,7 +32,6 @@ SKIPS: dict = {
     "randn": RANDOM,
     "randn_like": RANDOM,
     "uniform": RANDOM,
-    ("digamma", "float64"): "defect: digamma of negative numbers loses digits next to an integer (x - floor(x) is not exact, x - trunc(x) is)",
     ("sort", "float16"): TIES,  # 8000 elements, not a stable sort
     ("sort", "bfloat16"): TIES,
     "as_strided": PYTHON,
