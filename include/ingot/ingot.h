@@ -174,6 +174,9 @@ INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t
 /* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
  * bindings, with any strides; outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* on = 1: runs from now on note the time of each step; on = 0: no more. `json`: NULL, or the last noted run as
+ * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}]}; release with ingot_string_release. */
+INGOT_API ingot_status ingot_session_profile(ingot_session* session, int on, char** json);
 INGOT_API void ingot_session_release(ingot_session* session);
 
 #ifdef __cplusplus

@@ -200,6 +200,13 @@ ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* 
   });
 }
 
+ingot_status ingot_session_profile(ingot_session* session, int on, char** json) {
+  return guard([&] {
+    required(session, "session").session.set_profiling(on != 0);
+    if (json != nullptr) *json = give_text(session->session.profile());
+  });
+}
+
 void ingot_session_release(ingot_session* session) { delete session; }
 
 }  // extern "C"

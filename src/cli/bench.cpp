@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <simdjson.h>
 
 #include "command.h"
 
@@ -13,8 +14,53 @@ struct Arguments {
   std::vector<std::string> shapes;
   int threads = 0, warmup = 3;
   double seconds = 2;
-  bool json = false;
+  bool json = false, steps = false;
 };
+
+// Where the time goes: steps of one label together, in the order of their first.
+void print_steps(Runner& runner, double seconds) {
+  struct Sum {
+    std::string kernel, sizes;
+    int64_t steps = 0, bytes = 0;
+    double ms = 0, flops = 0;
+  };
+  std::vector<std::pair<std::string, Sum>> sums;
+  int runs = 0;
+  check(ingot_session_profile(runner.session.get(), 1, nullptr));
+  for (auto start = std::chrono::steady_clock::now(); runs == 0 || std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds; ++runs) {
+    runner.run();
+    char* text = nullptr;
+    check(ingot_session_profile(runner.session.get(), 1, &text));
+    std::string json = take(text);
+    simdjson::dom::parser parser;
+    simdjson::dom::element document = parser.parse(json);
+    for (auto step : simdjson::dom::array(document["steps"])) {
+      std::string kernel = std::string(std::string_view(step["kernel"]));
+      std::string sizes;
+      double work = kernel == "matmul" ? 2 : 0;
+      size_t k = 0;
+      for (int64_t size : simdjson::dom::array(step["sizes"])) {
+        if (k++ >= 3) break;
+        sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
+        work *= static_cast<double>(size);
+      }
+      std::string key = std::string(std::string_view(step["label"])) + " " + sizes;
+      auto at = std::find_if(sums.begin(), sums.end(), [&](const auto& s) { return s.first == key; });
+      if (at == sums.end()) at = sums.insert(sums.end(), {key, Sum{kernel, sizes}});
+      at->second.steps += 1;
+      at->second.bytes += int64_t(step["bytes"]);
+      at->second.ms += static_cast<double>(int64_t(step["nanoseconds"])) * 1e-6;
+      at->second.flops += work;
+    }
+  }
+  check(ingot_session_profile(runner.session.get(), 0, nullptr));
+  double total = 0;
+  for (const auto& [key, s] : sums) total += s.ms;
+  std::printf("%9s %6s %6s %9s %9s  %s\n", "ms a run", "share", "steps", "GFLOP/s", "GB/s", "step");
+  for (const auto& [key, s] : sums) {
+    std::printf("%9.4f %5.1f%% %6lld %9.1f %9.1f  %s: %s\n", s.ms / runs, 100 * s.ms / total, static_cast<long long>(s.steps / runs), s.flops / s.ms * 1e-6, static_cast<double>(s.bytes) / s.ms * 1e-6, s.kernel.c_str(), key.c_str());
+  }
+}
 
 void print(const char* name, std::vector<double>& times, bool json) {
   std::sort(times.begin(), times.end());
@@ -45,6 +91,7 @@ void run(const Arguments& a) {
       times[r].push_back(std::chrono::duration<double, std::milli>(now() - t).count());
     }
   }
+  if (a.steps) print_steps(*runners[0], a.seconds);
   for (size_t r = 0; r < runners.size(); ++r) print(paths[r].c_str(), times[r], a.json);
 }
 
@@ -59,6 +106,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--seconds", a->seconds, "how long")->check(CLI::PositiveNumber);
   verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::NonNegativeNumber);
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
+  verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_flag("--json", a->json, "one JSON line a plan");
   verb->callback([a] { run(*a); });
 }

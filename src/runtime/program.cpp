@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 
@@ -165,12 +166,14 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   return out;
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers) {
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, int64_t* nanoseconds) {
   for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
   for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
   for (size_t n = 0; n < r.steps.size(); ++n) {
     Resolved::Step& s = r.steps[n];
+    const auto start = nanoseconds != nullptr ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers});
+    if (nanoseconds != nullptr) nanoseconds[n] = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   }
 }
 

@@ -78,6 +78,7 @@ struct Memory {
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
 // Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
-void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&);
+// `nanoseconds`: null, or room for one figure a step.
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, int64_t* nanoseconds = nullptr);
 
 }  // namespace ingot::runtime

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ingot::runtime {
 
@@ -67,10 +70,16 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
     set->memory.weights.push_back(data);
     set->memory.weight_bytes.push_back(w.bytes);
   }
+  // One block for all, so that huge pages back the small ones too.
+  auto padded = [](size_t bytes) { return (bytes + 127) / 64 * 64; };
+  size_t total = 0;
+  for (const plan::Derived& d : plan_->derived) total += padded(d.bytes);
+  set->owned = MemoryBlock(total, allocator_);
+  size_t offset = 0;
   for (const plan::Derived& d : plan_->derived) {
-    set->owned.emplace_back(d.bytes, allocator_);
-    set->memory.derived.push_back(set->owned.back().data());
+    set->memory.derived.push_back(set->owned.data() + offset);
     set->memory.derived_bytes.push_back(d.bytes);
+    offset += padded(d.bytes);
   }
   if (!prepare_.steps.empty()) {
     std::unique_ptr<Workers> workers = make_workers(threads);
@@ -214,7 +223,30 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
     if (!fits) fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name, ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
     pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
   }
-  runtime::run(loaded_, r, pointers_, arena_.data(), scratch_.data(), *workers_);
+  if (profiling_) nanoseconds_.resize(r.steps.size());
+  runtime::run(loaded_, r, pointers_, arena_.data(), scratch_.data(), *workers_, profiling_ ? nanoseconds_.data() : nullptr);
+}
+
+std::string Session::profile() const {
+  std::string s = "{\"steps\": [";
+  for (size_t n = 0; n < nanoseconds_.size() && !cache_.empty(); ++n) {
+    const plan::Step& step = loaded_.function->steps[n];
+    const Resolved::Step& at = cache_.front().resolved->steps[n];
+    // Bytes of every operand once, broadcast axes not counted.
+    int64_t bytes = 0;
+    for (const backend::TensorRef& t : at.operands) {
+      auto size = static_cast<int64_t>(ir::size_of(t.dtype));
+      for (int d = 0; d < t.rank; ++d) size *= t.strides[d] == 0 ? 1 : t.dims[d];
+      bytes += size;
+    }
+    if (n > 0) s += ", ";
+    s += "{\"label\": ";
+    append_json_string(s, step.label);
+    s += ", \"kernel\": ";
+    append_json_string(s, step.kernel);
+    s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", nanoseconds_[n], bytes, fmt::join(at.sizes, ", "));
+  }
+  return s + "]}";
 }
 
 }  // namespace ingot::runtime

@@ -21,7 +21,7 @@ class Weights {
   // A snapshot that stays valid while it is held, whatever is set meanwhile.
   struct Set {
     Memory memory;
-    std::vector<MemoryBlock> owned;
+    MemoryBlock owned;
     uint64_t version = 0;
   };
   std::shared_ptr<const Set> current() const;
@@ -55,6 +55,9 @@ class Session {
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
+  // From now on run() notes the time of each step; what the last run noted, as JSON, is empty before the first one.
+  void set_profiling(bool on) { profiling_ = on; }
+  std::string profile() const;
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
@@ -75,6 +78,8 @@ class Session {
   std::vector<MemoryBlock> gathered_;            // row-major copies of strided inputs
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
+  bool profiling_ = false;
+  std::vector<int64_t> nanoseconds_;             // of the last profiled run, a step each
 };
 
 }  // namespace ingot::runtime
