@@ -230,7 +230,7 @@ class Task {
     for (int64_t n = 0; n < columns; n += tiles_.columns) {
       for (int64_t t = 0; t < count; ++t) {
         int64_t r0 = rows * t / count, r1 = rows * (t + 1) / count;
-        tiles_.tile[r1 - r0](a + r0 * lda, lda, panels + n * k, k, c + r0 * ldc + n, ldc, first, nullptr);
+        tiles_.tile[r1 - r0](a + r0 * lda, lda, panels + n * k, k, c + r0 * ldc + n, ldc, first, nullptr, {});
       }
     }
   }

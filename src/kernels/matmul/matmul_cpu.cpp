@@ -46,7 +46,10 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t k_block = 256, m_block = 126, n_segment = 512;
+// Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a panel's part in the first. Few rows: panels are
+// read once and whole, and the next is fetched while this one is used.
+constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
+constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
 
 struct Plan {
   Bound bound;
@@ -119,7 +122,7 @@ backend::Resolved resolve(const Call& call) {
     if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
   }
   int64_t workers = call.workers->count();
-  int64_t blocks = (p->k + k_block - 1) / k_block;
+  int64_t blocks = (p->k + k_block(p->m) - 1) / k_block(p->m);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
   p->a_bytes = static_cast<size_t>(padded((m_block + 16) * (p->k_size + 16) * 4));
   p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded(m_block * (n_segment + ops.columns) * 8));
@@ -264,6 +267,12 @@ class Block {
     return data;
   }
 
+  // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
+  Ahead following(const float* panel, int64_t tiles) const {
+    if (tiles < 2 || p_.m > few_rows) return {};
+    return {panel + p_.k * ops_.columns, static_cast<int>((ops_.columns / 4 + tiles - 1) / tiles)};
+  }
+
   void direct(const float* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     int64_t ldc, ldr = 0, ignored;
@@ -281,11 +290,13 @@ class Block {
       for (int64_t p = p0; p < p1; ++p) {
         const float* panel = b + (p * p_.k + k0) * ops_.columns;
         int64_t n = p * ops_.columns;
+        Ahead ahead = following(panel, tiles);
         end.bias = bias != nullptr ? bias + n : nullptr;
         for (int64_t t = 0; t < tiles; ++t) {
           int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
           end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
-          ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr);
+          ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
+          if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
         }
       }
     }
@@ -303,9 +314,11 @@ class Block {
         const float* a = a_block(m, rows, k0, k1, lda);
         for (int64_t p = q; p < q1; ++p) {
           const float* panel = b + (p * p_.k + k0) * ops_.columns;
+          Ahead ahead = following(panel, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
             int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
-            ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr);
+            ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
+            if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
           }
         }
       }

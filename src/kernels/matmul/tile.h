@@ -13,11 +13,17 @@ struct TileEnd {
   Activation activation = none;     // after the bias, before the residual
 };
 
+// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four steps of k.
+struct Ahead {
+  const float* next = nullptr;
+  int lines = 0;
+};
+
 struct TileOps {
   int rows, columns;  // of the largest tile; columns = width of a packed panel
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
   // `end`: not null for the last K block.
-  using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end);
+  using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
   const Tile* tile;   // by number of rows, 1 .. rows
 };
 
