@@ -380,7 +380,11 @@ class Writer {
 
   Reg compute(ValueId v, const Point& at) {
     if (v == anchor_) {
-      if (!(at == identity(g_.type(v).dims))) throw Cut{v};
+      const Dims& dims = g_.type(v).dims;
+      const Point itself = identity(dims);
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (!(at[d] == itself[d]) && !(dims[d] == Dim(1))) throw Cut{v};
+      }
       for (size_t k = 0; k < out_.body.code.size(); ++k) {
         if (out_.body.code[k].kind == Instruction::Kind::accumulator) return static_cast<Reg>(k);
       }

@@ -140,16 +140,24 @@ class Task {
     wide_ = reinterpret_cast<double*>(at);
   }
 
-  void run(int64_t batch, int64_t s0, int64_t s1) {
-    for (int b = c_.batch_rank - 1; b >= 0; --b) {
-      at_[b] = batch % p_.batch_dims[static_cast<size_t>(b)];
-      batch /= p_.batch_dims[static_cast<size_t>(b)];
+  // Queries [s0, s1) of one batch element; `next`: the element to come, whose first rows are asked for meanwhile.
+  void run(int64_t batch, int64_t s0, int64_t s1, int64_t next) {
+    if (batch != batch_) {
+      locate(batch, at_);
+      for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at_);
     }
+    batch_ = batch;
+    int64_t there[16];
+    locate(next, there);
+    for (size_t k = 0; k < 3; ++k) next_[k] = next == batch ? nullptr : begin(operand(k), there);
     if (!p_.f32) return plain(s0, s1);
     int64_t rows = s1 - s0;
     for (int64_t i = 0; i < rows; ++i) {
-      read(0, s0 + i, q_ + i * p_.d, p_.d);
-      for (int64_t d = 0; d < p_.d; ++d) q_[i * p_.d + d] *= c_.scale;
+      float* row = q_ + i * p_.d;
+      if (i + ahead < rows) fetch(0, base_[0], s0 + i + ahead);
+      if (i < most_ahead) fetch(0, next_[0], i);
+      read(0, s0 + i, row, p_.d);
+      scale(row, c_.scale, p_.d);
       largest_[i] = -std::numeric_limits<float>::infinity();
       total_[i] = 0;
     }
@@ -169,43 +177,82 @@ class Task {
     const TensorRef& out = call_.operands.back();
     for (int64_t i = 0; i < rows; ++i) {
       float* row = o_ + i * p_.e_width;
-      float scale = started && total_[i] != 0 ? 1 / total_[i] : 0;
-      if (!started) {
+      if (!started || total_[i] == 0) {
         std::fill(row, row + p_.e, 0.0f);
       } else {
-        for (int64_t e = 0; e < p_.e; ++e) row[e] = total_[i] == 0 ? 0 : row[e] * scale;
+        scale(row, 1 / total_[i], p_.e);
       }
-      block_.store(out.dtype, address(out, s0 + i), out.strides[c_.batch_rank + 1], {row, false}, p_.e);
+      block_.store(out.dtype, address(3, s0 + i), out.strides[c_.batch_rank + 1], {row, false}, p_.e);
     }
   }
 
  private:
-  std::byte* address(const TensorRef& x, int64_t row) const {
-    int64_t offset = row * x.strides[c_.batch_rank];
-    for (int b = 0; b < c_.batch_rank; ++b) offset += at_[b] * x.strides[b];
+  const TensorRef& operand(size_t k) const { return k == 3 ? call_.operands.back() : call_.operands[k]; }
+  void locate(int64_t batch, int64_t* at) const {
+    for (int b = c_.batch_rank - 1; b >= 0; --b) {
+      at[b] = batch % p_.batch_dims[static_cast<size_t>(b)];
+      batch /= p_.batch_dims[static_cast<size_t>(b)];
+    }
+  }
+  std::byte* begin(const TensorRef& x, const int64_t* at) const {
+    int64_t offset = 0;
+    for (int b = 0; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
     return x.data + offset * static_cast<int64_t>(ir::size_of(x.dtype));
   }
-  void read(size_t operand, int64_t row, float* to, int64_t n) const {
-    const TensorRef& x = call_.operands[operand];
-    block_.load(x.dtype, to, address(x, row), x.strides[c_.batch_rank + 1], n);
+  // Row of operand k: Q, K, V or the result.
+  std::byte* address(size_t k, int64_t row) const {
+    const TensorRef& x = operand(k);
+    return base_[k] + row * x.strides[c_.batch_rank] * static_cast<int64_t>(ir::size_of(x.dtype));
+  }
+  void read(size_t k, int64_t row, float* to, int64_t n) const {
+    const TensorRef& x = operand(k);
+    block_.load(x.dtype, to, address(k, row), x.strides[c_.batch_rank + 1], n);
+  }
+
+  // Heads of one projection lie far apart, a few lines to a row: no processor guesses that, so rows are asked for in advance,
+  // those further down and the first ones of the next batch element.
+  static constexpr int64_t ahead = 16, most_ahead = 128;
+  void fetch(size_t k, const std::byte* base, int64_t row) const {
+    const TensorRef& x = call_.operands[k];
+    if (base == nullptr || x.strides[x.rank - 1] != 1 || row >= x.dims[x.rank - 2]) return;
+    const auto size = static_cast<int64_t>(ir::size_of(x.dtype));
+    const std::byte* at = base + row * x.strides[x.rank - 2] * size;
+    for (int64_t b = 0; b < x.dims[x.rank - 1] * size; b += 64) __builtin_prefetch(at + b, 0, 2);
+  }
+  void scale(float* row, float by, int64_t n) const {
+    const BlockArgument in[] = {{row, false}, {&by, true}};
+    block_.map_f32(ir::Op::mul, row, in, n);
   }
 
   // Keys as panels: [keys / width][d][width].
   void keys(int64_t t0, int64_t t1) {
     const int64_t width = tiles_.columns;
-    float line[1024];
-    for (int64_t t = t0; t < t0 + round_up(t1 - t0, width); ++t) {
+    const TensorRef& x = call_.operands[1];
+    const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), column = x.strides[c_.batch_rank + 1];
+    const bool direct = x.dtype == DType::f32 && column == 1;
+    for (int64_t t = t0; t < t1; t += 4) {
+      const int64_t count = std::min<int64_t>(4, t1 - t);
       float* panel = k_ + (t - t0) / width * width * p_.d + (t - t0) % width;
-      for (int64_t d0 = 0; d0 < p_.d; d0 += 1024) {
-        int64_t n = std::min<int64_t>(1024, p_.d - d0);
-        if (t < t1) {
-          const TensorRef& x = call_.operands[1];
-          block_.load(x.dtype, line, address(x, t) + d0 * x.strides[c_.batch_rank + 1] * static_cast<int64_t>(ir::size_of(x.dtype)), x.strides[c_.batch_rank + 1], n);
-        } else {
-          std::fill(line, line + n, 0.0f);
-        }
-        for (int64_t d = 0; d < n; ++d) panel[(d0 + d) * width] = line[d];
+      for (int64_t i = 0; i < count; ++i) {
+        if (t + i + ahead < t1) fetch(1, base_[1], t + i + ahead);
+        if (t + i < most_ahead) fetch(1, next_[1], t + i);
       }
+      if (direct && count == 4) {
+        block_.transpose(panel, width, reinterpret_cast<const float*>(address(1, t)), x.strides[c_.batch_rank], 4, p_.d);
+        continue;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        float line[256];
+        for (int64_t d0 = 0; d0 < p_.d; d0 += 256) {
+          const int64_t n = std::min<int64_t>(256, p_.d - d0);
+          block_.load(x.dtype, line, address(1, t + i) + d0 * column * element, column, n);
+          block_.transpose(panel + d0 * width + i, width, line, n, 1, n);
+        }
+      }
+    }
+    for (int64_t t = t1 - t0; t < round_up(t1 - t0, width); ++t) {
+      float* panel = k_ + t / width * width * p_.d + t % width;
+      for (int64_t d = 0; d < p_.d; ++d) panel[d * width] = 0;
     }
   }
 
@@ -213,12 +260,14 @@ class Task {
   void values(int64_t t0, int64_t t1) {
     const int64_t width = tiles_.columns, count = t1 - t0;
     const TensorRef& x = call_.operands[2];
-    int64_t stride = x.strides[c_.batch_rank + 1], size = static_cast<int64_t>(ir::size_of(x.dtype));
+    const int64_t stride = x.strides[c_.batch_rank + 1], size = static_cast<int64_t>(ir::size_of(x.dtype));
     for (int64_t t = t0; t < t1; ++t) {
-      const std::byte* row = address(x, t);
+      if (t + ahead < t1) fetch(2, base_[2], t + ahead);
+      if (t < most_ahead) fetch(2, next_[2], t);
+      const std::byte* row = address(2, t);
       for (int64_t e = 0; e < p_.e_width; e += width) {
         float* to = v_ + e * count + (t - t0) * width;
-        int64_t n = std::clamp<int64_t>(p_.e - e, 0, width);
+        const int64_t n = std::clamp<int64_t>(p_.e - e, 0, width);
         block_.load(x.dtype, to, row + e * stride * size, stride, n);
         std::fill(to + n, to + width, 0.0f);
       }
@@ -249,7 +298,8 @@ class Task {
       if (std::all_of(bias_, bias_ + n, [](float b) { return b == 0; })) return;
       for (int64_t i = 0; i < rows; ++i) {
         float* row = s_ + i * p_.t_width;
-        for (int64_t j = 0; j < n; ++j) row[j] += bias_[j];
+        const BlockArgument in[] = {{row, false}, {bias_, false}};
+        block_.map_f32(ir::Op::add, row, in, n);
       }
       return;
     }
@@ -270,13 +320,12 @@ class Task {
         std::fill(row, row + n, 0.0f);
         continue;
       }
-      float keep = std::exp(largest_[i] - now);  // 0 while nothing was seen
+      float keep = started ? std::exp(largest_[i] - now) : 0;
       float sum = block_.exp_sum(row, row, now, seen);
       std::fill(row + seen, row + n, 0.0f);
       total_[i] = total_[i] * keep + sum;
       if (started && keep != 1) {
-        float* o = o_ + i * p_.e_width;
-        for (int64_t e = 0; e < p_.e_width; ++e) o[e] *= keep;
+        scale(o_ + i * p_.e_width, keep, p_.e_width);
       }
       largest_[i] = now;
     }
@@ -284,15 +333,15 @@ class Task {
 
   // f64: one query at a time.
   void plain(int64_t s0, int64_t s1) {
-    const TensorRef &q = call_.operands[0], &k = call_.operands[1], &v = call_.operands[2], &out = call_.operands.back();
-    auto element = [&](const TensorRef& x, int64_t row, int64_t column) {
-      return *reinterpret_cast<const double*>(address(x, row) + column * x.strides[c_.batch_rank + 1] * 8);
+    const TensorRef& out = call_.operands.back();
+    auto element = [&](size_t x, int64_t row, int64_t column) {
+      return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8);
     };
     for (int64_t s = s0; s < s1; ++s) {
       double m = -std::numeric_limits<double>::infinity(), total = 0;
       for (int64_t t = 0; t < p_.t; ++t) {
         double x = 0;
-        for (int64_t d = 0; d < p_.d; ++d) x += element(q, s, d) * element(k, t, d);
+        for (int64_t d = 0; d < p_.d; ++d) x += element(0, s, d) * element(1, t, d);
         x *= static_cast<double>(c_.scale);
         if (c_.causal && t > s) x = -std::numeric_limits<double>::infinity();
         if (p_.has_mask) {
@@ -308,8 +357,8 @@ class Task {
       for (int64_t t = 0; t < p_.t; ++t) total += wide_[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(wide_[t] - m);
       for (int64_t e = 0; e < p_.e; ++e) {
         double x = 0;
-        for (int64_t t = 0; t < p_.t; ++t) x += wide_[t] * element(v, t, e);
-        *reinterpret_cast<double*>(address(out, s) + e * out.strides[c_.batch_rank + 1] * 8) = total == 0 ? 0 : x / total;
+        for (int64_t t = 0; t < p_.t; ++t) x += wide_[t] * element(2, t, e);
+        *reinterpret_cast<double*>(address(3, s) + e * out.strides[c_.batch_rank + 1] * 8) = total == 0 ? 0 : x / total;
       }
     }
   }
@@ -323,14 +372,22 @@ class Task {
   std::byte* mask_scratch_;
   double* wide_;
   int64_t at_[16] = {};
+  int64_t batch_ = -1;
+  std::byte *base_[4] = {}, *next_[3] = {};
 };
 
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
-  call.workers->run(p.batch * p.pieces, [&](int64_t task, int worker) {
-    int64_t piece = task % p.pieces;
-    Task(call, c, p, worker).run(task / p.pieces, piece * p.query_block, std::min(p.s, (piece + 1) * p.query_block));
+  // Neighbours go to one worker: their rows share lines and pages.
+  const int64_t tasks = p.batch * p.pieces, chunks = std::min<int64_t>(tasks, 8 * call.workers->count());
+  call.workers->run(chunks, [&](int64_t chunk, int worker) {
+    Task work(call, c, p, worker);
+    const int64_t end = tasks * (chunk + 1) / chunks;
+    for (int64_t task = tasks * chunk / chunks; task < end; ++task) {
+      const int64_t piece = task % p.pieces, batch = task / p.pieces;
+      work.run(batch, piece * p.query_block, std::min(p.s, (piece + 1) * p.query_block), std::min(batch + 1, (end - 1) / p.pieces));
+    }
   });
 }
 

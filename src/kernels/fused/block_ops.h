@@ -30,6 +30,8 @@ struct BlockOps {
   // memory <-> blocks; stride in elements
   void (*load)(ir::DType memory, void* d, const void* from, int64_t stride, int64_t n);
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
+  // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
+  void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN wins
   // the softmax step: d[i] = exp(a[i] - m) with no a[i] above m; returns the sum of d

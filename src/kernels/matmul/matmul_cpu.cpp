@@ -179,12 +179,10 @@ class Block {
         // A transposed weight: its rows are the panel's columns; read them in strips that stay in cache.
         const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
         for (int64_t k0 = 0; k0 < k; k0 += 64) {
-          int64_t k1 = std::min(k, k0 + 64);
-          for (int64_t j = 0; j < columns; ++j) {
-            for (int64_t i = k0; i < k1; ++i) panel[i * ops.columns + j] = from[j * column + i];
-          }
+          const int64_t count = std::min<int64_t>(64, k - k0);
+          block.transpose(panel + k0 * ops.columns, ops.columns, from + k0, column, columns, count);
           for (int64_t j = columns; j < ops.columns; ++j) {
-            for (int64_t i = k0; i < k1; ++i) panel[i * ops.columns + j] = 0;
+            for (int64_t i = k0; i < k0 + count; ++i) panel[i * ops.columns + j] = 0;
           }
         }
         continue;
