@@ -178,7 +178,7 @@ def main():
         limit = limits()
     except (OSError, subprocess.CalledProcessError, KeyError, ValueError):
         limit = None
-    machine = platform.node() and _cpu_name()
+    machine = machine_name()
     log = HERE / "results" / f"{machine}.jsonl"
     log.parent.mkdir(exist_ok=True)
     command = "python bench/cpu.py " + " ".join(sys.argv[1:])
@@ -207,7 +207,7 @@ def main():
             sys.stdout.flush()
 
 
-def _cpu_name():
+def machine_name():
     for line in open("/proc/cpuinfo"):
         if line.startswith("model name"):
             flags = open("/proc/cpuinfo").read()

@@ -21,7 +21,7 @@ ALLOWED = {
     "plan": ["ir/dtype.h"],
     "compile": ["ir", "ops", "kernels", "backend", "plan"],
     "runtime": ["ir/dtype.h", "plan", "backend/device.h"],
-    "api": ["ir", "ops", "capture", "lower", "compile", "plan", "runtime", "pipeline.h", "backend/cpu/isa.h", "ingot"],
+    "api": ["ir", "ops", "capture", "lower", "compile", "plan", "runtime", "pipeline.h", "backend/cpu/isa.h", "backend/device.h", "ingot"],
     "pipeline": ["ir", "capture", "lower", "compile", "plan"],
     "cli": ["ingot"],
     "torch": ["ingot"],

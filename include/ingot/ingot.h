@@ -96,6 +96,9 @@ INGOT_API const ingot_error* ingot_last_error(void);
 INGOT_API void ingot_string_release(char* text);
 /* Instruction set, threads and versions as JSON; release the text with ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);
+/* The limits that speeds are held against, measured for about `seconds` on `threads` threads (0 = all that may be used) as
+ * {flops (float32 operations a second), bytes_per_second (read)}; takes 256 MiB a thread. Release with ingot_string_release. */
+INGOT_API ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json);
 
 /* ---- options */
 

@@ -50,6 +50,7 @@ _SIGNATURES = {
     "ingot_options_set": [c_void_p, c_char_p, c_char_p],
     "ingot_options_describe": [POINTER(c_void_p)],
     "ingot_describe_machine": [POINTER(c_void_p)],
+    "ingot_measure_machine": [c_int32, c_double, POINTER(c_void_p)],
     "ingot_ops_describe": [POINTER(c_void_p)],
     "ingot_model_open": [c_char_p, POINTER(c_void_p)],
     "ingot_model_from_memory": [c_char_p, c_size_t, POINTER(_WeightSource), c_size_t, POINTER(c_void_p)],
@@ -70,6 +71,7 @@ _SIGNATURES = {
     "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
     "ingot_session_resolve": [c_void_p, POINTER(_Tensor), c_size_t],
     "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
+    "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],
     "ingot_session_run_with": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
 }
 _RELEASES = ["options", "model", "plan", "weights", "session"]
@@ -365,6 +367,22 @@ class Session(_Handle):
             keep.append(_fill(tensor, array, binding["dtype"]))
         check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
         return made
+
+
+    def profile(self, *arrays, runs: int = 10) -> list[dict]:
+        """Runs `runs` times and gives for each step its label, kernel, sizes, bytes (read and written) and nanoseconds (median)."""
+        import statistics
+
+        made = self.run(*arrays)
+        _text(lib().ingot_session_profile, self.pointer, 1)
+        try:
+            noted = []
+            for _ in range(runs):
+                self.run(*arrays, out=made)
+                noted.append(json.loads(_text(lib().ingot_session_profile, self.pointer, 1))["steps"])
+        finally:
+            _text(lib().ingot_session_profile, self.pointer, 0)
+        return [{**steps[0], "nanoseconds": statistics.median(s["nanoseconds"] for s in steps)} for steps in zip(*noted)]
 
 
 def load_engine(path_or_bytes, **runtime_option) -> Engine:

@@ -5,6 +5,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "backend/cpu/isa.h"
+#include "backend/device.h"
 #include "base/text.h"
 #include "plan/describe.h"
 
@@ -82,6 +83,16 @@ ingot_status ingot_describe_machine(char** json) {
   return guard([&] {
     std::string s = fmt::format("{{\"version\": \"0.1.0\", \"isa\": \"{}\", \"threads\": {}}}", backend::cpu::name_of(backend::cpu::isa()), usable_threads());
     required(json, "json") = give_text(s);
+  });
+}
+
+ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json) {
+  return guard([&] {
+    required(json, "json");
+    if (threads < 0 || !(seconds > 0 && seconds <= 60)) fail(Code::invalid_input, "threads is {} and seconds {}: 0 or more and up to 60 are possible", threads, seconds);
+    std::unique_ptr<Workers> workers = make_pool(threads);
+    backend::MachineLimits limits = backend::measure_limits(*workers, seconds);
+    *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bytes_per_second));
   });
 }
 

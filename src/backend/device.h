@@ -50,4 +50,10 @@ struct RunKernel {
 // The kernels of the CPU backend by name; null when unknown. The list is in cpu/device.cpp.
 const RunKernel* find_cpu_kernel(std::string_view name);
 
+// The most this machine does with these workers: float multiply-adds in registers (2 operations each) and reading memory.
+struct MachineLimits {
+  double flops = 0, bytes_per_second = 0;
+};
+MachineLimits measure_limits(Workers& workers, double seconds);
+
 }  // namespace ingot::backend

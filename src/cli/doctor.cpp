@@ -52,13 +52,22 @@ void add_ops(CLI::App& app) {
 
 void add_doctor(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
+  auto measure = std::make_shared<bool>(false);
+  auto threads = std::make_shared<int>(0);
   CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
   verb->add_flag("--json", *json, "as JSON");
+  verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
+  verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(CLI::NonNegativeNumber);
   verb->callback([=] {
     char* text = nullptr;
     check(ingot_describe_machine(&text));
-    std::string machine = take(text);
+    std::string machine = take(text), limits;
+    if (*measure) {
+      check(ingot_measure_machine(*threads, 2, &text));
+      limits = take(text);
+    }
     if (*json) {
+      if (*measure) machine = machine.substr(0, machine.size() - 1) + ", \"limits\": " + limits + "}";
       std::puts(machine.c_str());
       return;
     }
@@ -66,6 +75,11 @@ void add_doctor(CLI::App& app) {
     simdjson::dom::element m = parser.parse(machine);
     std::printf("ingot %s\ninstruction set: %s (INGOT_ISA caps it)\nthreads: %lld\n", std::string(std::string_view(m["version"])).c_str(), std::string(std::string_view(m["isa"])).c_str(),
                 static_cast<long long>(int64_t(m["threads"])));
+    if (*measure) {
+      simdjson::dom::parser other;
+      simdjson::dom::element l = other.parse(limits);
+      std::printf("float32 peak: %.1f GFLOP/s\nread bandwidth: %.1f GB/s\n", double(l["flops"]) * 1e-9, double(l["bytes_per_second"]) * 1e-9);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 // File -> plan. The bytes are not trusted: every offset, index and number is checked before it is used.
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "base/error.h"
@@ -37,7 +38,13 @@ Function function(const fb::Function* f) {
   Function out;
   if (f == nullptr) return out;
   out.name = text(f->name());
-  each(f->symbols(), [&](const fb::Symbol& s) { out.symbols.push_back({text(s.name()), s.min(), s.opt(), s.max()}); });
+  each(f->symbols(), [&](const fb::Symbol& s) {
+    out.symbols.push_back({text(s.name()), s.min(), s.opt(), s.max()});
+    // Names appear in expressions that programs around the runtime may parse.
+    for (char c : out.symbols.back().name) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') fail(Code::format, "the plan has a size named \"{}\"", out.symbols.back().name);
+    }
+  });
   each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
   each(f->bindings(), [&](const fb::Binding& b) {
     if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
