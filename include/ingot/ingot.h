@@ -82,6 +82,14 @@ typedef struct ingot_tensor {
   const int64_t* strides;    /* rank strides in elements; NULL = row-major */
 } ingot_tensor;
 
+/* An input or output of a plan. */
+typedef struct ingot_binding {
+  const char* name;
+  ingot_dtype dtype;
+  int32_t rank;
+  const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"); ingot_plan_describe has the ranges */
+} ingot_binding;
+
 typedef struct ingot_options ingot_options;
 typedef struct ingot_model ingot_model;
 typedef struct ingot_plan ingot_plan;
@@ -147,6 +155,10 @@ INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path)
 INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
 /* Checks the bytes of the weights too (ingot_plan_load checks metadata only). */
 INGOT_API ingot_status ingot_plan_verify(const ingot_plan* plan);
+/* How many inputs and outputs a function of the plan has (0 = forward), and what each is: what they point at lives as long as the plan. */
+INGOT_API ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t* inputs, size_t* outputs);
+INGOT_API ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
+INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 /* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The canonical graph as text; release with ingot_string_release. */

@@ -11,6 +11,10 @@ struct ingot_options {
 };
 struct ingot_plan {
   std::shared_ptr<const ingot::plan::Plan> plan;
+  // Per function and binding: dims at the usual sizes, which ingot_binding points at.
+  std::vector<std::vector<std::vector<int64_t>>> usual_dims;
+
+  explicit ingot_plan(std::shared_ptr<const ingot::plan::Plan> of);
 };
 struct ingot_weights {
   std::shared_ptr<ingot::runtime::Weights> weights;

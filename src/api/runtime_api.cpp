@@ -1,4 +1,5 @@
 // The part of ingot.h that runs plans: in libingot_runtime and in libingot.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -21,6 +22,27 @@ struct LastError {
   ingot_error view{INGOT_OK, "", "", ""};
 };
 thread_local LastError last;
+
+const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
+  const auto& all = plan.plan->functions;
+  if (function >= all.size()) fail(Code::invalid_input, "the plan has {} functions, there is no number {}", all.size(), function);
+  return all[function];
+}
+
+size_t input_count(const plan::Function& f) {
+  return static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
+}
+
+// Binding `index` of those that are inputs, or of those that are not.
+ingot_binding binding(const ingot_plan& plan, uint32_t function, bool input, size_t index) {
+  const plan::Function& f = function_of(plan, function);
+  size_t inputs = input_count(f), count = input ? inputs : f.bindings.size() - inputs;
+  if (index >= count) fail(Code::invalid_input, "the function has {} {}puts, there is no number {}", count, input ? "in" : "out", index);
+  if (!input) index += inputs;
+  const plan::Binding& b = f.bindings[index];
+  const std::vector<int64_t>& dims = plan.usual_dims[function][index];
+  return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()), dims.data()};
+}
 
 int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
 
@@ -64,6 +86,19 @@ void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime
 
 using namespace ingot;
 using namespace ingot::api;
+
+ingot_plan::ingot_plan(std::shared_ptr<const plan::Plan> of) : plan(std::move(of)) {
+  for (const plan::Function& f : plan->functions) {
+    std::vector<int64_t> symbols, sizes(f.sizes.code.size());
+    for (const plan::Symbol& s : f.symbols) symbols.push_back(s.opt);
+    evaluate(f.sizes, symbols, sizes);
+    auto& all = usual_dims.emplace_back();
+    for (const plan::Binding& b : f.bindings) {
+      auto& dims = all.emplace_back();
+      for (plan::SizeRef d : b.dims) dims.push_back(sizes[d]);
+    }
+  }
+}
 
 extern "C" {
 
@@ -151,6 +186,23 @@ ingot_status ingot_plan_verify(const ingot_plan* plan) {
   return guard([&] { plan::verify_content(*required(plan, "plan").plan); });
 }
 
+ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t* inputs, size_t* outputs) {
+  return guard([&] {
+    const plan::Function& f = function_of(required(plan, "plan"), function);
+    required(inputs, "inputs"), required(outputs, "outputs");
+    *inputs = input_count(f);
+    *outputs = f.bindings.size() - *inputs;
+  });
+}
+
+ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
+  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, true, index); });
+}
+
+ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
+  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, false, index); });
+}
+
 ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
   return guard([&] { required(json, "json") = give_text(plan::describe(*required(plan, "plan").plan)); });
 }
@@ -181,9 +233,9 @@ void ingot_weights_release(ingot_weights* weights) { delete weights; }
 ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out) {
   return guard([&] {
     required(out, "out");
-    auto shared = required(plan, "plan").plan;
-    if (function >= shared->functions.size()) fail(Code::invalid_input, "the plan has {} functions, there is no number {}", shared->functions.size(), function);
-    *out = new ingot_session{shared, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
+    function_of(required(plan, "plan"), function);
+    if (required(weights, "weights").weights->shared_plan() != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
+    *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
   });
 }
 

@@ -1,0 +1,319 @@
+// ingot for C++20: ingot.h with handles that release themselves and failures that are exceptions. Header-only; link libingot_runtime to run
+// plans, libingot for what is marked [compiler]. What a function does stands in ingot.h, under the name it calls.
+//
+// Running a plan on [2, 16] token ids:
+//
+//   ingot::Plan plan = ingot::Plan::load("model.ingot");
+//   ingot::Weights weights(plan);
+//   ingot::Session session(plan, weights);
+//   std::vector<int64_t> ids(2 * 16, 101);
+//   std::vector<ingot::Tensor> results = session.run({ingot::Tensor(std::span(ids), {2, 16})});
+//   std::span<const float> values = results[0].values<float>();
+#ifndef INGOT_HPP
+#define INGOT_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ingot.h"
+
+namespace ingot {
+
+// What ingot_last_error says, kept. what() is all of it in one text.
+class Error : public std::exception {
+ public:
+  Error(ingot_status code, std::string message, std::string origin = {}, std::string remedy = {})
+      : code_(code), message_(std::move(message)), origin_(std::move(origin)), remedy_(std::move(remedy)), text_(message_) {
+    if (!origin_.empty()) text_ += "\n  at " + origin_;
+    if (!remedy_.empty()) text_ += "\n  remedy: " + remedy_;
+  }
+  const char* what() const noexcept override { return text_.c_str(); }
+  ingot_status code() const { return code_; }
+  const std::string& message() const { return message_; }  // what happened to which value, and why
+  const std::string& origin() const { return origin_; }    // the line of the user's program it comes from, or ""
+  const std::string& remedy() const { return remedy_; }    // what to do, or ""
+
+ private:
+  ingot_status code_;
+  std::string message_, origin_, remedy_, text_;
+};
+
+namespace detail {
+
+inline void check(ingot_status status) {
+  if (status == INGOT_OK) return;
+  const ingot_error* e = ingot_last_error();
+  throw Error(e->status, e->message, e->origin, e->remedy);
+}
+
+template <auto Release>
+struct Releaser {
+  void operator()(auto* handle) const { Release(handle); }
+};
+template <class T, auto Release>
+using Handle = std::unique_ptr<T, Releaser<Release>>;
+
+// The handle that `create(arguments..., &handle)` makes.
+template <class H, class Create, class... A>
+H make(Create create, A... arguments) {
+  typename H::pointer handle = nullptr;
+  check(create(arguments..., &handle));
+  return H(handle);
+}
+
+// The text that `describe(arguments..., &text)` gives.
+template <class Describe, class... A>
+std::string text(Describe describe, A... arguments) {
+  auto given = make<Handle<char, ingot_string_release>>(describe, arguments...);
+  return given.get();
+}
+
+template <class T>
+constexpr ingot_dtype dtype_of() {
+  using U = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return INGOT_BOOL;
+  else if constexpr (std::is_same_v<U, uint8_t>) return INGOT_UINT8;
+  else if constexpr (std::is_same_v<U, int8_t>) return INGOT_INT8;
+  else if constexpr (std::is_same_v<U, int16_t>) return INGOT_INT16;
+  else if constexpr (std::is_same_v<U, int32_t>) return INGOT_INT32;
+  else if constexpr (std::is_same_v<U, int64_t>) return INGOT_INT64;
+  else if constexpr (std::is_same_v<U, float>) return INGOT_FLOAT32;
+  else {
+    static_assert(std::is_same_v<U, double>, "plans have no such dtype; give data and dtype of a half type by Tensor(dtype, data, dims)");
+    return INGOT_FLOAT64;
+  }
+}
+
+}  // namespace detail
+
+inline size_t size_of(ingot_dtype dtype) {
+  constexpr size_t sizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  return sizes[dtype];
+}
+
+// Elements in host memory with a dtype, dims and strides. The memory belongs to the caller, unless zeros() made it: then to the copies of the tensor.
+class Tensor {
+ public:
+  // Row-major values; const ones may be inputs, not outputs.
+  template <class T, size_t N>
+  Tensor(std::span<T, N> values, std::vector<int64_t> dims) : Tensor(detail::dtype_of<T>(), const_cast<std::remove_const_t<T>*>(values.data()), std::move(dims)) {
+    if (values.size() != count()) throw Error(INGOT_INVALID_INPUT, "a tensor of " + std::to_string(count()) + " elements is given " + std::to_string(values.size()));
+  }
+  // Strides are in elements; none = row-major. Without data it is a shape, which Session::resolve takes.
+  Tensor(ingot_dtype dtype, void* data, std::vector<int64_t> dims, std::vector<int64_t> strides = {})
+      : dtype_(dtype), data_(data), dims_(std::move(dims)), strides_(std::move(strides)) {
+    if (!strides_.empty() && strides_.size() != dims_.size()) throw Error(INGOT_INVALID_INPUT, "a tensor has another number of strides than dims");
+  }
+  static Tensor zeros(ingot_dtype dtype, std::vector<int64_t> dims) {
+    Tensor t(dtype, nullptr, std::move(dims));
+    t.owned_ = std::make_shared<std::byte[]>(t.count() * size_of(dtype));
+    t.data_ = t.owned_.get();
+    return t;
+  }
+
+  ingot_dtype dtype() const { return dtype_; }
+  void* data() const { return data_; }
+  const std::vector<int64_t>& dims() const { return dims_; }
+  size_t count() const {
+    size_t n = 1;
+    for (int64_t d : dims_) n *= static_cast<size_t>(d);
+    return n;
+  }
+  // The elements of a row-major tensor.
+  template <class T>
+  std::span<T> values() const {
+    if (detail::dtype_of<T>() != dtype_ || !strides_.empty()) throw Error(INGOT_INVALID_INPUT, "the tensor's values are of another dtype, or not row-major");
+    return {static_cast<T*>(data_), count()};
+  }
+  // As ingot.h takes it; valid while this tensor is.
+  ingot_tensor view() const { return {data_, dtype_, static_cast<int32_t>(dims_.size()), dims_.data(), strides_.empty() ? nullptr : strides_.data()}; }
+
+ private:
+  ingot_dtype dtype_;
+  void* data_;
+  std::vector<int64_t> dims_, strides_;
+  std::shared_ptr<std::byte[]> owned_;
+};
+
+class Options {
+ public:
+  Options() : handle_(detail::make<decltype(handle_)>(ingot_options_create)) {}
+  Options& set(const std::string& name, const std::string& value) {
+    detail::check(ingot_options_set(handle_.get(), name.c_str(), value.c_str()));
+    return *this;
+  }
+  static std::string describe() { return detail::text(ingot_options_describe); }
+  ingot_options* handle() const { return handle_.get(); }
+
+ private:
+  detail::Handle<ingot_options, ingot_options_release> handle_;
+};
+
+struct Binding {
+  std::string name;
+  ingot_dtype dtype;
+  std::vector<int64_t> dims;  // at the usual sizes
+};
+
+// For any number of threads.
+class Plan {
+ public:
+  explicit Plan(ingot_plan* handle) : handle_(handle) {}  // takes it over
+  static Plan load(const std::string& path) { return Plan(ingot_plan_load, path.c_str()); }
+  // The bytes must stay as they are until the plan and everything made from it are gone.
+  static Plan from_memory(std::span<const std::byte> bytes) { return Plan(ingot_plan_load_memory, bytes.data(), bytes.size()); }
+  void save(const std::string& path) const { detail::check(ingot_plan_save(handle_.get(), path.c_str())); }
+  void verify() const { detail::check(ingot_plan_verify(handle_.get())); }
+  std::array<uint8_t, 32> hash() const {
+    std::array<uint8_t, 32> hash;
+    detail::check(ingot_plan_hash(handle_.get(), hash.data()));
+    return hash;
+  }
+  std::vector<Binding> inputs(uint32_t function = 0) const { return bindings(function, 0, ingot_plan_input); }
+  std::vector<Binding> outputs(uint32_t function = 0) const { return bindings(function, 1, ingot_plan_output); }
+  std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
+  std::string graph() const { return detail::text(ingot_plan_graph, handle_.get()); }
+  ingot_plan* handle() const { return handle_.get(); }
+
+ private:
+  template <class Create, class... A>
+  explicit Plan(Create create, A... arguments) : handle_(detail::make<decltype(handle_)>(create, arguments...)) {}
+  std::vector<Binding> bindings(uint32_t function, size_t kind, decltype(ingot_plan_input)* get) const {
+    size_t counts[2];
+    detail::check(ingot_plan_count(handle_.get(), function, &counts[0], &counts[1]));
+    std::vector<Binding> out;
+    for (size_t i = 0; i < counts[kind]; ++i) {
+      ingot_binding b;
+      detail::check(get(handle_.get(), function, i, &b));
+      out.push_back({b.name, b.dtype, {b.dims, b.dims + b.rank}});
+    }
+    return out;
+  }
+
+  detail::Handle<ingot_plan, ingot_plan_release> handle_;
+};
+
+// For any number of threads.
+class Weights {
+ public:
+  explicit Weights(const Plan& plan, const Options& options = {}) : handle_(detail::make<decltype(handle_)>(ingot_weights_create, plan.handle(), options.handle())) {}
+  // Row-major values, copied.
+  template <class T, size_t N>
+  void set(const std::string& name, std::span<T, N> values) {
+    detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), 1));
+  }
+  void commit() { detail::check(ingot_weights_commit(handle_.get())); }
+  ingot_weights* handle() const { return handle_.get(); }
+
+ private:
+  detail::Handle<ingot_weights, ingot_weights_release> handle_;
+};
+
+// For one thread at a time; sessions of one plan run side by side.
+class Session {
+ public:
+  Session(const Plan& plan, const Weights& weights, uint32_t function = 0, const Options& options = {})
+      : handle_(detail::make<decltype(handle_)>(ingot_session_create, plan.handle(), weights.handle(), function, options.handle())) {
+    for (const Binding& b : plan.outputs(function)) outputs_.push_back(b.dtype);
+  }
+  // Dims of every output for inputs of these shapes.
+  std::vector<std::vector<int64_t>> resolve(std::span<const Tensor> inputs) {
+    view(inputs, in_);
+    detail::check(ingot_session_resolve(handle_.get(), in_.data(), in_.size()));
+    std::vector<std::vector<int64_t>> out;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      int32_t rank;
+      const int64_t* dims;
+      detail::check(ingot_session_output(handle_.get(), i, &rank, &dims));
+      out.emplace_back(dims, dims + rank);
+    }
+    return out;
+  }
+  // Into the caller's outputs: allocates nothing after the first call at a size.
+  void run(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    view(inputs, in_);
+    view(outputs, out_);
+    detail::check(ingot_session_run_with(handle_.get(), in_.data(), in_.size(), out_.data(), out_.size()));
+  }
+  // Into new outputs.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) {
+    std::vector<Tensor> outputs;
+    for (std::vector<int64_t>& dims : resolve(inputs)) outputs.push_back(Tensor::zeros(outputs_[outputs.size()], std::move(dims)));
+    run(inputs, outputs);
+    return outputs;
+  }
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  ingot_session* handle() const { return handle_.get(); }
+
+ private:
+  static void view(std::span<const Tensor> tensors, std::vector<ingot_tensor>& out) {
+    out.clear();
+    for (const Tensor& t : tensors) out.push_back(t.view());
+  }
+
+  detail::Handle<ingot_session, ingot_session_release> handle_;
+  std::vector<ingot_dtype> outputs_;
+  std::vector<ingot_tensor> in_, out_;
+};
+
+inline std::string describe_machine() { return detail::text(ingot_describe_machine); }
+
+// [compiler] A captured model, on its way to a plan.
+class Model {
+ public:
+  static Model open(const std::string& path) { return Model(ingot_model_open, path.c_str()); }
+  // The weights' data must outlive the model and every plan made from it.
+  static Model from_memory(std::string_view json, std::span<const ingot_weight_source> weights) {
+    return Model(ingot_model_from_memory, json.data(), json.size(), weights.data(), weights.size());
+  }
+  Model& set_dim(const std::string& input, int64_t axis, int64_t min, int64_t opt, int64_t max, const std::string& name = {}) {
+    detail::check(ingot_model_set_dim(handle_.get(), input.c_str(), axis, min, opt, max, name.c_str()));
+    return *this;
+  }
+  std::string describe() const { return detail::text(ingot_model_describe, handle_.get()); }
+  ingot_model* handle() const { return handle_.get(); }
+
+ private:
+  template <class Create, class... A>
+  explicit Model(Create create, A... arguments) : handle_(detail::make<decltype(handle_)>(create, arguments...)) {}
+
+  detail::Handle<ingot_model, ingot_model_release> handle_;
+};
+
+// [compiler] `progress` is told the stage under way and the fraction done; it cancels by returning false, or by throwing what is then thrown here.
+inline Plan compile(const Model& model, const Options& options = {}, std::function<bool(std::string_view stage, double fraction)> progress = {}) {
+  struct Report {
+    std::function<bool(std::string_view, double)> tell;
+    std::exception_ptr thrown;
+  } report{std::move(progress), nullptr};
+  ingot_progress call = [](const char* stage, double fraction, void* user) {
+    auto* r = static_cast<Report*>(user);
+    try {
+      return r->tell(stage, fraction) ? 0 : 1;
+    } catch (...) {
+      r->thrown = std::current_exception();
+      return 1;
+    }
+  };
+  ingot_plan* plan = nullptr;
+  ingot_status status = ingot_compile(model.handle(), options.handle(), report.tell ? call : nullptr, &report, &plan);
+  if (report.thrown) std::rethrow_exception(report.thrown);
+  detail::check(status);
+  return Plan(plan);
+}
+
+}  // namespace ingot
+
+#endif

@@ -1,0 +1,79 @@
+"""What a user of the C and C++ interfaces does: install, build the examples against the prefix alone, run a plan with them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("INGOT_BUILD", "build/release")
+
+
+def output_of(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, check=True, **more).stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    where = tmp_path_factory.mktemp("prefix")
+    output_of("cmake", "--install", BUILD, "--prefix", where)
+    return where
+
+
+@pytest.fixture(scope="module")
+def lib(prefix):
+    return next(prefix.rglob("libingot_runtime.so")).parent
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)
+    ).eval()
+
+
+@pytest.fixture(scope="module")
+def plan(prefix, model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plan")
+    batch = torch.export.Dim("B", min=1, max=8)
+    torch.export.save(torch.export.export(model, (torch.randn(3, 16),), dynamic_shapes=({0: batch},)), folder / "mlp.pt2")
+    output_of(prefix / "bin/ingot", "compile", folder / "mlp.pt2", "-o", folder / "mlp.ingot")
+    return folder / "mlp.ingot"
+
+
+@pytest.fixture(scope="module", params=["c", "cpp"])
+def example(request, prefix, lib, tmp_path_factory):
+    compiler = {"c": ["cc", "-std=c11"], "cpp": ["c++", "-std=c++20"]}[request.param]
+    flags = output_of("pkg-config", "--cflags", "--libs", "ingot_runtime", env=os.environ | {"PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
+    program = tmp_path_factory.mktemp("example") / "run_plan"
+    output_of(*compiler, "-Wall", "-Wextra", "-Werror", ROOT / f"examples/{request.param}/run_plan.{request.param}", "-o", program, *flags)
+    return lambda *a: subprocess.run([program, *a], capture_output=True, text=True, env=os.environ | {"LD_LIBRARY_PATH": str(lib)})
+
+
+def test_values_are_eagers(example, plan, model):
+    done = example(plan, "3,16")
+    assert done.returncode == 0, done.stderr
+    head, values = done.stdout.split(":")
+    assert head == "output 0 [3, 4]"
+    expected = model(torch.ones(3, 16)).flatten()[:8]
+    # The programs print six digits.
+    torch.testing.assert_close(torch.tensor([float(v) for v in values.split()]), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_usual_sizes(example, plan):
+    assert example(plan).stdout.startswith("output 0 [")
+
+
+def test_errors_are_told_in_full(example, plan):
+    done = example(plan, "9,16")
+    assert done.returncode == 1 and "has size 9, outside the range 1..8" in done.stderr and "remedy: " in done.stderr
+    done = example("/nowhere.ingot")
+    assert done.returncode == 1 and "cannot open /nowhere.ingot" in done.stderr
+
+
+def test_the_runtime_stands_alone(lib):
+    needed = output_of("ldd", lib / "libingot_runtime.so")
+    assert "libc.so" in needed and "torch" not in needed and "python" not in needed and "libingot.so" not in needed
