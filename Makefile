@@ -25,7 +25,7 @@ check: build lint ## what every commit keeps green: unit tests, small models (mi
 test: check ## all of check, from a clean clone
 
 test-all: build lint ## the full sizes too
-	@ctest --test-dir $(BUILD) --output-on-failure -j 2
+	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests
 
 lint: ## the include rule

@@ -1,6 +1,5 @@
 // The part of ingot.h that runs plans: in libingot_runtime and in libingot.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "api/guard.h"
@@ -62,8 +61,7 @@ ingot_status remember_out_of_memory() noexcept {
 }
 
 char* give_text(const std::string& text) {
-  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy == nullptr) throw std::bad_alloc();
+  char* copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return copy;
 }
@@ -112,7 +110,7 @@ ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* patch) {
 
 const ingot_error* ingot_last_error(void) { return &last.view; }
 
-void ingot_string_release(char* text) { std::free(text); }
+void ingot_string_release(char* text) { delete[] text; }
 
 ingot_status ingot_describe_machine(char** json) {
   return guard([&] {

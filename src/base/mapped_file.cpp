@@ -23,7 +23,7 @@ struct Descriptor {
 };
 
 [[noreturn]] void fail_io(const char* action, const std::string& path, int error) {
-  Error problem(Code::io, fmt::format("cannot {} {}: {}", action, path, std::strerror(error)));
+  Error problem(error == ENOMEM ? Code::out_of_memory : Code::io, fmt::format("cannot {} {}: {}", action, path, std::strerror(error)));
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) problem.fix("free some space and try again");
   if (error == ENOENT) problem.fix("check the path");
   throw problem;

@@ -66,7 +66,10 @@ constexpr int spins = 1500;
 class Pool final : public Workers {
  public:
   explicit Pool(int threads) {
-    for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
+    try {
+      for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
+    } catch (const std::exception&) {  // no memory or no number for another thread: those that are there do the work
+    }
   }
   ~Pool() override {
     stop_.store(true);

@@ -10,9 +10,13 @@ namespace ingot::capture {
 
 namespace {
 
+// simdjson allocates when it chooses its instruction set and dies when it cannot: better while the library is loaded than at its first use.
+[[maybe_unused]] const std::string chosen = simdjson::get_active_implementation()->name();
+
 Json parse(simdjson::dom::parser& parser, std::string_view text, std::string_view name) {
   simdjson::dom::element root;
   if (auto error = parser.parse(text.data(), text.size(), true).get(root)) {
+    if (error == simdjson::MEMALLOC) throw std::bad_alloc();
     fail(Code::format, "{} is not readable JSON: {}", name, simdjson::error_message(error));
   }
   return {root, name};
