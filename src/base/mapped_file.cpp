@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -61,8 +62,9 @@ void MappedFile::drop(std::span<const std::byte> range) const {
 }
 
 void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  // Beside the target, so that the rename stays inside one file system.
-  std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  // Beside the target, so that the rename stays inside one file system; a name of this call's own, so that threads may write one path.
+  static std::atomic<unsigned> calls{0};
+  std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), calls++);
   Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   if (file.fd < 0 && errno == EEXIST) {  // left by a killed process with our number
     ::unlink(temporary.c_str());

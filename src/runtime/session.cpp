@@ -55,11 +55,13 @@ Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator&
   prepare_ = load_function(plan_->prepare);
   for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f));
   sources_.resize(plan_->weights.size(), nullptr);
+  copies_.resize(plan_->weights.size());
   set_ = make(threads);
 }
 
 std::shared_ptr<Weights::Set> Weights::make(int threads) const {
   auto set = std::make_shared<Set>();
+  set->copies = copies_;
   for (size_t i = 0; i < plan_->weights.size(); ++i) {
     const plan::Weight& w = plan_->weights[i];
     const std::byte* data = sources_[i] != nullptr ? sources_[i] : w.data;
@@ -115,13 +117,13 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
     if (w.name != name && w.tied_to != name) continue;
     found = true;
     if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
-    const auto* source = static_cast<const std::byte*>(data);
-    if (copy) {
-      copies_.emplace_back(bytes, allocator_);
-      std::memcpy(copies_.back().data(), data, bytes);
-      source = copies_.back().data();
+    std::shared_ptr<const MemoryBlock> copied;
+    if (copy && bytes > 0) {
+      copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
+      std::memcpy(copied->data(), data, bytes);
     }
-    sources_[i] = source;
+    sources_[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
+    copies_[i] = std::move(copied);
   }
   if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
 }

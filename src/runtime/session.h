@@ -22,6 +22,7 @@ class Weights {
   struct Set {
     Memory memory;
     MemoryBlock owned;
+    std::vector<std::shared_ptr<const MemoryBlock>> copies;  // what set() copied
     uint64_t version = 0;
   };
   std::shared_ptr<const Set> current() const;
@@ -40,7 +41,7 @@ class Weights {
   std::vector<LoadedFunction> functions_;
   mutable std::mutex mutex_;
   std::vector<const std::byte*> sources_;        // what set() gave
-  std::vector<MemoryBlock> copies_;
+  std::vector<std::shared_ptr<const MemoryBlock>> copies_;  // of those, what it copied
   std::shared_ptr<const Set> set_;
   uint64_t version_ = 0;
 };

@@ -44,6 +44,12 @@ def plan(prefix, model, tmp_path_factory):
     return folder / "mlp.ingot"
 
 
+def test_two_processes_build_the_same_bytes(prefix, plan):
+    again = plan.with_suffix(".again")
+    output_of(prefix / "bin/ingot", "compile", plan.with_suffix(".pt2"), "-o", again)
+    assert again.read_bytes() == plan.read_bytes()
+
+
 @pytest.fixture(scope="module", params=["c", "cpp"])
 def example(request, prefix, lib, tmp_path_factory):
     compiler = {"c": ["cc", "-std=c11"], "cpp": ["c++", "-std=c++20"]}[request.param]
