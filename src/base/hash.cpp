@@ -29,7 +29,8 @@ uint64_t hash64(std::span<const std::byte> bytes, uint64_t seed) {
   for (; n >= 64; n -= 64, p += 64) {
     for (int k = 0; k < 4; ++k) lane[k] = mix(read64(p + 16 * k) ^ secret[k], read64(p + 16 * k + 8) ^ lane[k]);
   }
-  uint64_t h = mix(lane[0] ^ lane[1], lane[2] ^ lane[3] ^ secret[4]);
+  // Products, not sums: in lane[0] ^ lane[1] the seed of a short input would cancel.
+  uint64_t h = mix(lane[0], lane[1]) ^ mix(lane[2], lane[3] ^ secret[4]);
   for (; n >= 8; n -= 8, p += 8) h = mix(h ^ read64(p), secret[1]);
   uint64_t tail = 0;
   if (n > 0) std::memcpy(&tail, p, n);
