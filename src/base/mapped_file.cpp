@@ -26,7 +26,8 @@ struct Descriptor {
 [[noreturn]] void fail_io(const char* action, const std::string& path, int error) {
   Error problem(error == ENOMEM ? Code::out_of_memory : Code::io, fmt::format("cannot {} {}: {}", action, path, std::strerror(error)));
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) problem.fix("free some space and try again");
-  if (error == ENOENT) problem.fix("check the path");
+  if (error == ENOENT || error == ENOTDIR || error == EISDIR) problem.fix("check the path");
+  if (error == EACCES || error == EPERM || error == EROFS) problem.fix("check the permissions of the file and its folder");
   throw problem;
 }
 
@@ -37,6 +38,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (file.fd < 0) fail_io("open", path, errno);
   struct stat status;
   if (::fstat(file.fd, &status) != 0) fail_io("open", path, errno);
+  if (S_ISDIR(status.st_mode)) fail_io("open", path, EISDIR);
   if (!S_ISREG(status.st_mode)) fail(Code::io, "cannot open {}: it is not a regular file", path);
   auto mapped = std::shared_ptr<MappedFile>(new MappedFile);
   mapped->size_ = static_cast<size_t>(status.st_size);

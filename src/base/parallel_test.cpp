@@ -53,5 +53,45 @@ TEST(Workers, NestedRunsOnTheWorker) {
   EXPECT_EQ(total.load(), 12);
 }
 
+TEST(Workers, AWorkerNumberIsHeldByOneCallAtATime) {
+  auto pool = make_pool(4);
+  std::vector<std::atomic<int>> inside(static_cast<size_t>(pool->count()));
+  for (int round = 0; round < 200; ++round) {
+    pool->run(50, [&](int64_t, int worker) {
+      ASSERT_EQ(inside[static_cast<size_t>(worker)]++, 0);
+      inside[static_cast<size_t>(worker)]--;
+    });
+  }
+}
+
+TEST(Workers, EveryTaskMayThrow) {
+  auto pool = make_pool(4);
+  for (int round = 0; round < 200; ++round) {
+    EXPECT_THROW(pool->run(50, [](int64_t task, int) { throw task; }), int64_t);
+  }
+}
+
+TEST(Workers, AnExceptionLeavesTheNestedAndTheOuterRun) {
+  auto pool = make_pool(3);
+  EXPECT_THROW(pool->run(3, [&](int64_t, int) { pool->run(3, [](int64_t task, int) { if (task == 1) throw std::runtime_error("inner"); }); }), std::runtime_error);
+  std::atomic<int> count{0};
+  pool->run(6, [&](int64_t, int) { ++count; });
+  EXPECT_EQ(count.load(), 6);
+}
+
+TEST(Workers, NoTasksAndTheCallersThreadAlone) {
+  EXPECT_EQ(inline_workers().count(), 1);
+  inline_workers().run(0, [](int64_t, int) { FAIL(); });
+  make_pool(2)->run(0, [](int64_t, int) { FAIL(); });
+  std::thread::id self = std::this_thread::get_id();
+  std::vector<int64_t> order;
+  inline_workers().run(3, [&](int64_t task, int worker) {
+    EXPECT_EQ(std::this_thread::get_id(), self);
+    EXPECT_EQ(worker, 0);
+    order.push_back(task);
+  });
+  EXPECT_EQ(order, (std::vector<int64_t>{0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace ingot

@@ -1,0 +1,124 @@
+#include "base/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public testing::Test {
+ protected:
+  Files() {
+    std::string name = (fs::temp_directory_path() / "ingot-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+  }
+  ~Files() override { fs::remove_all(folder); }
+  std::string path(const char* name) const { return folder / name; }
+  size_t count() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
+
+  fs::path folder;
+};
+
+std::span<const std::byte> bytes_of(std::string_view s) { return {reinterpret_cast<const std::byte*>(s.data()), s.size()}; }
+
+void put(const std::string& path, std::initializer_list<std::string_view> parts) {
+  std::vector<std::span<const std::byte>> list;
+  for (std::string_view p : parts) list.push_back(bytes_of(p));
+  write_atomically(path, list);
+}
+
+std::string get(const std::string& path) {
+  auto file = MappedFile::open(path);
+  return {reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()};
+}
+
+std::string message_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::io);
+    return e.message;
+  }
+  return "no error";
+}
+
+TEST_F(Files, WrittenPartsAreReadBack) {
+  put(path("a"), {"one", "", "two"});
+  EXPECT_EQ(get(path("a")), "onetwo");
+  put(path("a"), {});
+  EXPECT_EQ(get(path("a")), "");
+  EXPECT_EQ(count(), 1u);
+}
+
+TEST_F(Files, AMapOutlivesTheFileThatReplacesIt) {
+  put(path("a"), {"old"});
+  auto file = MappedFile::open(path("a"));
+  put(path("a"), {"new!"});
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), "old");
+  EXPECT_EQ(get(path("a")), "new!");
+}
+
+TEST_F(Files, DroppedPagesComeBack) {
+  std::string text(20000, 'x');
+  put(path("a"), {text});
+  auto file = MappedFile::open(path("a"));
+  file->drop(file->bytes());
+  file->drop(file->bytes().subspan(100, 9000));
+  file->drop(bytes_of(text));  // not of this file: nothing happens
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), text);
+  EXPECT_EQ(text, std::string(20000, 'x'));
+}
+
+TEST_F(Files, WhatCannotBeOpenedOrWrittenIsTold) {
+  EXPECT_EQ(message_of([&] { MappedFile::open(path("none")); }), "cannot open " + path("none") + ": No such file or directory");
+  EXPECT_EQ(message_of([&] { MappedFile::open(folder); }), "cannot open " + folder.string() + ": Is a directory");
+  EXPECT_EQ(message_of([&] { put(path("no/file"), {"x"}); }), "cannot write " + path("no/file") + ": No such file or directory");
+  fs::create_directory(folder / "folder");
+  EXPECT_EQ(message_of([&] { put(path("folder"), {"x"}); }), "cannot write " + path("folder") + ": Is a directory");
+  EXPECT_EQ(count(), 1u);
+}
+
+// A limit on the size of files stands for the disk that is full.
+TEST_F(Files, AFailedWriteLeavesTheOldFileAlone) {
+  put(path("a"), {"old"});
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string message = message_of([&] { put(path("a"), {std::string(700, 'x'), std::string(700, 'y')}); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, "cannot write " + path("a") + ": File too large");
+  EXPECT_EQ(get(path("a")), "old");
+  EXPECT_EQ(count(), 1u);
+}
+
+TEST_F(Files, ThreadsThatWriteOneFileLeaveOneOfTheirs) {
+  const std::string texts[] = {std::string(200000, 'a'), std::string(300000, 'b')};
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> writers;
+    for (int i = 0; i < 4; ++i) writers.emplace_back([&, i] { put(path("a"), {texts[i % 2]}); });
+    for (auto& w : writers) w.join();
+    std::string found = get(path("a"));
+    ASSERT_TRUE(found == texts[0] || found == texts[1]);
+    ASSERT_EQ(count(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace ingot
