@@ -24,7 +24,7 @@ thread_local LastError last;
 
 const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
   const auto& all = plan.plan->functions;
-  if (function >= all.size()) fail(Code::invalid_input, "the plan has {} functions, there is no number {}", all.size(), function);
+  if (function >= all.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, all.size());
   return all[function];
 }
 
@@ -36,7 +36,7 @@ size_t input_count(const plan::Function& f) {
 ingot_binding binding(const ingot_plan& plan, uint32_t function, bool input, size_t index) {
   const plan::Function& f = function_of(plan, function);
   size_t inputs = input_count(f), count = input ? inputs : f.bindings.size() - inputs;
-  if (index >= count) fail(Code::invalid_input, "the function has {} {}puts, there is no number {}", count, input ? "in" : "out", index);
+  if (index >= count) fail(Code::invalid_input, "there is no {}put {}: the function has {}, counted from 0", input ? "in" : "out", index, count);
   if (!input) index += inputs;
   const plan::Binding& b = f.bindings[index];
   const std::vector<int64_t>& dims = plan.usual_dims[function][index];
@@ -219,7 +219,10 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
 }
 
 ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy) {
-  return guard([&] { required(weights, "weights").weights->set(&required(name, "name"), &required(static_cast<const std::byte*>(data), "data"), bytes, copy != 0); });
+  return guard([&] {
+    if (bytes > 0) required(static_cast<const std::byte*>(data), "data");
+    required(weights, "weights").weights->set(&required(name, "name"), data, bytes, copy != 0);
+  });
 }
 
 ingot_status ingot_weights_commit(ingot_weights* weights) {

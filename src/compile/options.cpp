@@ -24,7 +24,9 @@ size_t index_of(std::string_view name) {
   for (const Option& o : table) names.push_back(o.name);
   Error problem(Code::invalid_option, fmt::format("there is no option \"{}\"", name));
   std::string_view near = nearest(name, names);
-  throw problem.fix(near.empty() ? "`ingot options` lists them" : fmt::format("did you mean \"{}\"?", near));
+  std::string all;
+  for (std::string_view n : names) all += (all.empty() ? "" : ", ") + std::string(n);
+  throw problem.fix(near.empty() ? "the options are " + all : fmt::format("did you mean \"{}\"?", near));
 }
 
 void check_value(const Option& option, std::string_view text) {
@@ -32,7 +34,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.type == "int") {
     int64_t v;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-    if (error != std::errc() || end != text.data() + text.size() || v < 0) refuse("an integer of 0 or more");
+    if (error != std::errc() || end != text.data() + text.size() || v < 0 || v > INT32_MAX) refuse("an integer of 0 or more");
   }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
   if (option.name == "target" && text != "cpu" && text != "auto") refuse("\"cpu\" or \"auto\"");

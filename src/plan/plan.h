@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,7 @@ struct Plan {
   std::string graph;                   // canonical graph, text form
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
+  std::optional<uint64_t> weights_hash;  // what the file says; set by read
   std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
 };

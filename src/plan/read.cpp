@@ -13,6 +13,8 @@ namespace ingot::plan {
 
 namespace {
 
+constexpr const char* repair = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again";
+
 template <class T>
 std::string text(const T* s) {
   return s != nullptr ? s->str() : std::string();
@@ -172,8 +174,19 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(text(pair.key()), text(pair.value())); });
   std::memcpy(plan->hash.data(), h.metadata_hash.data(), 32);
   for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&h.weights_hash)[k];
+  plan->weights_hash = h.weights_hash;
   verify(*plan);
   return plan;
+}
+
+std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
+  try {
+    return parse(bytes, std::move(keep));
+  } catch (Error& e) {
+    e.message = name + e.message;
+    if (e.remedy.empty()) e.fix(repair);
+    throw;
+  }
 }
 
 }  // namespace
@@ -185,24 +198,17 @@ void verify(const Plan& plan) {
   verify_function(plan, plan.prepare);
 }
 
-std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) { return parse(bytes, std::move(keep)); }
+std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) { return parse_named("", bytes, std::move(keep)); }
 
 std::shared_ptr<const Plan> read_file(const std::string& path) {
   auto file = MappedFile::open(path);
-  try {
-    auto plan = parse(file->bytes(), file);
-    plan->file = file;
-    return plan;
-  } catch (Error& e) {
-    e.message = path + ": " + e.message;
-    throw;
-  }
+  auto plan = parse_named(path + ": ", file->bytes(), file);
+  plan->file = file;
+  return plan;
 }
 
 void verify_content(const Plan& plan) {
-  if (!plan.file) return;
-  Header h;
-  std::memcpy(&h, plan.file->bytes().data(), sizeof h);
+  if (!plan.weights_hash) return;  // made here, not read
   uint64_t hash = 0;
   std::vector<size_t> order;
   for (size_t i = 0; i < plan.weights.size(); ++i) {
@@ -212,7 +218,7 @@ void verify_content(const Plan& plan) {
     order.push_back(i);
     hash = hash64({w.data, w.bytes}, hash + i + 1);
   }
-  if (hash != h.weights_hash) fail(Code::format, "the plan is damaged: its weights do not match their checksum");
+  if (hash != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
 }
 
 }  // namespace ingot::plan

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/describe.h"
 
 namespace ingot::runtime {
 
@@ -42,6 +43,17 @@ void copy_row_major(const HostTensor& t, std::byte* to) {
     for (int d = t.rank - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
   }
 }
+
+// "2 inputs (x, y)"
+std::string list_text(const char* what, std::span<const plan::Binding> bindings) {
+  std::string s = fmt::format("{} {}{} (", bindings.size(), what, bindings.size() == 1 ? "" : "s");
+  for (const plan::Binding& b : bindings) s += (&b == bindings.data() ? "" : ", ") + b.name;
+  return s + ")";
+}
+
+std::string given_text(size_t n) { return fmt::format("{} {}", n, n == 1 ? "is" : "are"); }
+
+bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
 
 std::string shape_text(const HostTensor& t) {
   std::string s = "[";
@@ -143,9 +155,19 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
   wanted_.resize(loaded_.symbols.size());
 }
 
+void Session::refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const {
+  const plan::Function& f = *loaded_.function;
+  plan::SizeRef size = f.bindings[input].dims[axis];
+  bool fixed = f.sizes.code[size].op == SizeInstruction::Op::constant;
+  std::string what = fmt::format("axis {} of input \"{}\" (shape {}) has size {}", axis, f.bindings[input].name, shape_text(given), given.dims[axis]);
+  throw Error(Code::invalid_input, fixed ? fmt::format("{}, but the plan was built for {} there", what, needed)
+                                         : fmt::format("{}, but the sizes of the other inputs make it {} = {}", what, plan::size_text(f, size), needed))
+      .fix(fixed ? "give this size, or compile with a range for this axis" : "give inputs whose sizes agree");
+}
+
 Resolved& Session::find(std::span<const HostTensor> inputs) {
   const plan::Function& f = *loaded_.function;
-  if (inputs.size() != loaded_.inputs) fail(Code::invalid_input, "the function takes {} inputs, but {} are given", loaded_.inputs, inputs.size());
+  if (inputs.size() != loaded_.inputs) fail(Code::invalid_input, "the plan takes {}, but {} given", list_text("input", std::span(f.bindings).first(loaded_.inputs)), given_text(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const plan::Binding& b = f.bindings[i];
     if (inputs[i].dtype != b.dtype) {
@@ -153,7 +175,9 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
       throw problem.fix(fmt::format("convert it to {}", ir::torch_name_of(b.dtype)));
     }
     if (inputs[i].rank != static_cast<int>(b.dims.size())) {
-      fail(Code::invalid_input, "input \"{}\" has rank {} (shape {}), but the plan was built for rank {}", b.name, inputs[i].rank, shape_text(inputs[i]), b.dims.size());
+      std::string dims;
+      for (plan::SizeRef d : b.dims) dims += (dims.empty() ? "" : ", ") + plan::size_text(f, d);
+      fail(Code::invalid_input, "input \"{}\" has rank {} (shape {}), but the plan was built for rank {}: [{}]", b.name, inputs[i].rank, shape_text(inputs[i]), b.dims.size(), dims);
     }
   }
   for (size_t s = 0; s < loaded_.symbols.size(); ++s) {
@@ -190,8 +214,7 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (int d = 0; d < inputs[i].rank; ++d) {
       if (inputs[i].dims[d] != r.binding_dims[i][static_cast<size_t>(d)]) {
-        fail(Code::invalid_input, "axis {} of input \"{}\" has size {}, but {} is needed (shape {})", d, f.bindings[i].name, inputs[i].dims[d],
-             r.binding_dims[i][static_cast<size_t>(d)], shape_text(inputs[i]));
+        refuse_size(i, static_cast<size_t>(d), inputs[i], r.binding_dims[i][static_cast<size_t>(d)]);
       }
     }
   }
@@ -206,8 +229,9 @@ const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTe
 
 void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   Resolved& r = find(inputs);
-  if (outputs.size() != loaded_.outputs) fail(Code::invalid_input, "the function has {} outputs, but {} are given", loaded_.outputs, outputs.size());
+  if (outputs.size() != loaded_.outputs) fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)), given_text(outputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", loaded_.function->bindings[i].name);
     if (row_major(inputs[i])) {
       pointers_[i] = static_cast<std::byte*>(inputs[i].data);
       continue;
@@ -223,6 +247,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
     const std::vector<int64_t>& dims = r.binding_dims[inputs.size() + o];
     bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && row_major(outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
     if (!fits) fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name, ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
+    if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
     pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
   }
   if (profiling_) nanoseconds_.resize(r.steps.size());

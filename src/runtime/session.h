@@ -56,12 +56,14 @@ class Session {
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
+  size_t kept_sizes() const { return cache_.size(); }
   // From now on run() notes the time of each step; what the last run noted, as JSON, is empty before the first one.
   void set_profiling(bool on) { profiling_ = on; }
   std::string profile() const;
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
+  [[noreturn]] void refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const;
 
   std::shared_ptr<Weights> weights_;
   std::shared_ptr<const Weights::Set> set_;

@@ -1,0 +1,198 @@
+// A plan written and read back is the same; a damaged one is refused, whatever the damage.
+#include "plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "plan/describe.h"
+#include "plan/file.h"
+
+namespace ingot::plan {
+namespace {
+
+// Of everything a plan can hold, one or two.
+Plan sample() {
+  using Op = SizeInstruction::Op;
+  static const float numbers[] = {1, 2, 3, 4, 5, 6};
+  Plan p;
+  Function f;
+  f.name = "forward";
+  f.symbols = {{"B", 1, 4, 64}, {"S", 0, 3, INT64_MAX}};
+  f.sizes.code = {{Op::constant, 0, 0, 3}, {Op::symbol, 0}, {Op::symbol, 1}, {Op::add, 1, 2}, {Op::sub, 3, 0}, {Op::mul, 4, 3}, {Op::floordiv, 5, 0}, {Op::constant, 0, 0, 0},
+                  {Op::constant, 0, 0, 1}};
+  f.bindings = {{"x", DType::f32, {1, 0}, {}, Binding::Kind::input}, {"ids", DType::i64, {2}, {}, Binding::Kind::input}, {"y", DType::f16, {1, 0}, {0, 8}, Binding::Kind::output}};
+  f.buffers = {{Buffer::Kind::binding, 0, 5}, {Buffer::Kind::weight, 1, 5}, {Buffer::Kind::arena, 0, 5, 0, 1}, {Buffer::Kind::derived, 0, 5}, {Buffer::Kind::binding, 2, 5}};
+  OperandView view{0, DType::f32, 7, {1, 0}, {0, 8}};
+  auto of = [&](BufferId b) {
+    OperandView v = view;
+    v.buffer = b;
+    return v;
+  };
+  f.steps = {{"matmul", {of(0), of(3), of(2)}, {1, 0, 0}, {std::byte{1}, std::byte{0xff}}, 0, "matmul + bias", 1}, {"fused", {of(2), of(1), of(4)}, {}, {}, UINT32_MAX, "add", 1}};
+  f.checks = {{3, 5, false, 1, "the sum is at most the product"}, {1, 1, true, UINT32_MAX, "B is B"}};
+  p.functions = {f};
+  Function prepare;
+  prepare.name = "prepare";
+  prepare.sizes.code = {{Op::constant, 0, 0, 0}, {Op::constant, 0, 0, 6}, {Op::constant, 0, 0, 1}};
+  prepare.buffers = {{Buffer::Kind::weight, 0, 1}, {Buffer::Kind::derived, 0, 1}};
+  prepare.steps = {{"matmul_pack", {{0, DType::f32, 0, {1}, {2}}, {1, DType::f32, 0, {1}, {2}}}, {1}, {}, UINT32_MAX, "pack", 1}};
+  p.prepare = prepare;
+  auto bytes = reinterpret_cast<const std::byte*>(numbers);
+  p.weights = {{"a", DType::f32, {2, 3}, "", Weight::Source::embedded, bytes, 24, nullptr},
+               {"b", DType::f32, {3}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
+               {"tied", DType::f32, {2, 3}, "a", Weight::Source::embedded, bytes, 24, nullptr},
+               {"empty", DType::i8, {0, 7}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
+  p.derived = {{"a, packed", 64}};
+  p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
+  p.graph = "ingot-graph 1\n";
+  p.signature = "{\"in\": \"\xc3\xa9\"}";
+  p.provenance = {{"producer", "a test"}, {"target", "cpu"}};
+  return p;
+}
+
+std::vector<std::byte> bytes_of(const Plan& p) { return write(p); }
+
+// What read() does with these bytes: the plan described, or the code and text of its error.
+std::string told(std::span<const std::byte> bytes) {
+  try {
+    return describe(*read(bytes, nullptr));
+  } catch (const Error& e) {
+    EXPECT_TRUE(e.code == Code::format || e.code == Code::version) << e.message;
+    EXPECT_FALSE(e.remedy.empty());
+    return e.message;
+  }
+}
+
+TEST(Plan, ReadBackIsWhatWasWritten) {
+  Plan p = sample();
+  std::vector<std::byte> bytes = bytes_of(p);
+  auto back = read(bytes, nullptr);
+  EXPECT_EQ(describe(*back), describe(p));
+  EXPECT_EQ(bytes_of(*back), bytes);  // all that describe() leaves out too
+  EXPECT_EQ(bytes_of(sample()), bytes);
+  const Function& f = back->functions[0];
+  EXPECT_EQ(f.steps[0].constants, p.functions[0].steps[0].constants);
+  EXPECT_EQ(f.checks[0].why, "the sum is at most the product");
+  EXPECT_EQ(f.bindings[2].strides, (std::vector<SizeRef>{0, 8}));
+  EXPECT_EQ(back->graph, p.graph);
+  EXPECT_EQ(std::memcmp(back->weights[1].data, p.weights[1].data, 12), 0);
+  EXPECT_EQ(back->weights[2].data, back->weights[0].data);  // tied weights share their bytes
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(back->weights[0].data) % 64, reinterpret_cast<uintptr_t>(bytes.data()) % 64);
+  EXPECT_NO_THROW(verify_content(*back));
+}
+
+TEST(Plan, DescribedForPeople) {
+  std::string text = describe(sample());
+  for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")", R"("origin": "layers.0")",
+                           R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+TEST(Plan, CutOffAtEveryLength) {
+  std::vector<std::byte> bytes = bytes_of(sample());
+  for (size_t n = 0; n < bytes.size(); n += n < 5000 ? 1 : 61) {
+    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<long>(n));  // its own memory, so that reading past it is seen
+    std::string said = told(part);
+    ASSERT_TRUE(said.starts_with(n < sizeof(Header) ? "this is not a plan: " : "the plan is cut off: ")) << n << ": " << said;
+  }
+}
+
+TEST(Plan, EveryFlippedByteBeforeTheWeightsIsSeen) {
+  const std::vector<std::byte> good = bytes_of(sample());
+  Header h;
+  std::memcpy(&h, good.data(), sizeof h);
+  for (size_t at = 0; at < h.metadata_offset + h.metadata_bytes; ++at) {
+    std::vector<std::byte> bytes = good;
+    bytes[at] ^= std::byte{0x10};
+    std::string said = told(bytes);
+    ASSERT_FALSE(said.starts_with("{")) << "byte " << at;
+  }
+}
+
+TEST(Plan, EveryFlippedByteOfAWeightIsSeenByVerify) {
+  const std::vector<std::byte> good = bytes_of(sample());
+  Header h;
+  std::memcpy(&h, good.data(), sizeof h);
+  for (size_t at : {0, 1, 23, 64, 75}) {  // a: 24 bytes, then b on the next line of 64
+    std::vector<std::byte> bytes = good;
+    bytes[h.weights_offset + at] ^= std::byte{1};
+    EXPECT_THROW(verify_content(*read(bytes, nullptr)), Error) << at;
+  }
+}
+
+// Whoever made the file may have made its checksums fit: what is inside must still be checked.
+TEST(Plan, DamageWithFittingChecksumsNeverLeavesThePlan) {
+  const std::vector<std::byte> good = bytes_of(sample());
+  Header start;
+  std::memcpy(&start, good.data(), sizeof start);
+  size_t refused = 0;
+  for (size_t at = 0; at < start.metadata_bytes; ++at) {
+    for (int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
+      std::vector<std::byte> bytes = good;
+      bytes[start.metadata_offset + at] = static_cast<std::byte>(value);
+      Header h = start;
+      h.metadata_hash = hash256(std::span(bytes).subspan(h.metadata_offset, h.metadata_bytes));
+      h.header_hash = header_hash(h);
+      std::memcpy(bytes.data(), &h, sizeof h);
+      refused += !told(bytes).starts_with("{");
+    }
+  }
+  EXPECT_GT(refused, start.metadata_bytes);  // most offsets and indices matter
+}
+
+TEST(Plan, SectionsOutsideTheFileAreRefused) {
+  const std::vector<std::byte> good = bytes_of(sample());
+  for (uint64_t Header::*field : {&Header::metadata_offset, &Header::metadata_bytes, &Header::weights_offset, &Header::weights_bytes}) {
+    for (uint64_t value : {uint64_t{good.size() + 1}, uint64_t{1} << 63, UINT64_MAX}) {
+      std::vector<std::byte> bytes = good;
+      Header h;
+      std::memcpy(&h, bytes.data(), sizeof h);
+      h.*field = value;
+      h.header_hash = header_hash(h);
+      std::memcpy(bytes.data(), &h, sizeof h);
+      EXPECT_TRUE(told(bytes).starts_with("the plan is cut off: ")) << told(bytes);
+    }
+  }
+}
+
+TEST(Plan, WhatCannotBeRunIsRefused) {
+  std::pair<const char*, std::function<void(Plan&)>> damages[] = {
+      {"the plan has no function", [](Plan& p) { p.functions.clear(); }},
+      {"a binding names a size that does not exist", [](Plan& p) { p.functions[0].bindings[0].dims[0] = 9; }},
+      {"a binding has another number of strides than axes", [](Plan& p) { p.functions[0].bindings[2].strides.pop_back(); }},
+      {"size B has an impossible range", [](Plan& p) { p.functions[0].symbols[0].opt = 65; }},
+      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].buffers[1].index = 4; }},
+      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].buffers[3].index = 1; }},
+      {"a buffer has an impossible life", [](Plan& p) { p.functions[0].buffers[2].last = 2; }},
+      {"a step writes nothing", [](Plan& p) { p.functions[0].steps[0].writes = 0; }},
+      {"a step writes nothing", [](Plan& p) { p.functions[0].steps[0].writes = 4; }},
+      {"a step names a buffer that does not exist", [](Plan& p) { p.functions[0].steps[0].operands[0].buffer = 5; }},
+      {"an operand has an impossible rank", [](Plan& p) { p.functions[0].steps[0].operands[0].strides.pop_back(); }},
+      {"a step uses a buffer outside its life", [](Plan& p) { p.functions[0].buffers[2].last = 0; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 1; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 0; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 3; }},
+      {"a step names an origin that does not exist", [](Plan& p) { p.functions[0].steps[0].origin = 2; }},
+      {"a check names a size that does not exist", [](Plan& p) { p.functions[0].checks[0].left = 9; }},
+      {"the plan's prepare function has bindings", [](Plan& p) { p.prepare.bindings.push_back({"x", DType::f32, {}, {}, Binding::Kind::input}); }},
+      {"size 3 reads a size that comes later", [](Plan& p) { p.functions[0].sizes.code[3].b = 3; }},
+      {"weight \"b\" of the plan has 12 bytes, its sizes need 16", [](Plan& p) { p.weights[1].dims[0] = 4; }},
+      {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {-3}; }},
+      {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {INT64_MAX, 3}; }},
+      {"a derived weight of the plan has an impossible size", [](Plan& p) { p.derived[0].bytes = uint64_t{1} << 62; }},
+  };
+  for (const auto& [text, damage] : damages) {
+    Plan p = sample();
+    damage(p);
+    std::string said = told(bytes_of(p));
+    EXPECT_NE(said.find(text), std::string::npos) << text << ", not: " << said;
+  }
+}
+
+}  // namespace
+}  // namespace ingot::plan

@@ -1,0 +1,255 @@
+// Sessions and weights of small plans, compiled from graph texts.
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "compile/compile.h"
+
+namespace ingot::runtime {
+namespace {
+
+std::shared_ptr<const plan::Plan> compile(const std::string& text, const std::vector<std::vector<float>>& weights) {
+  ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
+  for (size_t i = 0; i < g.weights.size(); ++i) {
+    auto copy = std::make_shared<std::vector<float>>(weights[i]);
+    g.weights[i].data = reinterpret_cast<const std::byte*>(copy->data());
+    g.weights[i].bytes = copy->size() * 4;
+    g.weights[i].keep = copy;
+  }
+  return std::make_shared<plan::Plan>(compile::compile(g, {}));
+}
+
+// y = x * w + v, w of 3 columns; v: [B, 3].
+std::shared_ptr<const plan::Plan> scaled() {
+  return compile(
+      "%0 = input() {name=\"x\"} : f32[B, 3]\n%1 = input() {name=\"v\"} : f32[B, 3]\n%2 = weight() {name=\"w\"} : f32[3]\n"
+      "%3 = mul(%0, %2) {} : f32[B, 3]\n%4 = add(%3, %1) {} : f32[B, 3]\noutput %4 \"y\" []\n",
+      {{1, 10, 100}});
+}
+
+// y = x @ w, so that prepare packs w.
+std::shared_ptr<const plan::Plan> product() {
+  return compile("%0 = input() {name=\"x\"} : f32[B, 2]\n%1 = weight() {name=\"w\"} : f32[2, 2]\n%2 = matmul(%0, %1) {} : f32[B, 2]\noutput %2 \"y\" []\n", {{1, 2, 3, 4}});
+}
+
+// Counts what is allocated; fails when told to.
+class Counting final : public Allocator {
+ public:
+  int count = 0;
+  bool fails = false;
+  void* allocate(size_t bytes) override {
+    if (fails) throw std::bad_alloc();
+    ++count;
+    return system_allocator().allocate(bytes);
+  }
+  void release(void* memory, size_t bytes) noexcept override { system_allocator().release(memory, bytes); }
+};
+
+struct Tensor {
+  std::vector<float> data;
+  std::vector<int64_t> dims, strides = {};
+  HostTensor host() { return {data.data(), ir::DType::f32, static_cast<int>(dims.size()), dims.data(), strides.empty() ? nullptr : strides.data()}; }
+};
+
+Tensor numbers(std::vector<int64_t> dims, float start = 0) {
+  size_t n = 1;
+  for (int64_t d : dims) n *= static_cast<size_t>(d);
+  Tensor t{std::vector<float>(n), std::move(dims)};
+  for (size_t i = 0; i < n; ++i) t.data[i] = start + static_cast<float>(i);
+  return t;
+}
+
+std::vector<float> run(Session& session, std::vector<Tensor> inputs) {
+  std::vector<HostTensor> in;
+  for (Tensor& t : inputs) in.push_back(t.host());
+  Tensor y = numbers(session.resolve(in)[0], -1);
+  HostTensor out = y.host();
+  session.run(in, {&out, 1});
+  return y.data;
+}
+
+std::vector<float> scaled_by_hand(const Tensor& x, const Tensor& v) {
+  std::vector<float> y;
+  for (size_t i = 0; i < x.data.size(); ++i) y.push_back(x.data[i] * (i % 3 == 0 ? 1.0f : i % 3 == 1 ? 10.0f : 100.0f) + v.data[i]);
+  return y;
+}
+
+std::string message(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::invalid_input);
+    return e.message;
+  }
+  return "no error";
+}
+
+TEST(Session, EverySizeAndAgain) {
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t b = 1; b <= 64; ++b) {  // twice as many as are kept
+      Tensor x = numbers({b, 3}), v = numbers({b, 3}, 5);
+      ASSERT_EQ(run(session, {x, v}), scaled_by_hand(x, v)) << b;
+      ASSERT_LE(session.kept_sizes(), 32u);
+    }
+  }
+  EXPECT_EQ(session.kept_sizes(), 32u);
+}
+
+TEST(Session, NothingIsAllocatedAfterTheFirstRunOfASize) {
+  Counting memory;
+  auto weights = std::make_shared<Weights>(product(), 1);
+  Session session(weights, 0, 1, memory);
+  Tensor x = numbers({5, 2}), turned = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {5, 2}, {1, 5}};
+  run(session, {x});
+  run(session, {turned});
+  const int before = memory.count;
+  for (int i = 0; i < 3; ++i) {
+    run(session, {x});
+    run(session, {turned});
+  }
+  EXPECT_EQ(memory.count, before);
+}
+
+TEST(Session, StridedInputsAreGathered) {
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5);
+  Tensor turned{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
+  Tensor same_rows{{5, 6, 7}, {2, 3}, {0, 1}};
+  Tensor wide{{0, 1, 2, -1, -1, 3, 4, 5}, {2, 3}, {5, 1}};
+  EXPECT_EQ(run(session, {turned, v}), scaled_by_hand(x, v));
+  EXPECT_EQ(run(session, {wide, v}), scaled_by_hand(x, v));
+  EXPECT_EQ(run(session, {x, same_rows}), scaled_by_hand(x, Tensor{{5, 6, 7, 5, 6, 7}, {2, 3}}));
+  // From its last element backwards.
+  Tensor reversed{{5, 4, 3, 2, 1, 0}, {2, 3}, {-3, -1}};
+  HostTensor in[] = {reversed.host(), v.host()};
+  in[0].data = reversed.data.data() + 5;
+  Tensor y = numbers({2, 3});
+  HostTensor out = y.host();
+  session.run(in, {&out, 1});
+  EXPECT_EQ(y.data, scaled_by_hand(x, v));
+}
+
+TEST(Session, WrongInputsLeaveItUsable) {
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), y = numbers({2, 3});
+  auto attempt = [&](std::vector<HostTensor> in, std::vector<HostTensor> out) {
+    std::string said = message([&] { session.run(in, out); });
+    EXPECT_EQ(run(session, {x, v}), scaled_by_hand(x, v)) << "after: " << said;
+    return said;
+  };
+  Tensor many = numbers({65, 3}), none = numbers({0, 3}), wide = numbers({2, 4}), three = numbers({3, 3}), flat = numbers({6});
+  HostTensor ints = x.host(), nowhere = x.host(), turned = y.host();
+  ints.dtype = ir::DType::i32;
+  nowhere.data = nullptr;
+  const int64_t column_major[] = {1, 2};
+  turned.strides = column_major;
+  EXPECT_EQ(attempt({x.host()}, {y.host()}), "the plan takes 2 inputs (x, v), but 1 is given");
+  EXPECT_EQ(attempt({ints, v.host()}, {y.host()}), "input \"x\" is int32, but the plan was built for float32");
+  EXPECT_EQ(attempt({flat.host(), v.host()}, {y.host()}), "input \"x\" has rank 1 (shape [6]), but the plan was built for rank 2: [B, 3]");
+  EXPECT_EQ(attempt({many.host(), many.host()}, {y.host()}), "axis 0 of input \"x\" has size 65, outside the range 1..64 the plan was built for");
+  EXPECT_EQ(attempt({none.host(), none.host()}, {y.host()}), "axis 0 of input \"x\" has size 0, outside the range 1..64 the plan was built for");
+  EXPECT_EQ(attempt({wide.host(), v.host()}, {y.host()}), "axis 1 of input \"x\" (shape [2, 4]) has size 4, but the plan was built for 3 there");
+  EXPECT_EQ(attempt({x.host(), three.host()}, {y.host()}), "axis 0 of input \"v\" (shape [3, 3]) has size 3, but the sizes of the other inputs make it B = 2");
+  EXPECT_EQ(attempt({nowhere, v.host()}, {y.host()}), "input \"x\" has no data: its pointer is NULL");
+  EXPECT_EQ(attempt({x.host(), v.host()}, {nowhere}), "output \"y\" has no memory: its pointer is NULL");
+  EXPECT_EQ(attempt({x.host(), v.host()}, {}), "the plan gives 1 output (y), but room for 0 are given");
+  for (HostTensor wrong : {three.host(), ints, turned}) {
+    EXPECT_TRUE(attempt({x.host(), v.host()}, {wrong}).ends_with("does not have the dtype, shape and row-major strides of the result"));
+  }
+}
+
+TEST(Session, NoMemoryLeavesItUsable) {
+  Counting memory;
+  Session session(std::make_shared<Weights>(product(), 1), 0, 1, memory);
+  memory.fails = true;
+  EXPECT_THROW(run(session, {numbers({3, 2})}), std::bad_alloc);
+  memory.fails = false;
+  EXPECT_EQ(run(session, {numbers({1, 2}, 1)}), (std::vector<float>{7, 10}));
+}
+
+TEST(Session, TellsTheTimeOfEachStep) {
+  Session session(std::make_shared<Weights>(product(), 1), 0, 1);
+  run(session, {numbers({3, 2})});
+  EXPECT_EQ(session.profile(), "{\"steps\": []}");
+  session.set_profiling(true);
+  run(session, {numbers({3, 2})});
+  EXPECT_NE(session.profile().find("\"kernel\": \"matmul\""), std::string::npos) << session.profile();
+}
+
+TEST(Weights, SetAndCommit) {
+  auto weights = std::make_shared<Weights>(product(), 1);
+  Session session(weights, 0, 1);
+  const Tensor x = numbers({1, 2}, 1);
+  EXPECT_EQ(run(session, {x}), (std::vector<float>{7, 10}));
+  std::vector<float> ones(4, 1);
+  weights->set("w", ones.data(), 16, true);
+  ones.assign(4, 1000);  // it was copied
+  EXPECT_EQ(run(session, {x}), (std::vector<float>{7, 10})) << "before the commit";
+  auto old = weights->current();
+  weights->commit(1);
+  EXPECT_EQ(run(session, {x}), (std::vector<float>{3, 3}));
+  EXPECT_EQ(run(session, {x}), (std::vector<float>{3, 3}));
+  EXPECT_NE(weights->current(), old);
+  Session later(weights, 0, 1);
+  EXPECT_EQ(run(later, {x}), (std::vector<float>{3, 3}));
+}
+
+TEST(Weights, WhatDoesNotFitIsRefusedAndChangesNothing) {
+  auto weights = std::make_shared<Weights>(product(), 1);
+  Session session(weights, 0, 1);
+  std::vector<float> ones(9, 1);
+  EXPECT_EQ(message([&] { weights->set("nope", ones.data(), 16, true); }), "the plan has no weight \"nope\"");
+  EXPECT_EQ(message([&] { weights->set("w", ones.data(), 36, true); }), "weight \"w\" has 16 bytes, but 36 are given");
+  weights->commit(1);
+  EXPECT_EQ(run(session, {numbers({1, 2}, 1)}), (std::vector<float>{7, 10}));
+}
+
+TEST(Weights, ACommitWithoutMemoryChangesNothing) {
+  Counting memory;
+  auto weights = std::make_shared<Weights>(product(), 1, memory);
+  Session session(weights, 0, 1);
+  const std::vector<float> ones(4, 1);
+  weights->set("w", ones.data(), 16, false);
+  memory.fails = true;
+  EXPECT_THROW(weights->commit(1), std::bad_alloc);
+  EXPECT_EQ(run(session, {numbers({1, 2}, 1)}), (std::vector<float>{7, 10}));
+  memory.fails = false;
+  weights->commit(1);
+  EXPECT_EQ(run(session, {numbers({1, 2}, 1)}), (std::vector<float>{3, 3}));
+}
+
+// A run sees the weights of one commit, never of two.
+TEST(Weights, SwappedWhileSessionsRun) {
+  auto weights = std::make_shared<Weights>(product(), 1);
+  std::atomic<bool> stop{false};
+  std::atomic<int> runs{0}, wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      Session session(weights, 0, 1);
+      while (!stop) {
+        std::vector<float> y = run(session, {numbers({1, 2}, 1)});
+        bool fits = y == std::vector<float>{7, 10} || (y[0] == y[1] && static_cast<int>(y[0]) % 3 == 0);
+        if (!fits) ++wrong;
+        ++runs;
+      }
+    });
+  }
+  for (int i = 0; i < 200 || runs < 200; ++i) {
+    const std::vector<float> same(4, static_cast<float>(i));
+    weights->set("w", same.data(), 16, true);
+    weights->commit(1);
+  }
+  stop = true;
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace ingot::runtime
