@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ struct Model {
   ir::Graph graph;         // captured level
   bool functional = true;  // false: raw (training IR), in-place rows still there
   std::string signature;   // JSON: pytree specs and names, kept for Python
+  std::set<std::string> ranged;  // sizes whose range set_dim has set
 };
 
 // A weight handed over in process: torch's own storage, alive as long as `keep`.

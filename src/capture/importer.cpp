@@ -124,8 +124,8 @@ Dim Importer::size(Json s) {
 
 TensorMeta Importer::meta(Json m) {
   TensorMeta out;
-  out.type.dtype = dtype_of(m.at("dtype").integer());
-  if (auto layout = m.find("layout"); layout && layout->integer() != 7) fail(Code::unsupported, "a tensor is not strided (sparse or opaque); convert it with .to_dense()");
+  out.type.dtype = dtype_of(m.at("dtype").integer(), m.name());
+  if (auto layout = m.find("layout"); layout && layout->integer() != 7) throw Error(Code::unsupported, fmt::format("{} is sparse or opaque; only strided tensors are supported", m.name())).fix("convert it with .to_dense()");
   Json sizes = m.at("sizes");
   for (auto s : sizes.array()) {
     Dim d = size(sizes.child(s));
@@ -198,7 +198,10 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       }
       if (arg_kind != "as_tensor") fail(Code::unsupported, "an input of kind {} is not supported", arg_kind);
       std::string_view name = given.at("name").string();
-      scope.values[name] = g_.add_input(std::string(name), meta(meta_named(scope, name)).type);
+      ir::Type type = meta(meta_named(scope, name)).type;
+      // Inside a graph an operator is missing instead; an input might pass through untouched.
+      if (is_complex(type.dtype)) throw Error(Code::unsupported, fmt::format("{} has dtype complex64, which is not supported", name)).fix("pass its real and imaginary parts as two inputs");
+      scope.values[name] = g_.add_input(std::string(name), std::move(type));
       continue;
     }
     ir::Weight weight;
@@ -340,7 +343,7 @@ Attribute Importer::argument(Call& call, const Scope& scope, Json arg) {
   if (kind == "as_sym_floats") return list(sym_float);
   if (kind == "as_sym_bool") return sym_bool(v);
   if (kind == "as_sym_bools") return list(sym_bool);
-  if (kind == "as_scalar_type") return dtype_of(v.integer());
+  if (kind == "as_scalar_type") return dtype_of(v.integer(), "an argument");
   if (kind == "as_device") return std::string(v.at("type").string());
   if (kind == "as_layout") return std::string(v.integer() == 7 ? "strided" : "other");
   if (kind == "as_memory_format") {

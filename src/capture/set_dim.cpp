@@ -105,7 +105,7 @@ void set_dim(Model& model, std::string_view input_name, int64_t axis, int64_t mi
   }
   ir::Symbol& symbol = g.symbols[*id];
   bool named = !made_up(symbol.name);
-  if (named && (symbol.min != min || symbol.max != max)) {
+  if ((named || model.ranged.contains(symbol.name)) && (symbol.min != min || symbol.max != max)) {
     std::string other = first_axis_of(g, *id, input_name, axis);
     if (!other.empty()) {
       bad(fmt::format("{} and {} axis {} are one size in the model, but were given the ranges {}..{} and {}..{}", other, input_name, axis, symbol.min, symbol.max, min, max),
@@ -130,6 +130,7 @@ void set_dim(Model& model, std::string_view input_name, int64_t axis, int64_t mi
                         o.min, o.max, min, max),
             "Give both the same range, or different names.");
       }
+      model.ranged.erase(symbol.name);
       unite(g, other, *id);
       return;
     }
@@ -138,6 +139,7 @@ void set_dim(Model& model, std::string_view input_name, int64_t axis, int64_t mi
   symbol.min = min;
   symbol.opt = opt;
   symbol.max = max;
+  model.ranged.insert(symbol.name);
 }
 
 }  // namespace ingot::capture

@@ -8,7 +8,11 @@ namespace ingot::capture {
 
 using ir::DType;
 
-DType dtype_of(int64_t code) {
+DType dtype_of(int64_t code, std::string_view owner) {
+  auto refuse = [&](std::string_view name) {
+    throw Error(Code::unsupported, fmt::format("{} has dtype {}, which is not supported", owner, name))
+        .fix("convert it to float32, float64, float16, bfloat16, bool, uint8, int8, int16, int32 or int64");
+  };
   switch (code) {
     case 1: return DType::u8;
     case 2: return DType::i8;
@@ -21,14 +25,14 @@ DType dtype_of(int64_t code) {
     case 10: return DType::c64;
     case 12: return DType::b8;
     case 13: return DType::bf16;
-    case 9: fail(Code::unsupported, "dtype complex32 is not supported");
-    case 11: fail(Code::unsupported, "dtype complex128 is not supported");
-    case 28: fail(Code::unsupported, "dtype uint16 is not supported");
-    case 34: fail(Code::unsupported, "dtype uint32 is not supported");
-    case 35: fail(Code::unsupported, "dtype uint64 is not supported");
-    case 29: case 30: case 31: case 32: case 33: fail(Code::unsupported, "8-bit float dtypes are not supported yet");
-    default: fail(Code::format, "the model's JSON is damaged: dtype number {} is unknown", code);
+    case 9: refuse("complex32"); break;
+    case 11: refuse("complex128"); break;
+    case 28: refuse("uint16"); break;
+    case 34: refuse("uint32"); break;
+    case 35: refuse("uint64"); break;
+    case 29: case 30: case 31: case 32: case 33: refuse("float8"); break;
   }
+  fail(Code::format, "the model's JSON is damaged: dtype number {} is unknown", code);
 }
 
 namespace {

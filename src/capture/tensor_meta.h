@@ -16,8 +16,8 @@ struct TensorMeta {
   ir::Dim offset = 0;    // of the first element in the storage, in elements
 };
 
-// torch's number of a dtype; Error (unsupported) naming it when ingot has no such type.
-ir::DType dtype_of(int64_t code);
+// torch's number of a dtype; Error (unsupported) naming it and its owner when ingot has no such type.
+ir::DType dtype_of(int64_t code, std::string_view owner);
 
 // The bytes of a weight with constant sizes. Row-major ones stay where they are; others are copied once into owned
 // memory. `storage` begins at element 0 of the storage. Error (format) when the strides reach outside it.
