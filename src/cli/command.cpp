@@ -2,8 +2,10 @@
 
 #include <simdjson.h>
 
+#include <charconv>
 #include <cstring>
 #include <random>
+#include <sstream>
 
 namespace ingot::cli {
 
@@ -11,7 +13,7 @@ void check(ingot_status status) {
   if (status == INGOT_OK) return;
   const ingot_error* e = ingot_last_error();
   std::string text = e->message;
-  if (*e->origin) text += std::string("\n  at ") + e->origin;
+  if (*e->origin && text.find(e->origin) == std::string::npos) text += std::string("\n  at ") + e->origin;
   if (*e->remedy) text += std::string("\n  remedy: ") + e->remedy;
   throw Failure{10 + static_cast<int>(status), text};
 }
@@ -34,7 +36,7 @@ Options make_options(const std::vector<std::string>& settings) {
   Options options(raw);
   for (const std::string& s : settings) {
     size_t equal = s.find('=');
-    if (equal == std::string::npos) throw Failure{2, "--set takes NAME=VALUE, not \"" + s + "\""};
+    if (equal == std::string::npos) throw Failure{usage, "--set takes NAME=VALUE, not \"" + s + "\""};
     check(ingot_options_set(options.get(), s.substr(0, equal).c_str(), s.substr(equal + 1).c_str()));
   }
   return options;
@@ -42,11 +44,18 @@ Options make_options(const std::vector<std::string>& settings) {
 
 namespace {
 
+int64_t number(const std::string& text, const char* wanted, const std::string& given) {
+  int64_t v = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size() || v < 0) throw Failure{usage, std::string(wanted) + ", not \"" + given + "\""};
+  return v;
+}
+
 ingot_dtype dtype_named(std::string_view name) {
   for (int i = 0; i <= INGOT_FLOAT64; ++i) {
     if (name == dtype_name(static_cast<ingot_dtype>(i))) return static_cast<ingot_dtype>(i);
   }
-  throw Failure{2, "unknown dtype " + std::string(name)};
+  throw Failure{usage, "unknown dtype " + std::string(name)};
 }
 
 std::vector<Binding> bindings(simdjson::dom::element list) {
@@ -119,14 +128,14 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
   auto split = [&](const std::vector<std::string>& list, auto& into) {
     for (const std::string& s : list) {
       size_t equal = s.find('=');
-      if (equal == std::string::npos) throw Failure{2, "NAME=... expected, not \"" + s + "\""};
+      if (equal == std::string::npos) throw Failure{usage, "NAME=... expected, not \"" + s + "\""};
       std::string name = s.substr(0, equal);
       bool known = false;
       for (const Binding& b : function.inputs) known = known || b.name == name;
       if (!known) {
         std::string names;
         for (const Binding& b : function.inputs) names += (names.empty() ? "" : ", ") + b.name;
-        throw Failure{2, "the plan has no input \"" + name + "\"; it has " + names};
+        throw Failure{usage, "the plan has no input \"" + name + "\"; it has " + names};
       }
       into[name] = s.substr(equal + 1);
     }
@@ -138,32 +147,24 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
     const Binding& b = function.inputs[i];
     auto source = sources.find(b.name);
     if (source != sources.end() && !source->second.starts_with("random:")) {
-      try {
-        inputs.push_back(read_npy(source->second));
-      } catch (const std::exception& e) {
-        throw Failure{10 + INGOT_IO, e.what()};
-      }
-      if (b.dtype == INGOT_BFLOAT16 && inputs.back().bytes.size() > 0) inputs.back().dtype = INGOT_BFLOAT16;
+      inputs.push_back(read_npy(source->second));
       continue;
     }
     std::vector<int64_t> dims;
     if (auto shape = sizes.find(b.name); shape != sizes.end()) {
-      for (size_t p = 0; p < shape->second.size();) {
-        size_t used = 0;
-        dims.push_back(std::stoll(shape->second.substr(p), &used));
-        p += used + 1;
-      }
+      std::stringstream sizes_text(shape->second);
+      for (std::string size; std::getline(sizes_text, size, ',');) dims.push_back(number(size, "--shape takes NAME=2,16", shape->second));
     } else {
       for (const std::string& d : b.dims) {
         auto symbol = function.symbols.find(d);
         if (symbol != function.symbols.end()) {
           dims.push_back(symbol->second[1]);
         } else {
-          dims.push_back(std::stoll(d));
+          dims.push_back(number(d, ("--shape is needed for " + b.name + ", whose sizes are not all numbers or names").c_str(), d));
         }
       }
     }
-    uint64_t seed = source != sources.end() ? std::stoull(source->second.substr(7)) : 1;
+    auto seed = static_cast<uint64_t>(source != sources.end() ? number(source->second.substr(7), "--input takes NAME=random:SEED", source->second) : 1);
     inputs.push_back(random_array(b, std::move(dims), seed + i));
   }
   in.clear();

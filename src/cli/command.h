@@ -11,6 +11,8 @@
 
 namespace ingot::cli {
 
+// Exit codes: 2 for a command line that cannot be understood, 10 + ingot_status for what the library refused.
+inline constexpr int usage = 2;
 struct Failure {
   int code;
   std::string text;

@@ -15,7 +15,7 @@ struct Arguments {
 
 // x:0=1..8..64,B
 void set_shape(ingot_model* model, const std::string& text) {
-  auto bad = [&] { return Failure{2, "--shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not \"" + text + "\""}; };
+  auto bad = [&] { return Failure{usage, "--shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not \"" + text + "\""}; };
   size_t equal = text.find('='), colon = text.rfind(':', equal);
   if (equal == std::string::npos || colon == std::string::npos) throw bad();
   size_t a = text.find("..", equal), b = a == std::string::npos ? a : text.find("..", a + 2), comma = text.find(',', equal);

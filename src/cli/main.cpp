@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   CLI::App app{"ingot compiles PyTorch models into plans and runs them."};
   app.name("ingot");
   app.set_version_flag("--version", "ingot 0.1.0");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   add_compile(app);
   add_run(app);
   add_bench(app);
@@ -18,8 +18,9 @@ int main(int argc, char** argv) {
   add_doctor(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw Failure{usage, "a command is needed; ingot --help lists them"};
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    return app.exit(e) == 0 ? 0 : usage;  // 0: help or version was asked for
   } catch (const Failure& f) {
     std::fprintf(stderr, "ingot: %s\n", f.text.c_str());
     return f.code;

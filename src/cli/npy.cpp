@@ -1,8 +1,13 @@
 #include "npy.h"
 
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
+
+#include "command.h"
 
 namespace ingot::cli {
 
@@ -26,6 +31,10 @@ const Kind& kind_of(ingot_dtype t) {
   throw std::runtime_error("unknown dtype");
 }
 
+Failure io_failure(const char* action, const std::string& path) {
+  return {10 + INGOT_IO, std::string("cannot ") + action + " " + path + ": " + std::strerror(errno) + "\n  remedy: check the path and its permissions"};
+}
+
 }  // namespace
 
 size_t dtype_size(ingot_dtype t) { return kind_of(t).size; }
@@ -41,19 +50,19 @@ HostArray HostArray::empty(ingot_dtype dtype, std::vector<int64_t> dims) {
 
 HostArray read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot open " + path);
+  if (!file) throw io_failure("open", path);
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  auto bad = [&](const char* what) -> std::runtime_error { return std::runtime_error(path + " is not a .npy file that can be read: " + what); };
-  if (all.size() < 12 || all.compare(0, 6, "\x93NUMPY") != 0) throw bad("wrong start");
+  auto bad = [&](const char* what) { return Failure{10 + INGOT_FORMAT, path + " is not a .npy file that can be read: " + what + "\n  remedy: write it with numpy.save"}; };
+  if (all.size() < 12 || all.compare(0, 6, "\x93NUMPY") != 0) throw bad("it does not start as one");
   size_t head = all[6] == 1 ? 10 : 12, length = static_cast<unsigned char>(all[8]) + 256u * static_cast<unsigned char>(all[9]);
   if (all[6] != 1) length += 65536u * static_cast<unsigned char>(all[10]);
   if (head + length > all.size()) throw bad("its header is cut off");
   std::string header = all.substr(head, length);
   size_t at = header.find("'descr':"), order = header.find("'fortran_order':"), shape = header.find("'shape':");
   if (at == std::string::npos || order == std::string::npos || shape == std::string::npos) throw bad("its header lacks a field");
-  if (header.find("True", order) < header.find(',', order)) throw bad("Fortran order");
+  if (header.find("True", order) < header.find(',', order)) throw bad("it is in Fortran order");
   size_t q0 = header.find('\'', at + 8), q1 = header.find('\'', q0 + 1);
-  if (q1 == std::string::npos) throw bad("its dtype");
+  if (q1 == std::string::npos) throw bad("its dtype is missing");
   std::string code = header.substr(q0 + 1, q1 - q0 - 1);
   const Kind* found = nullptr;
   for (const Kind& k : kinds) {
@@ -62,13 +71,15 @@ HostArray read_npy(const std::string& path) {
   if (found == nullptr) throw bad("its dtype is not supported");
   std::vector<int64_t> dims;
   size_t p = header.find('(', shape), close = header.find(')', shape);
-  if (p == std::string::npos || close == std::string::npos) throw bad("its shape");
+  if (p == std::string::npos || close == std::string::npos) throw bad("its shape is missing");
   int64_t count = 1;
   for (++p; p < close;) {
     while (p < close && (header[p] == ' ' || header[p] == ',')) ++p;
     if (p >= close) break;
-    dims.push_back(std::stoll(header.substr(p, close - p)));
-    if (dims.back() < 0 || __builtin_mul_overflow(count, dims.back(), &count)) throw bad("its shape");
+    int64_t size = 0;
+    if (std::from_chars(header.data() + p, header.data() + close, size).ec != std::errc() || size < 0) throw bad("its shape is not made of sizes");
+    dims.push_back(size);
+    if (__builtin_mul_overflow(count, size, &count) || count > INT64_MAX / 8) throw bad("its data is cut off");
     while (p < close && header[p] != ',') ++p;
   }
   size_t bytes = static_cast<size_t>(count) * found->size;
@@ -83,14 +94,19 @@ void write_npy(const std::string& path, const HostArray& a) {
   for (size_t i = 0; i < a.dims.size(); ++i) header += std::to_string(a.dims[i]) + (a.dims.size() == 1 ? "," : i + 1 < a.dims.size() ? ", " : "");
   header += "), }";
   header += std::string(63 - (10 + header.size()) % 64, ' ') + "\n";
-  std::ofstream file(path, std::ios::binary);
+  std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
   std::string start("\x93NUMPY\x01\x00", 8);
   start += static_cast<char>(header.size() & 255);
   start += static_cast<char>(header.size() >> 8);
   file << start << header;
   file.write(reinterpret_cast<const char*>(a.bytes.data()), static_cast<std::streamsize>(a.bytes.size()));
   file.close();
-  if (!file) throw std::runtime_error("cannot write " + path);
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    Failure failure = io_failure("write", path);
+    std::remove(temporary.c_str());
+    throw failure;
+  }
 }
 
 }  // namespace ingot::cli

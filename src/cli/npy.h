@@ -19,7 +19,8 @@ struct HostArray {
 
 size_t dtype_size(ingot_dtype);
 const char* dtype_name(ingot_dtype);
-HostArray read_npy(const std::string& path);                      // throws std::runtime_error naming the file
-void write_npy(const std::string& path, const HostArray& array);
+// Both throw Failure naming the file.
+HostArray read_npy(const std::string& path);
+void write_npy(const std::string& path, const HostArray& array);  // the whole file or none
 
 }  // namespace ingot::cli

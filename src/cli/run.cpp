@@ -16,17 +16,13 @@ void run(const Arguments& a) {
   Runner runner(a.plan, a.threads);
   runner.fill(a.inputs, a.shapes);
   for (int i = 0; i < a.repeat; ++i) runner.run();
+  if (!a.output.empty()) {
+    for (size_t o = 0; o < runner.outputs.size(); ++o) write_npy(a.output + "/" + runner.function.outputs[o].name + ".npy", runner.outputs[o]);
+  }
   for (size_t o = 0; o < runner.outputs.size(); ++o) {
     std::string shape;
     for (int64_t d : runner.outputs[o].dims) shape += (shape.empty() ? "" : ", ") + std::to_string(d);
     std::printf("%s %s [%s]\n", runner.function.outputs[o].name.c_str(), dtype_name(runner.outputs[o].dtype), shape.c_str());
-    if (!a.output.empty()) {
-      try {
-        write_npy(a.output + "/" + runner.function.outputs[o].name + ".npy", runner.outputs[o]);
-      } catch (const std::exception& e) {
-        throw Failure{10 + INGOT_IO, e.what()};
-      }
-    }
   }
 }
 
