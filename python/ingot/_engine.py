@@ -158,6 +158,14 @@ class _Options(_Handle):
             check(lib().ingot_options_set(out, str(name).encode(), text.encode()))
 
 
+def _session_options(values: dict) -> _Options:
+    made = _Options(values)  # refuses unknown names and bad values
+    for option in options():
+        if option["name"] in values and option["kind"] != "session":
+            raise OptionError(f"option {option['name']!r} is for compiling, not for running", remedy="give it to ingot.compile")
+    return made
+
+
 class Model(_Handle):
     """A captured graph inside the library."""
 
@@ -298,10 +306,10 @@ class Engine:
 
         session = self.session()
         inputs = (_Tensor * max(len(arrays), 1))()
-        keep = [_fill(t, np.asarray(a)) for t, a in zip(inputs, arrays)]
+        keep = [_fill(t, _native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
         made = session._outputs(inputs, len(arrays))
         outputs = (_Tensor * max(len(made), 1))()
-        keep += [_fill(t, a) for t, a in zip(outputs, made)]
+        keep += [_fill(t, a, b, "output") for t, a, b in zip(outputs, made, self.outputs())]
         check(lib().ingot_plan_reference(self._plan.pointer, inputs, len(arrays), outputs, len(made)))
         del keep
         return made
@@ -317,12 +325,24 @@ def _numpy_type(name):
     return np.dtype("uint16" if name == "bfloat16" else name)
 
 
-def _fill(tensor: _Tensor, array, dtype: str | None = None):
+def _native(array):
+    """The array in this machine's byte order, its strides whole elements."""
+    if array.dtype.isnative and not any(s % array.itemsize for s in array.strides):
+        return array
+    return array.astype(array.dtype.newbyteorder("="), order="C")
+
+
+def _fill(tensor: _Tensor, array, binding: dict, what: str):
     """Points a C tensor at a numpy array; returns what must stay alive."""
+    dtype = array.dtype.name
+    if dtype == "uint16" and binding["dtype"] == "bfloat16":
+        dtype = "bfloat16"
+    if dtype not in _DTYPES:
+        raise InputError(f"{what} {binding['name']!r} is {dtype}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
     rank = array.ndim
     dims = (c_int64 * max(rank, 1))(*array.shape)
     strides = (c_int64 * max(rank, 1))(*(s // array.itemsize for s in array.strides))
-    tensor.data, tensor.dtype, tensor.rank = array.ctypes.data, _DTYPES.index(dtype or array.dtype.name), rank
+    tensor.data, tensor.dtype, tensor.rank = array.ctypes.data, _DTYPES.index(dtype), rank
     tensor.dims, tensor.strides = ctypes.cast(dims, POINTER(c_int64)), ctypes.cast(strides, POINTER(c_int64))
     return array, dims, strides
 
@@ -335,7 +355,7 @@ class Session(_Handle):
     def __init__(self, engine: Engine, function: int, runtime_option: dict):
         out = c_void_p()
         self._engine, self._function = engine, function
-        self._options = _Options({**engine._plan.session_options, **runtime_option})
+        self._options = _session_options({**engine._plan.session_options, **runtime_option})
         check(lib().ingot_session_create(engine._plan.pointer, engine._weights.pointer, function, self._options.pointer, byref(out)))
         super().__init__(out)
 
@@ -356,15 +376,13 @@ class Session(_Handle):
 
         bindings = self._engine.inputs(self._function)
         inputs = (_Tensor * max(len(arrays), 1))()
-        keep = []
-        for tensor, array, binding in zip(inputs, arrays, bindings):
-            array = np.asarray(array)
-            half = binding["dtype"] == "bfloat16" and array.dtype == np.uint16
-            keep.append(_fill(tensor, array, "bfloat16" if half else None))
+        keep = [_fill(t, _native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
+        for array, binding in zip(made, self._engine.outputs(self._function)):
+            if not (array.flags.writeable and array.dtype.isnative):
+                raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
         outputs = (_Tensor * max(len(made), 1))()
-        for tensor, array, binding in zip(outputs, made, self._engine.outputs(self._function)):
-            keep.append(_fill(tensor, array, binding["dtype"]))
+        keep += [_fill(t, a, b, "output") for t, a, b in zip(outputs, made, self._engine.outputs(self._function))]
         check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
         return made
 
@@ -389,10 +407,7 @@ def load_engine(path_or_bytes, **runtime_option) -> Engine:
     """An engine from a `.ingot` file (mapped) or its bytes, without torch."""
     out = c_void_p()
     keep = []
-    known = {o["name"] for o in options() if o["kind"] == "session"}
-    for name in runtime_option:
-        if name not in known:
-            raise OptionError(f"there is no session option {name!r}", remedy="one of " + ", ".join(sorted(known)))
+    _session_options(runtime_option)
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         data = bytes(path_or_bytes)
         keep.append(data)

@@ -28,12 +28,18 @@ def library():
                         f"the torch op library could not be loaded: {problem}",
                         remedy="it needs torch 2.10 or later; `ingot doctor` shows what was found",
                     ) from None
-                torch.library.register_fake("ingot::execute")(lambda inputs, state, outputs, weights, sizes, plan, function: None)
+                torch.library.register_fake("ingot::execute")(_fake)
                 _library = _engine.TorchRegistry(path)
     return _library
 
 
-_TAGGED = re.compile(r"\[ingot:(\d+)\] (.*)", re.S)
+def _fake(inputs, state, outputs, weights, sizes, plan, function):
+    # Fake tensors while torch traces are welcome; a plain meta tensor has no values to run on.
+    if any(type(t) is torch.Tensor and t.is_meta for t in inputs) and not any(t.is_meta for t in outputs):
+        raise InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors")
+
+
+_TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?))?(?:\nException raised from.*)?$", re.S)
 
 
 def translate(problem: RuntimeError):
@@ -41,8 +47,16 @@ def translate(problem: RuntimeError):
     found = _TAGGED.search(str(problem))
     if not found:
         return problem
-    text = found.group(2).split("\nException raised from")[0]
-    return errors.by_code(int(found.group(1)), text.rstrip())
+    code, message, origin, remedy = found.groups(default="")
+    return errors.by_code(int(code), message.rstrip(), origin, remedy.rstrip())
+
+
+def count(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def given(values):
+    return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
 
 
 class Runner:
@@ -71,12 +85,16 @@ class Runner:
     def _explain(self, problem, flat):
         names = self._engine.input_names
         if len(flat) != len(names):
-            return InputError(f"the engine takes {len(names)} tensors ({', '.join(names)}), but {len(flat)} are given")
+            return InputError(f"the engine takes {count(len(names), 'tensor')} ({', '.join(names)}), but {given(flat)}")
         for name, value, binding in zip(names, flat, self._engine.inputs()):
             if not isinstance(value, torch.Tensor):
-                return InputError(f"input {name!r} is a {type(value).__name__}, but the engine takes a tensor there")
+                return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if value.device.type != "cpu":
+                return InputError(f"input {name!r} is on {value.device}, but the engine runs on the CPU", remedy=f"give {name}.cpu()")
             if value.dim() != len(binding["dims"]):
                 return InputError(f"input {name!r} has rank {value.dim()}, but the engine takes rank {len(binding['dims'])}: [{', '.join(map(str, binding['dims']))}]")
+            if str(value.dtype) != f"torch.{binding['dtype']}":
+                return InputError(f"input {name!r} is {str(value.dtype).removeprefix('torch.')}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
         return translate(problem) if isinstance(problem, RuntimeError) else problem
 
     def __del__(self):

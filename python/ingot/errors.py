@@ -11,7 +11,7 @@ class Error(Exception):
 
     def __init__(self, message: str, origin: str = "", remedy: str = ""):
         text = message
-        if origin:
+        if origin and origin not in message:
             text += f"\n  at {origin}"
         if remedy:
             text += f"\n  remedy: {remedy}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
+import traceback
 
 import torch
 import torch.utils._pytree as pytree
@@ -83,16 +86,25 @@ def _label(path, leaf):
 
 
 def _export(module, arguments, keywords, dynamic_shapes, strict):
+    try:
+        inspect.signature(module.forward).bind(*arguments, **keywords)
+    except TypeError as problem:
+        raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
     leaves = _named_leaves(arguments, keywords) or []
     spans = check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
     dims: dict[str, object] = {}
+    names = {id(leaf): re.sub(r"\W+", "_", label.strip("]'")) for label, leaf in leaves}
 
     def dimension(item, axis):
         low, high = item.min_shape[axis], item.max_shape[axis]
         if low == high:
             return None
-        # A dimension without a name gets one, so that torch keeps the range as it is given.
-        shared = item.shared_dims.get(axis) or f"_{len(dims)}"
+        # A dimension without a name gets one, so that torch keeps the range as it is given and its messages say which axis.
+        shared = item.shared_dims.get(axis)
+        if shared is None:
+            shared = f"_{names[id(item)]}_axis{axis}"
+            while shared in dims:  # one Input object may stand for two inputs
+                shared += "_"
         if shared not in dims:
             dims[shared] = torch.export.Dim(shared, min=low, max=high)
         return dims[shared]
@@ -119,19 +131,35 @@ def _export(module, arguments, keywords, dynamic_shapes, strict):
     try:
         with torch.no_grad():
             program = torch.export.export(module, examples, keyword_examples, dynamic_shapes=dynamic_shapes, strict=strict)
-    except torch._dynamo.exc.UserError as problem:
+    except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as problem:
+        raise UnsupportedError(
+            "the model's code branches on a value that is known only when it runs",
+            _user_line(problem),
+            "write it with tensor operations such as torch.where",
+        ) from problem
+    except (RuntimeError, torch._dynamo.exc.UserError) as problem:
+        reason = str(problem).split("\n\nThe error above occurred")[0].strip()
         raise InputError(
-            f"torch.export cannot capture the model for these ranges: {problem}",
-            remedy="axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size",
-        ) from None
+            f"the model cannot be captured with these inputs: {reason}",
+            _user_line(problem),
+            "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size",
+        ) from problem
     _check_ranges(program, leaves)
     return program, leaves
 
 
+def _user_line(problem):
+    """The innermost line of the traceback that is neither torch's nor ours, as "file:line: `code`"."""
+    here = os.path.dirname(__file__)
+    own = (os.path.dirname(torch.__file__), here)
+    frames = [f for f in traceback.extract_tb(problem.__traceback__) if not f.filename.startswith(own) and not f.filename.startswith("<")]
+    library = os.path.join("lib", "python")
+    frames = [f for f in frames if library not in f.filename] or frames
+    return f"{frames[-1].filename}:{frames[-1].lineno}: `{frames[-1].line}`" if frames else ""
+
+
 def _by_parameter(module, positional, by_keyword):
     """dynamic_shapes as torch.export wants them: by parameter name, a *args parameter as one tuple, a **kwargs one as one dict."""
-    import inspect
-
     parameters = inspect.signature(module.forward).parameters
     shapes, rest = {}, list(positional)
     extra = dict(by_keyword)
@@ -186,7 +214,7 @@ def _match_program(program, leaves):
         return
     nodes = _user_placeholders(program)
     if len(leaves) != len(nodes):
-        raise InputError(f"the exported program takes {len(nodes)} inputs, but {len(leaves)} are given")
+        raise InputError(f"the exported program takes {_op.count(len(nodes), 'input')}, but {_op.given(leaves)}")
     check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
     for (label, leaf), node in zip(leaves, nodes):
         meta = node.meta.get("val")
@@ -254,7 +282,7 @@ def _compile_file(path, arguments, keywords, options):
     leaves = _named_leaves(arguments, keywords)
     if leaves is not None:
         if len(leaves) != len(names):
-            raise InputError(f"{path} takes {len(names)} tensors, but {len(leaves)} inputs are given")
+            raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(leaves)}")
         check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
         for name, (label, leaf) in zip(names, leaves):
             if isinstance(leaf, Input):
@@ -345,6 +373,8 @@ class Module(torch.nn.Module):
         if missing:
             raise InputError(f"keyword argument {missing[0]!r} is missing")
         flat, spec = pytree.tree_flatten((tuple(positional), {n: kwargs[n] for n in names}))
+        if len(positional) != count:
+            raise InputError(f"the model takes {_op.count(count, 'positional argument')}, but {_op.given(positional)}")
         if spec != self._spec:
             raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self._spec}")
         for i, expected in self._constants:

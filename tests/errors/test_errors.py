@@ -1,0 +1,468 @@
+"""The exact text, code and class of each error that a user can meet, through Python and through the command line."""
+
+import os
+import re
+import struct
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ingot
+from ingot import _engine, errors
+
+HERE = Path(__file__)
+REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return self.linear(x) + y
+
+
+class Unsupported(torch.nn.Module):
+    def forward(self, x):
+        a = torch.linalg.qr(x)[0]
+        b = torch.fft.fft(x).real
+        return a + b + torch.linalg.qr(a)[0]
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+class Writes(torch.nn.Module):
+    def forward(self, x):
+        x += 1
+        return x * 2
+
+
+class Plus(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def line(text):
+    """`file:line: `code`` of the first line of this file that holds the text."""
+    for number, code in enumerate(HERE.read_text().splitlines(), 1):
+        if text in code:
+            return f"{HERE}:{number}: `{code.strip()}`"
+
+
+def ranged(*tail, high=8, **more):
+    return ingot.Input(min_shape=(1, *tail), opt_shape=(2, *tail), max_shape=(high, *tail), **more)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ingot.compile(Model().eval(), inputs=[ranged(4, shared_dims={0: "B"}), ranged(3, shared_dims={0: "B"})])
+
+
+@pytest.fixture(scope="module")
+def plan(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "model.ingot"
+    ingot.save(model, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    path = tmp_path_factory.mktemp("archive") / "model.pt2"
+    size = torch.export.Dim("batch", min=2, max=8)
+    torch.export.save(torch.export.export(Model().eval(), (torch.zeros(2, 4), torch.zeros(2, 3)), dynamic_shapes=({0: size}, {0: size})), path)
+    return path
+
+
+def told(kind, call):
+    """What the error says, of exactly this class; its text is message, origin and remedy and nothing else."""
+    with pytest.raises(ingot.Error) as caught:
+        call()
+    error = caught.value
+    assert type(error) is kind
+    shown = error.message
+    if error.origin and error.origin not in error.message:
+        shown += f"\n  at {error.origin}"
+    if error.remedy:
+        shown += f"\n  remedy: {error.remedy}"
+    assert str(error) == shown
+    return error.message, error.origin, error.remedy
+
+
+def cli(*arguments):
+    binary = os.environ.get("INGOT_CLI", HERE.parents[2] / "build" / "release" / "ingot")
+    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def shown(message, origin="", remedy=""):
+    return f"ingot: {message}\n" + (f"  at {origin}\n" if origin else "") + (f"  remedy: {remedy}\n" if remedy else "")
+
+
+# ---- classes
+
+
+def test_codes_are_those_of_the_c_header():
+    header = (HERE.parents[2] / "include/ingot/ingot.h").read_text()
+    names = {  # by the words of the header
+        "INTERNAL": "InternalError", "UNSUPPORTED": "UnsupportedError", "INVALID_INPUT": "InputError", "INVALID_OPTION": "OptionError",
+        "FORMAT": "FormatError", "VERSION": "VersionError", "OUT_OF_MEMORY": "MemoryError", "DEVICE": "DeviceError",
+        "ACCURACY": "AccuracyError", "CANCELLED": "CancelledError", "IO": "IoError",
+    }  # fmt: skip
+    codes = re.findall(r"INGOT_([A-Z_]+) = (\d+),?\s*(?:/\*|\n)", header.split("} ingot_status;")[0])
+    assert {name for name, _ in codes} == {"OK", *names}
+    for name, code in codes:
+        if name != "OK":
+            assert type(errors.by_code(int(code), "text")) is getattr(ingot, names[name])
+
+
+# ---- models
+
+
+def test_every_missing_operator_with_its_lines():
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))])) == (
+        "3 operators of the model are not supported:\n"
+        "  aten.linalg_qr.default: there is no row for it in the operator table\n"
+        f"    at {line('a = torch.linalg.qr')}\n"
+        f"    at {line('return a + b + torch')}\n"
+        "  aten.fft_fft.default: there is no row for it in the operator table\n"
+        f"    at {line('b = torch.fft')}\n"
+        "  aten.real.default: there is no row for it in the operator table\n"
+        f"    at {line('b = torch.fft')}",
+        line("a = torch.linalg.qr"),
+        "Replace them in the model, or leave this part to PyTorch.",
+    )
+
+
+def test_the_same_through_torch_compile():
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        torch.compile(Unsupported(), backend="ingot")(torch.zeros(4, 4))
+    inner = caught.value.inner_exception
+    assert type(inner) is ingot.UnsupportedError and inner.origin == line("a = torch.linalg.qr")
+
+
+@pytest.mark.parametrize("module, text", [(Branches(), "the model's code branches on a value that is known only when it runs")])
+def test_data_dependent_branch(module, text):
+    call = lambda: ingot.compile(module, inputs=[ingot.Input((4,))])  # noqa: E731
+    assert told(ingot.UnsupportedError, call) == (text, line("return x if x.sum()"), "write it with tensor operations such as torch.where")
+
+
+def test_writing_to_an_input():
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(Writes(), inputs=[ingot.Input((4,))])) == (
+        "1 operator of the model is not supported:\n"
+        '  aten.add_.Tensor: it writes to the input "x" in place; mutated state is not supported yet\n'
+        f"    at {line('x += 1')}",
+        line("x += 1"),
+        "Replace them in the model, or leave this part to PyTorch.",
+    )
+
+
+@pytest.mark.parametrize("dtype, message, remedy", [
+    (torch.complex64, "x has dtype complex64, which is not supported", "pass its real and imaginary parts as two inputs"),
+    (torch.uint16, "x has dtype uint16, which is not supported", "convert it to float32, float64, float16, bfloat16, bool, uint8, int8, int16, int32 or int64"),
+    (torch.float8_e4m3fn, "x has dtype float8, which is not supported", "convert it to float32, float64, float16, bfloat16, bool, uint8, int8, int16, int32 or int64"),
+])  # fmt: skip
+def test_dtypes_outside_the_supported(dtype, message, remedy):
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(Plus(), inputs=[torch.zeros(2, dtype=dtype)])) == (message, "", remedy)
+
+
+EQUAL_OR_FIXED = "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
+
+
+def test_inputs_the_model_cannot_take():
+    def compile(*inputs):
+        return lambda: ingot.compile(Model(), inputs=inputs)
+
+    assert told(ingot.InputError, compile(ingot.Input((2, 7)), ingot.Input((2, 3)))) == (
+        "the model cannot be captured with these inputs: a and b must have same reduction dim, but got [2, 7] X [4, 3].",
+        line("return self.linear(x) + y"),
+        EQUAL_OR_FIXED,
+    )
+    assert told(ingot.InputError, compile(ingot.Input((2, 4)))) == (
+        "the inputs do not fit the model's forward: missing a required argument: 'y'",
+        "",
+        "give one input a parameter, in order or by name in kwarg_inputs",
+    )
+    # torch says it in one of two ways; either names the axes.
+    message, _, remedy = told(ingot.InputError, compile(ranged(4), ranged(3)))
+    assert message.startswith("the model cannot be captured with these inputs: ") and remedy == EQUAL_OR_FIXED
+    assert "_inputs_1_axis0" in message or "dimension 0" in message
+
+
+def test_contradicting_ranges():
+    inputs = [ranged(4, shared_dims={0: "B"}, name="x"), ranged(3, high=9, shared_dims={0: "B"})]
+    assert told(ingot.InputError, lambda: ingot.compile(Model(), inputs=inputs)) == (
+        "dimension 'B' has two ranges: axis 0 of input 'x' is 1..2..8, axis 0 of inputs[1] is 1..2..9",
+        "",
+        "give both axes the same min, opt and max, or different names",
+    )
+    assert told(ingot.InputError, lambda: ingot.Input(min_shape=(3, 4), opt_shape=(2, 4), max_shape=(8, 4), name="x")) == (
+        "input 'x': axis 0 has min 3, opt 2, max 8; min <= opt <= max must hold", "", "")  # fmt: skip
+
+
+def test_ranges_beside_an_archive(archive):
+    assert told(ingot.InputError, lambda: ingot.compile(archive, inputs=[ranged(4, high=9), ranged(3, high=9)])) == (
+        "input x axis 0 was captured for sizes 2..8; 1..9 goes beyond", "", "Export with torch.export.Dim(..., min=1, max=9), or narrow the range.")  # fmt: skip
+    assert told(ingot.InputError, lambda: ingot.compile(archive, inputs=[ranged(4)])) == (f"{archive} takes 2 tensors (x, y), but 1 is given", "", "")
+
+
+# ---- calls
+
+
+def arrays(*shapes, dtype=np.float32):
+    return [np.zeros(s, dtype) for s in shapes]
+
+
+WRONG_SIZES = [
+    (((9, 4), (9, 3)), 'axis 0 of input "x" has size 9, outside the range 1..8 the plan was built for', "compile with a wider range for this axis"),
+    (((0, 4), (0, 3)), 'axis 0 of input "x" has size 0, outside the range 1..8 the plan was built for', "compile with a wider range for this axis"),
+    (((2, 5), (2, 3)), 'axis 1 of input "x" (shape [2, 5]) has size 5, but the plan was built for 4 there', "give this size, or compile with a range for this axis"),
+    (((2, 4), (3, 3)), 'axis 0 of input "y" (shape [3, 3]) has size 3, but the sizes of the other inputs make it B = 2', "give inputs whose sizes agree"),
+]
+
+
+@pytest.mark.parametrize("shapes, message, remedy", WRONG_SIZES)
+def test_sizes(model, shapes, message, remedy):
+    assert told(ingot.InputError, lambda: model(*map(torch.zeros, shapes))) == (message, "", remedy)
+    session = model.engine.session()
+    assert told(ingot.InputError, lambda: session.run(*arrays(*shapes))) == (message, "", remedy)
+    # The session is as good as new.
+    assert session.run(*arrays((3, 4), (3, 3)))[0].shape == (3, 3)
+
+
+def test_dtype(model):
+    assert told(ingot.InputError, lambda: model(torch.zeros(2, 4, dtype=torch.float64), torch.zeros(2, 3))) == (
+        "input 'x' is float64, but the engine takes float32", "", "convert it to float32")  # fmt: skip
+    assert told(ingot.InputError, lambda: model(torch.zeros(2, 4), torch.zeros(2, 3, dtype=torch.complex64))) == (
+        "input 'y' is complex64, but the engine takes float32", "", "convert it to float32")  # fmt: skip
+    session = model.engine.session()
+    assert told(ingot.InputError, lambda: session.run(*arrays((2, 4), (2, 3), dtype=np.float64))) == (
+        'input "x" is float64, but the plan was built for float32', "", "convert it to float32")  # fmt: skip
+    assert told(ingot.InputError, lambda: session.run(*arrays((2, 4), (2, 3), dtype=np.uint16))) == (
+        "input 'x' is uint16, but the engine takes float32", "", "convert it to float32")  # fmt: skip
+
+
+def test_rank(model):
+    assert told(ingot.InputError, lambda: model(torch.zeros(4), torch.zeros(2, 3))) == ("input 'x' has rank 1, but the engine takes rank 2: [B, 4]", "", "")
+    assert told(ingot.InputError, lambda: model.engine.session().run(*arrays((4,), (2, 3)))) == (
+        'input "x" has rank 1 (shape [4]), but the plan was built for rank 2: [B, 4]', "", "")  # fmt: skip
+
+
+def test_count(model):
+    x, y = torch.zeros(2, 4), torch.zeros(2, 3)
+    assert told(ingot.InputError, lambda: model(x)) == ("the model takes 2 positional arguments, but 1 is given", "", "")
+    assert told(ingot.InputError, lambda: model(x, y, y)) == ("the model takes 2 positional arguments, but 3 are given", "", "")
+    assert told(ingot.InputError, lambda: model(x, z=y))[0].startswith("unexpected keyword argument 'z'")
+    session = model.engine.session()
+    assert told(ingot.InputError, lambda: session.run(x.numpy())) == ("the plan takes 2 inputs (x, y), but 1 is given", "", "")
+    assert told(ingot.InputError, lambda: session.run(*[x.numpy()] * 3)) == ("the plan takes 2 inputs (x, y), but 3 are given", "", "")
+
+
+def test_not_a_cpu_tensor(model):
+    assert told(ingot.InputError, lambda: model(torch.zeros(2, 4), 3)) == ("input 'y' is of type int, but the engine takes a tensor there", "", "")
+    assert told(ingot.InputError, lambda: model(torch.zeros(2, 4, device="meta"), torch.zeros(2, 3))) == (
+        "an input is on the meta device, which holds no values", "", "give CPU tensors")  # fmt: skip
+
+
+@pytest.mark.parametrize("out, message", [
+    (arrays((2, 4)), 'the tensor given for output "add" (float32 [2, 4]) does not have the dtype, shape and row-major strides of the result'),
+    (arrays((2, 3), dtype=np.float16), 'the tensor given for output "add" (float16 [2, 3]) does not have the dtype, shape and row-major strides of the result'),
+    ([np.zeros((3, 2), np.float32).T], 'the tensor given for output "add" (float32 [2, 3]) does not have the dtype, shape and row-major strides of the result'),
+    ([np.frombuffer(bytes(24), np.float32).reshape(2, 3)], "the array given for output 'add' is read-only or in another byte order"),
+    (arrays((2, 3), (2, 3)), "the plan gives 1 output (add), but room for 2 are given"),
+])  # fmt: skip
+def test_room_for_outputs(model, out, message):
+    before = [a.copy() for a in out]
+    assert told(ingot.InputError, lambda: model.engine.session().run(*arrays((2, 4), (2, 3)), out=out)) == (message, "", "")
+    assert all((a == b).all() for a, b in zip(out, before))
+
+
+def test_byte_order_is_understood(model):
+    x, y = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32), np.zeros((2, 3), np.float32)
+    session = model.engine.session()
+    assert (session.run(x.astype(">f4"), y)[0] == session.run(x, y)[0]).all()
+
+
+def test_weights(model):
+    assert told(ingot.InputError, lambda: model.update_weights({"nope": torch.zeros(3)})) == ("the engine has no weight 'nope'", "", "")
+    assert told(ingot.InputError, lambda: model.update_weights({"linear.bias": torch.zeros(4)})) == (
+        "weight 'linear.bias' is float32 [4], but the engine was built for float32 [3]", "", "")  # fmt: skip
+
+
+def test_no_such_function(model):
+    assert told(ingot.InputError, lambda: model.engine.session(3)) == ("there is no function 3: the plan has 1, counted from 0", "", "")
+
+
+# ---- options
+
+
+@pytest.mark.parametrize("option, message, remedy", [
+    (dict(thread=2), 'there is no option "thread"', 'did you mean "threads"?'),
+    (dict(zzzzz=2), 'there is no option "zzzzz"', "the options are " + ", ".join(o["name"] for o in ingot.options())),
+    (dict(threads=-2), 'option threads is "-2"; an integer of 0 or more is needed', ""),
+    (dict(threads="many"), 'option threads is "many"; an integer of 0 or more is needed', ""),
+    (dict(threads=2**40), f'option threads is "{2**40}"; an integer of 0 or more is needed', ""),
+    (dict(target="gpu"), 'option target is "gpu"; "cpu" or "auto" is needed', ""),
+])  # fmt: skip
+def test_options(plan, archive, option, message, remedy):
+    assert told(ingot.OptionError, lambda: ingot.compile(Plus(), inputs=[ingot.Input((2,))], **option)) == (message, "", remedy)
+    assert told(ingot.OptionError, lambda: ingot.load(plan, **option)) == (message, "", remedy)
+    (name, value), = option.items()
+    made = plan.parent / "refused.ingot"
+    assert cli("compile", archive, "-o", made, "--set", f"{name}={value}") == (14, shown(message, "", remedy))
+    assert not made.exists()
+
+
+def test_options_of_another_time(plan):
+    assert told(ingot.OptionError, lambda: ingot.load(plan, target="cpu")) == ("option 'target' is for compiling, not for running", "", "give it to ingot.compile")
+
+
+# ---- files
+
+
+def flipped(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+DAMAGED = [
+    (lambda b: b"", errors.FormatError, "this is not a plan: 0 bytes are too few", REPAIR),
+    (lambda b: b"hello, world\n" * 20, errors.FormatError, "this is not a plan: it does not start as one", REPAIR),
+    (lambda b: b[:100], errors.FormatError, "this is not a plan: 100 bytes are too few", REPAIR),
+    (lambda b: b[:300], errors.FormatError, "the plan is cut off: its metadata would end at byte {metadata}, the file has 300", REPAIR),
+    (lambda b: b[:-1], errors.FormatError, "the plan is cut off: its weights would end at byte {size}, the file has {less}", REPAIR),
+    (lambda b: flipped(b, 20), errors.FormatError, "the plan is damaged: its header does not match its checksum", REPAIR),
+    (lambda b: flipped(b, 200), errors.FormatError, "the plan is damaged: its metadata does not match its checksum", REPAIR),
+    (lambda b: b[:8] + struct.pack("<I", 2) + b[12:], errors.VersionError, "the plan has format version 2, this ingot reads up to 1",
+     "update ingot, or compile the model again with this version"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage, kind, message, remedy", DAMAGED)
+def test_damaged_plans(plan, tmp_path, damage, kind, message, remedy):
+    good = plan.read_bytes()
+    offset, size = struct.unpack_from("<QQ", good, 16)
+    message = message.format(metadata=offset + size, size=len(good), less=len(good) - 1)
+    path = tmp_path / "bad.ingot"
+    path.write_bytes(damage(good))
+    code = {errors.FormatError: 15, errors.VersionError: 16}[kind]
+    assert told(kind, lambda: ingot.load(path)) == (f"{path}: {message}", "", remedy)
+    assert told(kind, lambda: ingot.load_engine(path.read_bytes())) == (message, "", remedy)
+    for verb in ("run", "verify", "inspect", "bench"):
+        assert cli(verb, path) == (code, shown(f"{path}: {message}", "", remedy))
+
+
+def test_damaged_weights_are_found_by_verify(plan, tmp_path):
+    good = plan.read_bytes()
+    weights, _ = struct.unpack_from("<QQ", good, 32)
+    path = tmp_path / "bad.ingot"
+    path.write_bytes(flipped(good, weights + 5))
+    message = "the plan is damaged: its weights do not match their checksum"
+    assert cli("verify", path) == (15, shown(message, "", REPAIR))
+    for source in (path, path.read_bytes()):
+        engine = ingot.load_engine(source)
+        assert told(ingot.FormatError, lambda: _engine.check(_engine.lib().ingot_plan_verify(engine._plan.pointer))) == (message, "", REPAIR)
+
+
+def test_no_file(tmp_path):
+    for name, load in (("none.ingot", ingot.load), ("none.pt2", ingot.compile)):
+        path = tmp_path / name
+        assert told(ingot.IoError, lambda: load(path)) == (f"cannot open {path}: No such file or directory", "", "check the path")
+    assert told(ingot.IoError, lambda: ingot.load(tmp_path)) == (f"cannot open {tmp_path}: Is a directory", "", "check the path")
+    path = tmp_path / "none.ingot"
+    assert cli("run", path) == (21, shown(f"cannot open {path}: No such file or directory", "", "check the path"))
+
+
+def test_nowhere_to_write(model, archive, tmp_path):
+    path = tmp_path / "no" / "such" / "folder.ingot"
+    message = f"cannot write {path}: No such file or directory"
+    assert told(ingot.IoError, lambda: ingot.save(model, path)) == (message, "", "check the path")
+    assert cli("compile", archive, "-o", path) == (21, shown(message, "", "check the path"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert told(ingot.IoError, lambda: ingot.save(model, folder)) == (f"cannot write {folder}: Is a directory", "", "check the path")
+    assert list(tmp_path.iterdir()) == [folder]  # no half-written file stays
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_folder(model, tmp_path):
+    tmp_path.chmod(0o500)
+    path = tmp_path / "model.ingot"
+    assert told(ingot.IoError, lambda: ingot.save(model, path)) == (
+        f"cannot write {path}: Permission denied", "", "check the permissions of the file and its folder")  # fmt: skip
+
+
+def test_a_full_disk_leaves_the_old_file(model, tmp_path):
+    """A file size limit stands for the full disk: the write fails in the middle."""
+    import resource
+    import signal
+
+    path = tmp_path / "model.ingot"
+    path.write_bytes(b"old")
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        said = told(ingot.IoError, lambda: ingot.save(model, path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert said == (f"cannot write {path}: File too large", "", "free some space and try again")
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_archives(plan, archive, tmp_path):
+    text = "is not a readable .pt2 archive: the zip directory is missing (the file may be truncated)"
+    cut = tmp_path / "cut.pt2"
+    cut.write_bytes(archive.read_bytes()[:-2000])
+    for path in (plan, cut):
+        assert told(ingot.FormatError, lambda: ingot.compile(path)) == (f"{path} {text}", "", "Save the model again with torch.export.save.")
+    other = tmp_path / "other.pt2"
+    with zipfile.ZipFile(other, "w") as z:
+        z.writestr("a.txt", "text")
+    message, _, _ = told(ingot.FormatError, lambda: ingot.compile(other))
+    assert message.startswith(str(other))
+
+
+# ---- the command line's own
+
+
+@pytest.mark.parametrize("arguments, code, text", [
+    ([], 2, "ingot: a command is needed; ingot --help lists them\n"),
+    (["frob"], 2, "The following argument was not expected: frob\nRun with --help for more information.\n"),
+    (["run"], 2, "plan is required\nRun with --help for more information.\n"),
+    (["run", "PLAN", "--shape", "x=9,4", "--shape", "y=9,3"], 13, shown(WRONG_SIZES[0][1], "", WRONG_SIZES[0][2])),
+    (["run", "PLAN", "--shape", "x=a,4"], 2, 'ingot: --shape takes NAME=2,16, not "a,4"\n'),
+    (["run", "PLAN", "-i", "x=random:a"], 2, 'ingot: --input takes NAME=random:SEED, not "random:a"\n'),
+    (["run", "PLAN", "-i", "z=random:1"], 2, 'ingot: the plan has no input "z"; it has x, y\n'),
+    (["run", "PLAN", "-i", "x=TMP/none.npy"], 21, "ingot: cannot open TMP/none.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
+    (["run", "PLAN", "-i", "x=PLAN"], 15, "ingot: PLAN is not a .npy file that can be read: it does not start as one\n  remedy: write it with numpy.save\n"),
+    (["run", "PLAN", "-o", "TMP/none"], 21, "ingot: cannot write TMP/none/add.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--set", "threads"], 2, 'ingot: --set takes NAME=VALUE, not "threads"\n'),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x"], 2, 'ingot: --shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not "x"\n'),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "z:0=1..2..3"], 13, 'ingot: the model has no input "z"\n  remedy: Did you mean "x"?\n'),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x:2=1..2..3"], 13, "ingot: input x has 2 axes; axis 2 does not exist\n  remedy: Count axes from 0.\n"),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x:0=3..2..3"], 13, "ingot: input x axis 0: the range 3..2..3 is not in order\n  remedy: Give sizes with min <= opt <= max.\n"),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x:0=2..2..3", "--shape", "y:0=2..2..4"], 13,
+     "ingot: x axis 0 and y axis 0 are one size in the model, but were given the ranges 2..3 and 2..4\n  remedy: Give both the same range.\n"),
+])  # fmt: skip
+def test_command_line(plan, archive, tmp_path, arguments, code, text):
+    def put(s):
+        return s.replace("PLAN", str(plan)).replace("ARCHIVE", str(archive)).replace("TMP", str(tmp_path))
+
+    assert cli(*map(put, arguments)) == (code, put(text))
+    assert not any(tmp_path.iterdir())
+
+
+def test_unsupported_on_the_command_line(tmp_path):
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Unsupported(), (torch.zeros(4, 4),)), path)
+    code, text = cli("compile", path, "-o", tmp_path / "model.ingot")
+    assert code == 12 and text.startswith("ingot: 3 operators of the model are not supported:\n  aten.linalg_qr.default: ")
+    assert f"    at {line('return a + b + torch')}\n" in text and [p.name for p in tmp_path.iterdir()] == ["model.pt2"]
