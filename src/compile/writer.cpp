@@ -97,7 +97,7 @@ class Writer {
     score.kind = Instruction::Kind::accumulator;
     score.dtype = DType::f32;
     Reg accumulator = push(score);
-    Reg m = compute(mask, at);
+    Reg m = value(mask, at);
     Reg result;
     if (g_.type(mask).dtype == DType::b8) {
       result = map(Op::select, DType::f32, {m, accumulator, number(-std::numeric_limits<double>::infinity(), DType::f32)});

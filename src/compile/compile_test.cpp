@@ -1,0 +1,173 @@
+// Graphs become the expected steps: testdata/steps.test holds cases "== name", a graph, "--", the steps "kernel | label" of the plan
+// ("prepare: " before those over weights). Each plan is also run and compared with the reference interpreter. INGOT_UPDATE=1 writes
+// what the compiler makes into the file.
+#include "compile/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "base/error.h"
+#include "ir/reference.h"
+#include "runtime/session.h"
+
+namespace ingot::compile {
+namespace {
+
+const std::string path = std::string(INGOT_SOURCE_DIR) + "/src/compile/testdata/steps.test";
+
+struct Case {
+  std::string name, graph, steps;
+};
+
+std::vector<Case> read_cases() {
+  std::ifstream f(path);
+  std::vector<Case> cases;
+  bool after = false;
+  for (std::string line; std::getline(f, line);) {
+    if (line.starts_with("== ")) {
+      cases.push_back({line.substr(3), "", ""});
+      after = false;
+    } else if (line == "--") {
+      after = true;
+    } else if (!cases.empty()) {
+      (after ? cases.back().steps : cases.back().graph) += line + "\n";
+    }
+  }
+  return cases;
+}
+
+ir::Array random_array(const ir::Type& t, std::span<const int64_t> sizes, std::mt19937& random) {
+  std::vector<int64_t> dims;
+  for (const ir::Dim& d : t.dims) dims.push_back(d.evaluate(sizes));
+  ir::Array a = ir::Array::empty(t.dtype, dims);
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    auto put = [&](auto v) { std::memcpy(a.bytes.data() + static_cast<size_t>(i) * sizeof(v), &v, sizeof(v)); };
+    switch (t.dtype) {
+      case ir::DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
+      case ir::DType::i64: put(static_cast<int64_t>(random() % 3)); break;
+      case ir::DType::b8: put(random() % 2 == 0); break;
+      default: ADD_FAILURE() << "no random values of " << name_of(t.dtype);
+    }
+  }
+  return a;
+}
+
+std::string steps_of(const plan::Plan& p) {
+  std::string s;
+  for (const plan::Step& step : p.prepare.steps) s += "prepare: " + step.kernel + " | " + step.label + "\n";
+  for (const plan::Step& step : p.functions[0].steps) s += step.kernel + " | " + step.label + "\n";
+  return s;
+}
+
+// Sums in another order and other forms of the same function: a hundred roundings of the largest value.
+void expect_close(const ir::Array& found, const ir::Array& wanted) {
+  ASSERT_EQ(found.dims, wanted.dims);
+  if (wanted.dtype != ir::DType::f32) {
+    EXPECT_EQ(found.bytes, wanted.bytes);
+    return;
+  }
+  std::vector<float> x(static_cast<size_t>(found.numel())), y(x.size());
+  std::memcpy(x.data(), found.bytes.data(), found.bytes.size());
+  std::memcpy(y.data(), wanted.bytes.data(), wanted.bytes.size());
+  float largest = 1;
+  for (float v : y) largest = std::max(largest, std::abs(v));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 100 * largest * 6e-8f) << "element " << i;
+}
+
+void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random) {
+  runtime::Session session(std::make_shared<runtime::Weights>(plan, 1), 0, 1);
+  for (bool usual : {true, false}) {
+    std::vector<int64_t> sizes;
+    for (const ir::Symbol& s : g.symbols) sizes.push_back(usual ? s.opt : s.min);
+    std::vector<ir::Array> inputs;
+    for (const ir::Input& i : g.inputs) inputs.push_back(random_array(g.type(i.value), sizes, random));
+    std::vector<ir::Array> wanted = ir::interpret(g, inputs), found;
+    auto host = [](ir::Array& a) { return runtime::HostTensor{a.bytes.data(), a.dtype, static_cast<int>(a.dims.size()), a.dims.data(), nullptr}; };
+    std::vector<runtime::HostTensor> in, out;
+    for (ir::Array& a : inputs) in.push_back(host(a));
+    for (const ir::Array& a : wanted) found.push_back(ir::Array::empty(a.dtype, a.dims));
+    for (ir::Array& a : found) out.push_back(host(a));
+    session.run(in, out);
+    for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i]);
+  }
+}
+
+TEST(Compile, StepsOfSmallGraphs) {
+  std::vector<Case> cases = read_cases();
+  ASSERT_FALSE(cases.empty()) << path;
+  std::string updated;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    ir::Graph g = ir::parse(c.graph);
+    ir::verify(g, ir::Level::canonical);
+    std::mt19937 random(7);
+    std::vector<std::shared_ptr<ir::Array>> data;
+    for (ir::Weight& w : g.weights) {
+      data.push_back(std::make_shared<ir::Array>(random_array(g.type(w.value), {}, random)));
+      w.data = data.back()->bytes.data();
+      w.bytes = data.back()->bytes.size();
+      w.keep = data.back();
+    }
+    auto plan = std::make_shared<plan::Plan>(compile(g, {}));
+    EXPECT_NO_THROW(plan::verify(*plan));
+    updated += "== " + c.name + "\n" + c.graph + "--\n" + steps_of(*plan);
+    if (std::getenv("INGOT_UPDATE") == nullptr) {
+      EXPECT_EQ(steps_of(*plan), c.steps);
+    }
+    run_and_compare(g, plan, random);
+  }
+  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(path) << updated;
+}
+
+TEST(Compile, TheSameGraphGivesTheSameBytes) {
+  for (const Case& c : read_cases()) {
+    if (c.graph.find("weight()") != std::string::npos) continue;  // written with their data, which these have not
+    EXPECT_EQ(plan::write(compile(ir::parse(c.graph), {})), plan::write(compile(ir::parse(c.graph), {}))) << c.name;
+  }
+}
+
+TEST(Compile, ACallbackCancels) {
+  ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[2]\n%1 = exp(%0) {} : f32[2]\noutput %1 \"y\" []\n");
+  std::vector<std::string> stages;
+  compile(g, {}, [&](std::string_view stage, double) {
+    stages.emplace_back(stage);
+    return true;
+  });
+  for (const std::string& stop : stages) {
+    try {
+      compile(g, {}, [&](std::string_view stage, double) { return stage != stop; });
+      ADD_FAILURE() << stop;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::cancelled);
+      EXPECT_EQ(e.message, "the build was cancelled during " + stop);
+    }
+  }
+}
+
+TEST(Options, UnknownNamesAndValues) {
+  Options o;
+  auto told = [&](const char* name, const char* value) -> std::string {
+    try {
+      o.set(name, value);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::invalid_option);
+      return e.message + " | " + e.remedy;
+    }
+    return "";
+  };
+  EXPECT_EQ(told("threads", "4"), "");
+  EXPECT_EQ(o.integer("threads"), 4);
+  EXPECT_EQ(told("threads", "four"), "option threads is \"four\"; an integer of 0 or more is needed | ");
+  EXPECT_EQ(told("threads", "4 "), "option threads is \"4 \"; an integer of 0 or more is needed | ");
+  EXPECT_EQ(told("threads", "-1"), "option threads is \"-1\"; an integer of 0 or more is needed | ");
+  EXPECT_EQ(told("threds", "4"), "there is no option \"threds\" | did you mean \"threads\"?");
+  EXPECT_EQ(o.integer("threads"), 4);
+}
+
+}  // namespace
+}  // namespace ingot::compile
