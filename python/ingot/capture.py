@@ -282,6 +282,7 @@ def _outputs_of(writer: _Writer, graph: torch.fx.Graph, wanted):
 def _write(graph, placeholders, wanted, ranges_of):
     """`placeholders`: (node, spec kind, name, weight tensor or None) in order. Returns a Captured."""
     writer = _Writer()
+    constants = {node for node, kind, *_ in placeholders if kind == "constant"}
     inputs, specs, weights, names = [], [], [], []
     for node, kind, name, weight in placeholders:
         meta = node.meta.get("val")
@@ -305,7 +306,7 @@ def _write(graph, placeholders, wanted, ranges_of):
     for node in graph.nodes:
         if node.op == "call_function":
             writer.call(node)
-        elif node.op not in ("placeholder", "output"):
+        elif node.op not in ("placeholder", "output") and node not in constants:
             raise UnsupportedError(f"an FX node of kind {node.op} ({node.name}) is not supported")
     outputs, output_specs = _outputs_of(writer, graph, wanted)
     arguments = [next(iter(s.values()))["arg"] for s in output_specs]
@@ -377,6 +378,11 @@ def from_functional(module: torch.fx.GraphModule, weights: dict[int, tuple[str, 
             for size in meta.shape:
                 if isinstance(size, torch.SymInt):
                     shape_env = size.node.shape_env
+    for node in module.graph.nodes:  # tensors that tracing found in the code
+        if node.op == "get_attr":
+            value = getattr(module, node.target)
+            node.meta.setdefault("val", value)
+            placeholders.append((node, "constant", node.target, _dense(node.target, value)))
     output = next(n for n in module.graph.nodes if n.op == "output")
     ranges = shape_env.var_to_range.get if shape_env is not None else (lambda symbol: None)
     return _write(module.graph, placeholders, output.args[0], ranges)

@@ -67,7 +67,7 @@ class Expander {
     }
     std::vector<ValueId> in;
     for (ValueId v : node.in) in.push_back(values_.read(v));
-    return ops::expand(to_, op, arguments, in);
+    return ops::expand(to_, op, arguments, in, node.out.size());
   }
 
   // A view made again after its memory was written.

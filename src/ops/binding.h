@@ -28,6 +28,7 @@ struct Arguments {
   const Schema& schema;
   std::span<const Attribute> values;
   std::span<const ir::ValueId> in;
+  size_t recorded = 1;
 
   const Attribute& at(size_t i) const { return values[i]; }
   [[noreturn]] void bad(size_t i, const char* wanted) const;
@@ -120,6 +121,20 @@ Results call(const Arguments& a, R (F::*)(Graph&, P...) const) {
   auto bound = [&]<size_t... I>(std::index_sequence<I...>) {
     Results out;
     collect(out, F{}(a.graph, As<P>::from(a, I, a.at(I))...));
+    return out;
+  };
+  return bound(std::index_sequence_for<P...>{});
+}
+
+// Bodies whose number of results depends on a size are told how many torch recorded.
+struct Recorded {
+  size_t results;
+};
+template <class F, class R, class... P>
+Results call(const Arguments& a, R (F::*)(Recorded, P...) const) {
+  auto bound = [&]<size_t... I>(std::index_sequence<I...>) {
+    Results out;
+    collect(out, F{}(Recorded{a.recorded}, As<P>::from(a, I, a.at(I))...));
     return out;
   };
   return bound(std::index_sequence_for<P...>{});

@@ -32,11 +32,12 @@ Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& ste
   return cast(i * by + from, t);
 }
 
-Value linspace(Graph& g, const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype) {
+Value linspace(Graph& g, const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype) {
   DType t = dtype.value_or(DType::f32), wide = is_float(t) ? t : DType::f64;
-  double from = start.to_double(), to = end.to_double();
-  if (steps == 1) return full(g, {Dim(1)}, from, t);
-  double step = (to - from) / static_cast<double>(steps - 1);
+  auto value = [&](const Operand& o) { return o.value ? cast(*o.value, wide) : literal(g, o.number.to_double(), wide); };
+  Value from = value(start), to = value(end);
+  if (steps == 1) return cast(expand(from, {Dim(1)}), t);
+  Value step = (to - from) / static_cast<double>(steps - 1);
   Value i = iota(g, steps);
   // From both ends, so that the last one is exact.
   Value front = cast(i, wide) * step + from, back = to - cast((steps - 1) - i, wide) * step;
@@ -70,7 +71,8 @@ const Row rows[] = {
     {"arange(Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar end, std::optional<DType> t) { return arange(g, 0, end, 1, t); }},
     {"arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, std::optional<DType> t) { return arange(g, start, end, 1, t); }},
     {"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, Scalar step, std::optional<DType> t) { return arange(g, start, end, step, t); }},
-    {"linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, int64_t steps, std::optional<DType> t) { return linspace(g, start, end, steps, t); }},
+    {"linspace.{,Tensor_Tensor,Tensor_Scalar,Scalar_Tensor}({Scalar,Tensor,Tensor,Scalar} start, {Scalar,Tensor,Scalar,Tensor} end, int steps, *, ScalarType? dtype=None)",
+     [](Graph& g, Operand start, Operand end, int64_t steps, std::optional<DType> t) { return linspace(g, start, end, steps, t); }},
     {"eye(SymInt n, *, ScalarType? dtype=None)", [](Graph& g, Dim n, std::optional<DType> t) { return cast(equal(ir::index(g, {n, n}, 0), ir::index(g, {n, n}, 1)), t.value_or(DType::f32)); }},
     {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None)", [](Graph& g, Dim n, Dim m, std::optional<DType> t) { return cast(equal(ir::index(g, {n, m}, 0), ir::index(g, {n, m}, 1)), t.value_or(DType::f32)); }},
     {"tril(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, true); }},

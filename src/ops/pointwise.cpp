@@ -1,4 +1,6 @@
 // Arithmetic and elementary functions, element by element.
+#include <cmath>
+
 #include "base/error.h"
 #include "ops/binding.h"
 
@@ -60,6 +62,11 @@ const Row rows[] = {
     {"mul.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a * b; }},
     {"div.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
     {"div.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
+    {"divide.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"multiply.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a * b; }},
+    {"subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
     {"true_divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
     {"floor_divide(Tensor self, Tensor other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
     {"floor_divide.Scalar(Tensor self, Scalar other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
@@ -132,6 +139,12 @@ const Row rows[] = {
     {"trunc(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
     {"fix(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
     {"round(Tensor self)", [](Value x) { return rounded(Op::round, x); }},
+    {"round.decimals(Tensor self, *, int decimals)",
+     [](Value x, int64_t decimals) {
+       if (!is_float(x.dtype()) || decimals == 0) return rounded(Op::round, x);
+       double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+       return decimals > 0 ? round(x * ten) / ten : round(x / ten) * ten;
+     }},
     {"frac(Tensor self)", [](Value x) { return x - trunc(x); }},
     {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
     {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
@@ -151,6 +164,8 @@ const Row rows[] = {
      [](Value x, std::optional<Value> lo, std::optional<Value> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
     {"clamp_min(Tensor self, Scalar min)", [](Value x, Scalar lo) { return clamp(x, Operand(lo), std::nullopt); }},
     {"clamp_max(Tensor self, Scalar max)", [](Value x, Scalar hi) { return clamp(x, std::nullopt, Operand(hi)); }},
+    {"clamp_min.Tensor(Tensor self, Tensor min)", [](Value x, Value lo) { return clamp(x, Operand(lo), std::nullopt); }},
+    {"clamp_max.Tensor(Tensor self, Tensor max)", [](Value x, Value hi) { return clamp(x, std::nullopt, Operand(hi)); }},
     {"bitwise_and.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
     {"bitwise_or.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
     {"bitwise_xor.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},

@@ -56,6 +56,27 @@ Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optio
   return cast(y, result);
 }
 
+// ord and dim of torch.linalg.norm: a vector norm over one axis or over all, a matrix norm over two.
+Value linalg_norm(Value x, const std::optional<Scalar>& ord, std::optional<Axes> dim, bool keepdim, std::optional<DType> t) {
+  if (t) x = cast(x, *t);
+  if (!ord) return norm(x, 2, axes_of(dim), keepdim, std::nullopt);
+  if (!dim) {
+    dim = Axes{};
+    for (Axis a = 0; a < x.rank(); ++a) dim->push_back(a);
+  }
+  if (dim->size() < 2) return norm(x, *ord, *dim, keepdim, std::nullopt);
+  double p = std::abs(ord->to_double());
+  if (dim->size() != 2 || (p != 1 && p != INFINITY)) fail(Code::unsupported, "linalg_norm: the matrix norm of order {} needs singular values", ord->to_double());
+  // The largest or smallest of the sums over columns (1) or rows (inf).
+  Axis summed_axis = x.axis((*dim)[p == 1 ? 0 : 1]), other = x.axis((*dim)[p == 1 ? 1 : 0]);
+  // The largest of no sums is 0.
+  const bool largest = ord->to_double() > 0, none = x.dim(other) == Dim(0);
+  Value y = reduce(largest && none ? "sum" : largest ? "max" : "min", sum(abs(x), {summed_axis}, keep), {other}, keep);
+  if (keepdim) return y;
+  Value z = squeeze(y, std::max(summed_axis, other));
+  return squeeze(z, std::min(summed_axis, other));
+}
+
 Value logsumexp(Value x, const Axes& dim, bool keepdim) {
   x = to_float(x);
   Value m = amax(x, dim, keep);
@@ -115,8 +136,26 @@ const Row rows[] = {
     {"std(Tensor self, bool unbiased=True)", [](Value x, bool u) { return sqrt(variance(x, {}, u, false).first); }},
     {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return variance(x, axes_of(d), u, k).first; }},
     {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return sqrt(variance(x, axes_of(d), u, k).first); }},
+    {"var_mean(Tensor self, bool unbiased=True)", [](Value x, bool u) { return variance(x, {}, u, false); }},
+    {"var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return variance(x, axes_of(d), u, k); }},
+    {"std_mean(Tensor self, bool unbiased=True)", [](Value x, bool u) { auto [v, m] = variance(x, {}, u, false); return std::pair(sqrt(v), m); }},
+    {"std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { auto [v, m] = variance(x, axes_of(d), u, k); return std::pair(sqrt(v), m); }},
     {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, Scalar p, std::optional<Axes> d, bool k, std::optional<DType> t) { return norm(x, p, axes_of(d), k, t); }},
+    {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, std::optional<Scalar> p, std::optional<Axes> d, bool k, std::optional<DType> t) { return linalg_norm(x, p, d, k, t); }},
+    {"linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, std::string ord, std::optional<Axes> d, bool k, std::optional<DType> t) {
+       if (ord != "fro") fail(Code::unsupported, "linalg_norm: ord \"{}\" needs singular values", ord);
+       return norm(x, 2, axes_of(d), k, t);
+     }},
+    {"linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, Scalar p, Axes d, bool k, std::optional<DType> t) { return linalg_norm(x, p, d, k, t); }},
+    {"linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, std::string ord, Axes d, bool k, std::optional<DType> t) {
+       if (ord != "fro") fail(Code::unsupported, "linalg_matrix_norm: ord \"{}\" needs singular values", ord);
+       return norm(x, 2, d, k, t);
+     }},
     {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False)", [](Value x, std::optional<Scalar> p, Axes d, bool k) { return norm(x, p.value_or(Scalar(2)), d, k, std::nullopt); }},
     {"norm.Scalar(Tensor self, Scalar p=2)", [](Value x, Scalar p) { return norm(x, p, {}, false, std::nullopt); }},
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False)", [](Value x, Axes d, bool k) { return logsumexp(x, d, k); }},

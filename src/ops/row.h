@@ -5,7 +5,8 @@
 //
 // Arguments bind by name. A body's parameter types say what it takes: Value, std::optional<Value>,
 // std::vector<Value>, std::vector<std::optional<Value>>, Scalar, std::optional<Scalar>, int64_t, Dim, Dims,
-// Axis, Axes, bool, double, std::string, std::optional<...>, DType. A first parameter Graph& is given the graph.
+// Axis, Axes, bool, double, std::string, std::optional<...>, DType. A first parameter Graph& is given the graph,
+// a first parameter Recorded the number of results that torch recorded.
 #pragma once
 #include <functional>
 #include <span>
@@ -39,7 +40,7 @@ std::vector<Schema> parse_schema(std::string_view text);
 // One overload: what lower, partition, docs and tests see.
 struct Operator {
   Schema schema;
-  std::function<Results(ir::Graph&, std::span<const Attribute> arguments, std::span<const ir::ValueId> in)> body;
+  std::function<Results(ir::Graph&, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded)> body;
   const char* family;
 };
 
@@ -49,7 +50,7 @@ std::span<const Operator> all();
 
 // Expands one captured call into canonical nodes of `g`. `arguments` are the row's attributes by name with Ref
 // into `in`; arguments the row does not know are accepted only at torch's default. Error (unsupported) with the
-// reason when the body refuses.
-Results expand(ir::Graph& g, const Operator&, const ir::Attributes& arguments, std::span<const ir::ValueId> in);
+// reason when the body refuses. `recorded`: how many results torch recorded, for rows whose number depends on a size.
+Results expand(ir::Graph& g, const Operator&, const ir::Attributes& arguments, std::span<const ir::ValueId> in, size_t recorded = 1);
 
 }  // namespace ingot::ops

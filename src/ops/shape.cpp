@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -23,28 +24,25 @@ std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
   return out;
 }
 
-std::vector<Value> split(const Value& given, const Dim& size, int64_t dim) {
+// The number of pieces of a dynamic size is the recorded one, checked at run time.
+std::vector<Value> split(Recorded recorded, const Value& given, const Dim& size, int64_t dim) {
   Value x = at_least_1d(given);
-  Dim total = x.dim(dim);
-  auto n = ceildiv(total, size).constant();
-  if (!n) fail(Code::unsupported, "split: the number of pieces depends on a dynamic size");
-  Dims sizes;
-  Dim rest = total;
-  for (int64_t i = 0; i < std::max<int64_t>(*n, 1); ++i) {
-    Dim piece = i + 1 < *n ? size : rest;
-    sizes.push_back(piece);
-    rest = rest - piece;
-  }
+  Dim total = x.dim(dim), count = max(ceildiv(total, size), 1);
+  const int64_t n = count.is_constant() ? count.value() : static_cast<int64_t>(recorded.results);
+  require(x.graph(), count, ir::Check::equal, n, "the tensor splits into as many pieces as when it was captured");
+  Dims sizes(static_cast<size_t>(n - 1), size);
+  sizes.push_back(total - size * Dim(n - 1));
   return pieces(x, dim, sizes);
 }
 
-std::vector<Value> chunk(const Value& x, int64_t chunks, int64_t dim) { return split(x, max(ceildiv(x.dim(dim), chunks), 1), dim); }
+std::vector<Value> chunk(Recorded recorded, const Value& x, int64_t chunks, int64_t dim) { return split(recorded, x, max(ceildiv(x.dim(dim), chunks), 1), dim); }
 
-std::vector<Value> unbind(const Value& x, int64_t dim) {
-  auto n = x.dim(dim).constant();
-  if (!n) fail(Code::unsupported, "unbind: the number of pieces is a dynamic size");
+std::vector<Value> unbind(Recorded recorded, const Value& x, int64_t dim) {
+  const Dim count = x.dim(dim);
+  const int64_t n = count.is_constant() ? count.value() : static_cast<int64_t>(recorded.results);
+  require(x.graph(), count, ir::Check::equal, n, "the axis has as many elements as when it was captured");
   std::vector<Value> out;
-  for (int64_t i = 0; i < *n; ++i) out.push_back(take(x, dim, i));
+  for (int64_t i = 0; i < n; ++i) out.push_back(take(x, dim, i));
   return out;
 }
 
@@ -164,6 +162,44 @@ Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
   return pad(x, before, after, value);
 }
 
+// Axis by axis, last first: what stands before and after is made of the axis itself. Negative amounts cut.
+Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
+  for (size_t i = 0; i < amounts.size() / 2; ++i) {
+    const Axis axis = x.rank() - 1 - static_cast<Axis>(i);
+    auto amount = [&](size_t k) {
+      auto n = amounts[2 * i + k].constant();
+      if (!n) fail(Code::unsupported, "pad: mode \"{}\" by a dynamic amount", mode);
+      return *n;
+    };
+    int64_t before = amount(0), after = amount(1);
+    auto part = [&](const Dim& start, const Dim& length) { return view(x, slice_map(x.dims(), axis, start, length, 1)); };
+    const int64_t cut_front = std::max<int64_t>(-before, 0), cut_back = std::max<int64_t>(-after, 0);
+    // Edges are those of the whole axis, except that a circle closes over what is left.
+    Value kept = cut_front + cut_back > 0 ? part(cut_front, x.dim(axis) - Dim(cut_front + cut_back)) : x;
+    if (mode == "circular") x = kept;
+    before = std::max<int64_t>(before, 0);
+    after = std::max<int64_t>(after, 0);
+    if (before + after == 0) {
+      x = kept;
+      continue;
+    }
+    const Dim size = x.dim(axis);
+    auto repeated = [&](const Dim& at, int64_t n) {
+      Dims dims = x.dims();
+      dims[static_cast<size_t>(axis)] = n;
+      return expand(part(at, 1), dims);
+    };
+    const Dim lowest = mode == "reflect" ? Dim(std::max(before, after) + 1) : mode == "circular" ? Dim(std::max(before, after)) : Dim(1);
+    require(x.graph(), lowest, ir::Check::less_equal, size, "the padded axis is long enough for the padding");
+    std::vector<Value> parts;
+    if (before > 0) parts.push_back(mode == "reflect" ? flip(part(1, before), {axis}) : mode == "circular" ? part(size - Dim(before), before) : repeated(0, before));
+    parts.push_back(kept);
+    if (after > 0) parts.push_back(mode == "reflect" ? flip(part(size - Dim(after + 1), after), {axis}) : mode == "circular" ? part(0, after) : repeated(size - Dim(1), after));
+    x = join(parts, axis);
+  }
+  return x;
+}
+
 Value as_type(const Value& x, std::optional<DType> t) { return t ? cast(x, *t) : x; }
 
 Value written(const Value& base, AffineMap map, const Value& value) {
@@ -216,13 +252,18 @@ const Row rows[] = {
      [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
     {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
     {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return pieces(at_least_1d(x), d, {start, length})[1]; }},
-    {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
+    {"narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length)",
+     [](Value x, int64_t d, Value start, Dim length) {
+       Axis axis = x.axis(d);
+       return gather(x, {axis}, {iota(x.graph(), length) + cast(start, DType::i64)}, axis, true);
+     }},
+    {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
     {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
     {"split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
-    {"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Value x, Dim size, int64_t dim) { return split(x, size, dim); }},
-    {"chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
-    {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Value x, int64_t n, int64_t dim) { return chunk(x, n, dim); }},
-    {"unbind.int(Tensor self, int dim=0)", [](Value x, int64_t dim) { return unbind(x, dim); }},
+    {"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
+    {"chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
+    {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
+    {"unbind.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
     {"cat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
     {"concat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
     {"stack(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
@@ -245,13 +286,21 @@ const Row rows[] = {
     {"tile(Tensor self, SymInt[] dims)", [](Value x, Dims times) { while (static_cast<int64_t>(times.size()) < x.rank()) times.insert(times.begin(), Dim(1)); return repeat(x, times); }},
     {"repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None)", [](Value x, Dim n, std::optional<int64_t> dim) { return repeat_interleave(x, n, dim); }},
     {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
+    {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"unfold(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
     {"constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0)", [](Value x, Dims amounts, Scalar v) { return constant_pad(x, amounts, v); }},
     {"pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None)",
      [](Value x, Dims amounts, std::string mode, std::optional<double> v) {
-       if (mode != "constant") fail(Code::unsupported, "pad: mode \"{}\"", mode);
-       return constant_pad(x, amounts, v.value_or(0.0));
+       if (mode == "constant") return constant_pad(x, amounts, v.value_or(0.0));
+       if (mode == "reflect" || mode == "replicate" || mode == "circular") return mirrored_pad(x, amounts, mode);
+       fail(Code::unsupported, "pad: mode \"{}\"", mode);
      }},
+    {"reflection_pad1d(Tensor self, SymInt[2] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "reflect"); }},
+    {"reflection_pad2d(Tensor self, SymInt[4] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "reflect"); }},
+    {"reflection_pad3d(Tensor self, SymInt[6] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "reflect"); }},
+    {"replication_pad1d(Tensor self, SymInt[2] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "replicate"); }},
+    {"replication_pad2d(Tensor self, SymInt[4] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "replicate"); }},
+    {"replication_pad3d(Tensor self, SymInt[6] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "replicate"); }},
     {"clone(Tensor self)", [](Value x) { return x; }},
     {"contiguous(Tensor self)", [](Value x) { return x; }},
     {"alias(Tensor self)", [](Value x) { return x; }},

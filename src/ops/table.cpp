@@ -117,8 +117,8 @@ struct Table {
         Body body = row.body;
         auto shared = std::make_shared<const Schema>(schema);
         rows.push_back({std::move(schema),
-                        [body, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in) {
-                          return body(Arguments{g, *shared, arguments, in});
+                        [body, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
+                          return body(Arguments{g, *shared, arguments, in, recorded});
                         },
                         family});
       }
@@ -140,7 +140,7 @@ const Operator* find(std::string_view target) {
 
 std::span<const Operator> all() { return table().rows; }
 
-Results expand(Graph& g, const Operator& op, const ir::Attributes& arguments, std::span<const ir::ValueId> in) {
+Results expand(Graph& g, const Operator& op, const ir::Attributes& arguments, std::span<const ir::ValueId> in, size_t recorded) {
   std::vector<Attribute> values;
   for (const Parameter& p : op.schema.parameters) {
     if (const Attribute* given = arguments.find(p.name)) {
@@ -160,7 +160,7 @@ Results expand(Graph& g, const Operator& op, const ir::Attributes& arguments, st
     if (auto* b = std::get_if<bool>(&value.value); b != nullptr && !*b) continue;
     fail(Code::unsupported, "{}: argument {} is not supported", op.schema.target(), name);
   }
-  return op.body(g, values, in);
+  return op.body(g, values, in, recorded);
 }
 
 }  // namespace ingot::ops

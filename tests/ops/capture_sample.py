@@ -67,18 +67,5 @@ def to_torch(a: np.ndarray, dtype: str) -> torch.Tensor:
 
 def run(engine: _engine.Engine, tensors, backend: str) -> list[torch.Tensor]:
     arrays = [to_numpy(t) for t in tensors]
-    made = engine.session().run(*arrays) if backend == "cpu" else reference(engine, arrays)
+    made = engine.session().run(*arrays) if backend == "cpu" else engine.reference(*arrays)
     return [to_torch(a, b["dtype"]) for a, b in zip(made, engine.outputs())]
-
-
-def reference(engine: _engine.Engine, arrays):
-    """As Engine.reference, told apart bfloat16 from uint16 by the bindings."""
-    session = engine.session()
-    inputs = (_engine._Tensor * max(len(arrays), 1))()
-    keep = [_engine._fill(t, a, b["dtype"]) for t, a, b in zip(inputs, arrays, engine.inputs())]
-    made = session._outputs(inputs, len(arrays))
-    outputs = (_engine._Tensor * max(len(made), 1))()
-    keep += [_engine._fill(t, a, b["dtype"]) for t, a, b in zip(outputs, made, engine.outputs())]
-    _engine.check(_engine.lib().ingot_plan_reference(engine._plan.pointer, inputs, len(arrays), outputs, len(made)))
-    del keep
-    return made

@@ -59,6 +59,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
   int64_t first = 0, last = n;  // the part inside the bounds
   if (!i.lower.empty()) {
     const std::vector<int64_t>& lower = b_.lower[id];
+    bool outside = false;  // on an axis before the last
     for (int a = 0; a < p_.domain_rank; ++a) {
       auto d = static_cast<size_t>(a);
       int64_t c = (a < outer ? at[a] : row[a - outer]) - lower[d];
@@ -67,11 +68,12 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
         last = std::clamp<int64_t>(dims[d] - c, first, n);
         offset += (c + first) * strides[d];
       } else if (c < 0 || c >= dims[d]) {
-        last = first = 0;
+        outside = true;
       } else {
         offset += c * strides[d];
       }
     }
+    if (outside) first = last = 0;
     BlockArgument fill{nullptr, true};
     float f = static_cast<float>(i.f);
     uint8_t bit = i.i != 0;
