@@ -168,7 +168,14 @@ ingot_status ingot_plan_load(const char* path, ingot_plan** out) {
 ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) {
   return guard([&] {
     const std::byte* bytes_of = &required(static_cast<const std::byte*>(data), "data");
-    required(out, "out") = new ingot_plan{plan::read({bytes_of, bytes}, nullptr)};
+    required(out, "out");
+    std::shared_ptr<std::byte[]> copy;
+    if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {  // an array in a program may lie anywhere; numbers are read in place
+      copy = std::make_shared_for_overwrite<std::byte[]>(bytes);
+      std::memcpy(copy.get(), data, bytes);
+      bytes_of = copy.get();
+    }
+    *out = new ingot_plan{plan::read({bytes_of, bytes}, copy)};
   });
 }
 

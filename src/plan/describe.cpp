@@ -5,25 +5,39 @@
 
 namespace ingot::plan {
 
-std::string size_text(const Function& f, SizeRef ref) {
+namespace {
+
+// `parts` are left: sizes that share their parts would be exponentially long.
+std::string size_text(const Function& f, SizeRef ref, int& parts) {
+  if (--parts < 0) return "...";
   const SizeInstruction& i = f.sizes.code[ref];
   using Op = SizeInstruction::Op;
+  auto whole = [&](uint32_t r) { return size_text(f, r, parts); };
   auto part = [&](uint32_t r) {
     Op op = f.sizes.code[r].op;
-    std::string t = size_text(f, r);
+    std::string t = whole(r);
     return op == Op::add || op == Op::sub ? "(" + t + ")" : t;
   };
+  // In this order: the operands of + may be evaluated in any.
+  auto pair = [&](std::string left, const char* between, auto right) { return std::move(left) + between + right(i.b); };
   switch (i.op) {
     case Op::constant: return std::to_string(i.value);
     case Op::symbol: return f.symbols[i.a].name;
-    case Op::add: return size_text(f, i.a) + " + " + size_text(f, i.b);
-    case Op::sub: return size_text(f, i.a) + " - " + part(i.b);
-    case Op::mul: return part(i.a) + "*" + part(i.b);
+    case Op::add: return pair(whole(i.a), " + ", whole);
+    case Op::sub: return pair(whole(i.a), " - ", part);
+    case Op::mul: return pair(part(i.a), "*", part);
     default: {
-      const char* names[] = {"floordiv", "mod", "min", "max"};
-      return std::string(names[static_cast<int>(i.op) - static_cast<int>(Op::floordiv)]) + "(" + size_text(f, i.a) + ", " + size_text(f, i.b) + ")";
+      const char* names[] = {"floordiv(", "mod(", "min(", "max("};
+      return names[static_cast<int>(i.op) - static_cast<int>(Op::floordiv)] + pair(whole(i.a), ", ", whole) + ")";
     }
   }
+}
+
+}  // namespace
+
+std::string size_text(const Function& f, SizeRef ref) {
+  int parts = 1000;
+  return size_text(f, ref, parts);
 }
 
 namespace {

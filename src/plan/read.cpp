@@ -74,6 +74,8 @@ Function function(const fb::Function* f) {
   return out;
 }
 
+constexpr size_t max_rank = 24;
+
 void verify_function(const Plan& plan, const Function& f) {
   auto bad = [&](const std::string& what) { fail(Code::format, "function \"{}\" of the plan is damaged: {}", f.name, what); };
   ingot::verify(f.sizes, f.symbols.size());
@@ -83,7 +85,10 @@ void verify_function(const Plan& plan, const Function& f) {
   for (const Symbol& s : f.symbols) {
     if (s.min < 0 || s.min > s.opt || s.opt > s.max) bad("size " + s.name + " has an impossible range");
   }
-  for (const Binding& b : f.bindings) {
+  for (size_t i = 0; i < f.bindings.size(); ++i) {
+    const Binding& b = f.bindings[i];
+    if (i > 0 && b.kind < f.bindings[i - 1].kind) bad("its bindings are not inputs, then outputs, then states");
+    if (b.dims.size() > max_rank) bad("a binding has an impossible rank");
     for (uint32_t d : b.dims) size(d, "a binding");
     for (uint32_t d : b.strides) size(d, "a binding");
     if (!b.strides.empty() && b.strides.size() != b.dims.size()) bad("a binding has another number of strides than axes");
@@ -107,7 +112,7 @@ void verify_function(const Plan& plan, const Function& f) {
       size(o.offset, "an operand");
       for (uint32_t d : o.dims) size(d, "an operand");
       for (uint32_t d : o.strides) size(d, "an operand");
-      if (o.dims.size() != o.strides.size() || o.dims.size() > 24) bad("an operand has an impossible rank");
+      if (o.dims.size() != o.strides.size() || o.dims.size() > max_rank) bad("an operand has an impossible rank");
       const Buffer& b = f.buffers[o.buffer];
       bool written = k >= s.operands.size() - s.writes;
       if (b.kind == Buffer::Kind::arena && (n < b.first || n > b.last)) bad("a step uses a buffer outside its life");
@@ -140,8 +145,9 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   };
   auto metadata = section(h.metadata_offset, h.metadata_bytes, "metadata");
   auto weights = section(h.weights_offset, h.weights_bytes, "weights");
+  if (h.metadata_offset % 16 != 0 || h.weights_offset % 64 != 0) fail(Code::format, "the plan is damaged: its sections are not aligned");
   if (hash256(metadata) != h.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, 50'000'000);
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, static_cast<flatbuffers::uoffset_t>(metadata.size() / 4));
   if (!fb::VerifyPlanBuffer(verifier)) fail(Code::format, "the plan is damaged: its metadata cannot be read");
   const fb::Plan* p = fb::GetPlan(metadata.data());
   auto plan = std::make_shared<Plan>();
@@ -159,13 +165,16 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
       if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
     }
     if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
+    if (w.offset() % 64 != 0) fail(Code::format, "weight \"{}\" of the plan is not aligned", out.name);
     if (w.offset() > weights.size() || out.bytes > weights.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
     out.data = weights.data() + w.offset();
     out.keep = keep;
     plan->weights.push_back(std::move(out));
   });
+  uint64_t derived = 0;
   each(p->derived(), [&](const fb::Derived& d) {
-    if (d.bytes() > (uint64_t{1} << 46)) fail(Code::format, "a derived weight of the plan has an impossible size");
+    constexpr uint64_t most = uint64_t{1} << 46;
+    if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
     plan->derived.push_back({text(d.name()), d.bytes()});
   });
   each(p->origins(), [&](const fb::Origin& o) { plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()}); });
@@ -194,7 +203,7 @@ std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::
 void verify(const Plan& plan) {
   if (plan.functions.empty()) fail(Code::format, "the plan has no function");
   for (const Function& f : plan.functions) verify_function(plan, f);
-  if (!plan.prepare.bindings.empty()) fail(Code::format, "the plan's prepare function has bindings");
+  if (!plan.prepare.bindings.empty() || !plan.prepare.symbols.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
   verify_function(plan, plan.prepare);
 }
 

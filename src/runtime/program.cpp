@@ -38,6 +38,18 @@ LoadedFunction load_function(const plan::Function& f) {
 
 namespace {
 
+// More bytes than any machine has and, times anything that kernels multiply it by, less than 64 bits.
+constexpr int64_t most_bytes = int64_t{1} << 46;
+
+// Kernels multiply sizes without looking: their product, 0 counted as 1, must be one that memory could have.
+void check_sizes(std::span<const int64_t> dims, std::string_view what) {
+  int64_t n = 1;
+  for (int64_t d : dims) {
+    if (d < 0) fail(Code::format, "{} has a negative size", what);
+    if (__builtin_mul_overflow(n, std::max<int64_t>(d, 1), &n) || n > most_bytes / 16) fail(Code::invalid_input, "{} is too large for these inputs", what);
+  }
+}
+
 // Offsets for buffers whose lives overlap must not: largest first, lowest gap that fits.
 size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, std::vector<size_t>& offsets) {
   struct Item {
@@ -46,7 +58,7 @@ size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, s
   std::vector<Item> order;
   for (size_t b = 0; b < f.buffers.size(); ++b) {
     if (f.buffers[b].kind != Buffer::Kind::arena) continue;
-    auto bytes = static_cast<size_t>(std::max<int64_t>(sizes[f.buffers[b].bytes], 0));
+    auto bytes = static_cast<size_t>(std::clamp<int64_t>(sizes[f.buffers[b].bytes], 0, most_bytes));
     order.push_back({b, (bytes + 127) / 64 * 64});
   }
   std::stable_sort(order.begin(), order.end(), [](const Item& x, const Item& y) { return x.bytes > y.bytes; });
@@ -68,22 +80,26 @@ size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, s
     }
     offsets[item.buffer] = at;
     total = std::max(total, at + item.bytes);
+    if (total > static_cast<size_t>(most_bytes)) fail(Code::invalid_input, "the memory between the steps is too large for these inputs");
     placed.push_back(item);
   }
   return total;
 }
 
-// First and last element the operand touches must lie in its buffer.
-void check_bounds(const backend::TensorRef& t, int64_t offset, int64_t bytes, const std::string& step) {
+// First and last element the operand touches must lie in its buffer. What is never touched may have any offset and stride: they become 0
+// where kernels could not calculate with them.
+void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int64_t& offset, ir::DType dtype, int64_t bytes, const std::string& step) {
+  check_sizes(dims, step);
+  bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  if (empty) offset = 0;
   __int128 low = offset, high = offset;
-  for (int d = 0; d < t.rank; ++d) {
-    if (t.dims[d] < 0) fail(Code::format, "step \"{}\" has an operand of negative size", step);
-    if (t.dims[d] == 0) return;
-    __int128 reach = static_cast<__int128>(t.dims[d] - 1) * t.strides[d];
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if ((empty || dims[d] == 1) && (strides[d] < -most_bytes || strides[d] > most_bytes)) strides[d] = 0;
+    __int128 reach = static_cast<__int128>(dims[d] - 1) * strides[d];
     (reach < 0 ? low : high) += reach;
   }
-  auto element = static_cast<__int128>(ir::size_of(t.dtype));
-  if (low < 0 || (high + 1) * element > bytes) fail(Code::format, "step \"{}\" has an operand that leaves its buffer", step);
+  auto element = static_cast<__int128>(ir::size_of(dtype));
+  if (!empty && (low < 0 || (high + 1) * element > bytes)) fail(Code::format, "step \"{}\" has an operand that leaves its buffer", step);
 }
 
 }  // namespace
@@ -104,6 +120,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   for (const plan::Binding& b : f.bindings) {
     std::vector<int64_t> dims, strides(b.dims.size(), 1);
     for (uint32_t d : b.dims) dims.push_back(out->sizes[d]);
+    check_sizes(dims, b.name);
     for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
     out->binding_dims.push_back(std::move(dims));
     out->binding_strides.push_back(std::move(strides));
@@ -137,12 +154,14 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       t.dtype = o.dtype;
       t.rank = static_cast<int>(o.dims.size());
       for (uint32_t d : o.dims) *at++ = out->sizes[d];
-      t.dims = at - t.rank;
+      std::span<int64_t> dims(at - t.rank, at);
       for (uint32_t d : o.strides) *at++ = out->sizes[d];
-      t.strides = at - t.rank;
+      std::span<int64_t> strides(at - t.rank, at);
+      t.dims = dims.data();
+      t.strides = strides.data();
       const Buffer& b = f.buffers[o.buffer];
       int64_t offset = out->sizes[o.offset];
-      check_bounds(t, offset, bytes_of(b), s.label);
+      check_bounds(dims, strides, offset, t.dtype, bytes_of(b), s.label);
       int64_t bytes = offset * static_cast<int64_t>(ir::size_of(t.dtype));
       switch (b.kind) {
         case Buffer::Kind::arena: out->in_arena.push_back({n, k, offsets[o.buffer] + static_cast<size_t>(bytes)}); break;

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int64_t largest = 24;
+constexpr int64_t largest = 64;  // enough for a product that threads share
 
 // The answers for a batch of the first `batch` rows of `in`.
 std::vector<float> run(ingot::Session& session, const std::vector<float>& in, int64_t batch) {
@@ -39,7 +39,7 @@ TEST(Threads, SessionsSideBySide) {
     threads.emplace_back([&, t] {
       try {
         // Most work alone, some with a pool of their own.
-        ingot::Session session(plan, weights, 0, ingot::Options().set("threads", t % 8 == 0 ? "3" : "1"));
+        ingot::Session session(plan, weights, 0, ingot::Options().set("threads", t % 16 == 0 ? "3" : "1"));
         for (int64_t i = 0; i < 60; ++i) {
           int64_t batch = 1 + (i * 7 + t) % largest;
           wrong += run(session, in, batch) != expected[static_cast<size_t>(batch)];

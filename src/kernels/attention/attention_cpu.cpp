@@ -10,6 +10,7 @@
 #include "backend/device.h"
 #include "base/error.h"
 #include "kernels/attention/attention_args.h"
+#include "kernels/fused/fused_args.h"
 #include "kernels/fused/program.h"
 #include "kernels/matmul/tile.h"
 
@@ -35,6 +36,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   c->scale = args.scale;
   c->causal = args.causal;
   c->batch_rank = args.batch_rank;
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
     c->mask = load_program(args.mask, operands - 4, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions && c->mask->memory.back() == DType::f32;

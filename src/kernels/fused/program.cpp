@@ -337,6 +337,10 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const backe
   const Program& given = *program;
   if (domain.size() != static_cast<size_t>(given.domain_rank)) fail(Code::format, "fused step has a domain of rank {}, its code {}", domain.size(), given.domain_rank);
   b.domain = std::move(domain);
+  int64_t elements = 1;
+  for (int64_t n : b.domain) {
+    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > (int64_t{1} << 42)) fail(Code::format, "a fused step has an impossible domain");
+  }
   b.sizes.assign(sizes.begin(), sizes.end());
   for (size_t k = 0; k < operands.size(); ++k) {
     const backend::TensorRef& t = operands[k];

@@ -86,7 +86,7 @@ backend::Resolved resolve(const Call& call) {
   const TileOps& ops = tile_ops();
   p->panels = (p->n + ops.columns - 1) / ops.columns;
   if (c.packed) {
-    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] * 4 < 4 * p->k * p->panels * ops.columns) fail(Code::format, "matmul: the packed operand is too small");
+    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] < static_cast<__int128>(p->k) * p->panels * ops.columns) fail(Code::format, "matmul: the packed operand is too small");
   } else {
     if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
     for (int d = 0; d < c.batch_rank; ++d) {
