@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all lint format size ops bench wheel quickstart acceptance-cpu clean
+.PHONY: help setup build test check test-all lint format size ops new-op new-kernel bench wheel quickstart acceptance-cpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -39,6 +39,12 @@ size: build ## sizes of the stripped libraries
 
 ops: build ## the operator table
 	@$(BUILD)/ingot ops
+
+new-op: ## a row of the operator table: SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
+	@python3 tools/new_op.py "$(SCHEMA)" "$(FAMILY)"
+
+new-kernel: ## the folder of a CPU kernel: NAME=roll
+	@python3 tools/new_kernel.py "$(NAME)"
 
 bench: build ## times beside eager, inductor, ONNX Runtime and OpenVINO, in one run
 	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino

@@ -1,0 +1,147 @@
+"""Writes the folder of a new CPU kernel: arguments, the kernel and a test, which copies until it is written.
+
+    make new-kernel NAME=roll
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+FILES = {
+    "{name}_args.h": '''// Arguments of the "{name}" step.
+//
+// operands = in, out (written): the same dtype and dims, any strides. sizes = none.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ingot::kernels {{
+
+struct {Name}Args {{
+  uint8_t axis = 0;
+}};
+std::vector<std::byte> serialise(const {Name}Args&);
+{Name}Args parse_{name}(std::span<const std::byte>);
+
+}}  // namespace ingot::kernels
+''',
+    "{name}_args.cpp": '''#include "kernels/{name}/{name}_args.h"
+
+#include "base/error.h"
+
+namespace ingot::kernels {{
+
+std::vector<std::byte> serialise(const {Name}Args& a) {{ return {{std::byte{{a.axis}}}}; }}
+
+{Name}Args parse_{name}(std::span<const std::byte> bytes) {{
+  if (bytes.size() != 1) fail(Code::format, "a {name} step has wrong constants");
+  return {{static_cast<uint8_t>(bytes[0])}};
+}}
+
+}}  // namespace ingot::kernels
+''',
+    "{name}_cpu.cpp": '''#include <algorithm>
+#include <cstring>
+
+#include "kernels/elements.h"
+#include "kernels/{name}/{name}_args.h"
+
+namespace ingot::kernels {{
+
+namespace {{
+
+std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {{
+  auto args = std::make_shared<{Name}Args>(parse_{name}(constants));
+  if (operands != 2 || sizes != 0) fail(Code::format, "a {name} step has {{}} operands and {{}} sizes", operands, sizes);
+  return args;
+}}
+
+// Afterwards run() cannot leave its operands, whatever the plan says.
+backend::Resolved resolve(const backend::Call& call) {{
+  const auto& args = *static_cast<const {Name}Args*>(call.constants);
+  const backend::TensorRef &in = call.operands[0], &out = call.operands[1];
+  bool same = in.dtype == out.dtype && in.rank == out.rank && in.rank <= max_rank && std::equal(in.dims, in.dims + in.rank, out.dims);
+  if (!same || args.axis >= in.rank) fail(Code::format, "the operands of a {name} do not fit");
+  return {{}};
+}}
+
+void run(const backend::Call& call) {{
+  const int axis = static_cast<const {Name}Args*>(call.constants)->axis;
+  const backend::TensorRef &in = call.operands[0], &out = call.operands[1];
+  for_lines(in, axis, *call.workers, [&](const int64_t* at, int) {{
+    int64_t from = 0, to = 0;
+    for (int d = 0; d < in.rank; ++d) {{
+      from += d == axis ? 0 : at[d] * in.strides[d];
+      to += d == axis ? 0 : at[d] * out.strides[d];
+    }}
+    for (int64_t i = 0; i < in.dims[axis]; ++i) std::memcpy(element(out, to + i * out.strides[axis]), element(in, from + i * in.strides[axis]), ir::size_of(in.dtype));
+  }});
+}}
+
+}}  // namespace
+
+extern const backend::RunKernel {name}_kernel;
+const backend::RunKernel {name}_kernel{{"{name}", load, resolve, run}};
+
+}}  // namespace ingot::kernels
+''',
+    "{name}_test.cpp": '''#include "kernels/{name}/{name}_args.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "kernels/kernel_run.h"
+
+namespace ingot::kernels {{
+namespace {{
+
+TEST({name}, whatever_the_strides) {{
+  for (bool turned : {{false, true}}) {{
+    TestTensor in(ir::DType::f32, {{3, 5}}, turned ? std::vector<size_t>{{1, 0}} : std::vector<size_t>{{}}), out(ir::DType::f32, {{3, 5}}, {{}}, {{}}, 2);
+    in.each([&](const std::vector<int64_t>& at) {{ in.put(at, static_cast<double>(10 * at[0] + at[1])); }});
+    run_kernel("{name}", serialise({Name}Args{{1}}), {{&in, &out}}, {{}}, inline_workers());
+    EXPECT_EQ(out.values(), in.values());
+    EXPECT_TRUE(out.untouched_outside());
+  }}
+}}
+
+TEST({name}, operands_that_do_not_fit_are_refused) {{
+  TestTensor in(ir::DType::f32, {{3, 5}}), out(ir::DType::f32, {{5, 3}});
+  EXPECT_THROW(run_kernel("{name}", serialise({Name}Args{{1}}), {{&in, &out}}, {{}}, inline_workers()), Error);
+  EXPECT_THROW(run_kernel("{name}", serialise({Name}Args{{2}}), {{&in, &in}}, {{}}, inline_workers()), Error);
+  EXPECT_THROW(parse_{name}({{}}), Error);
+}}
+
+}}  // namespace
+}}  // namespace ingot::kernels
+''',
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="lower case, as the step's kernel is named in plans")
+    name = parser.parse_args().name
+    root = Path(__file__).resolve().parents[1]
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        sys.exit(f"{name!r} is no name for a kernel: lower case letters, digits and single underscores")
+    folder = root / "src/kernels" / name
+    if folder.exists():
+        sys.exit(f"{folder.relative_to(root)} is there already")
+    folder.mkdir()
+    words = {"name": name, "Name": "".join(w.capitalize() for w in name.split("_"))}
+    for file, text in FILES.items():
+        (folder / file.format(**words)).write_text(text.format(**words))
+    print(f"src/kernels/{name} is written. In src/backend/cpu/device.cpp, add to INGOT_CPU_KERNELS:\n"
+          f"  X({name})\n"
+          f"Then: cmake --build build/release --target test_kernels && build/release/test_kernels --gtest_filter='{name}.*'\n"
+          f"The compiler emits the step in src/compile/function.cpp.")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
