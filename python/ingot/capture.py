@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from dataclasses import dataclass, field
 
 import sympy
@@ -42,6 +43,7 @@ class _Writer:
     def __init__(self):
         self.tensors: dict[str, dict] = {}
         self.sym_ints: dict[str, dict] = {}
+        self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
         self._expr: dict = {}
@@ -63,11 +65,9 @@ class _Writer:
     def tensor(self, name: str, meta: torch.Tensor):
         if name not in self.tensors:
             if meta.layout is not torch.strided:
-                raise UnsupportedError(
-                    f"tensor {name} has layout {meta.layout}; only strided tensors are supported. Remedy: convert it with .to_dense()"
-                )
+                raise UnsupportedError(f"tensor {name} has layout {meta.layout}; only strided tensors are supported", remedy="convert it with .to_dense()")
             if meta.dtype not in _DTYPE_CODE:
-                raise UnsupportedError(f"tensor {name} has dtype {meta.dtype}, which is not supported")
+                raise UnsupportedError(f"tensor {name} has dtype {meta.dtype}, which is not supported", remedy="convert it to a float or integer dtype")
             self.tensors[name] = {
                 "dtype": _DTYPE_CODE[meta.dtype],
                 "sizes": [self.size(s) for s in meta.shape],
@@ -95,6 +95,9 @@ class _Writer:
                 return {"as_tensor": self.tensor(value.name, meta)}
             if isinstance(meta, (torch.SymInt, int)) and not isinstance(meta, bool):
                 return {"as_sym_int": self.sym_int(value.name, meta)}
+            if isinstance(meta, torch.SymBool):
+                self.sym_bools[value.name] = {"as_expr": self.expression(meta.node.expr)}
+                return {"as_sym_bool": {"as_name": value.name}}
             raise UnsupportedError(f"value {value.name} of type {type(meta).__name__} is not supported as an argument")
         if isinstance(value, bool):
             return {"as_bool": value}
@@ -214,7 +217,7 @@ class _Writer:
                         "nodes": self.nodes,
                         "tensor_values": self.tensors,
                         "sym_int_values": self.sym_ints,
-                        "sym_bool_values": {},
+                        "sym_bool_values": self.sym_bools,
                         "is_single_tensor_return": False,
                         "custom_obj_values": {},
                     },
@@ -228,6 +231,13 @@ class _Writer:
                 "torch_version": torch.__version__,
             }
         ).encode()
+
+
+def _line(node):
+    """The user's line of a node: the innermost frame that is no library's."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)', node.meta.get("stack_trace") or "")
+    frames = [f for f in frames if "site-packages" not in f[0]] or frames
+    return "{}:{}: `{}`".format(*frames[-1]) if frames else ""
 
 
 def _float(value: float):
@@ -305,7 +315,10 @@ def _write(graph, placeholders, wanted, ranges_of):
             weights.append((name, weight))
     for node in graph.nodes:
         if node.op == "call_function":
-            writer.call(node)
+            try:
+                writer.call(node)
+            except UnsupportedError as problem:
+                raise UnsupportedError(f"{node.name} ({node.target}): {problem.message}", _line(node), problem.remedy) from None
         elif node.op not in ("placeholder", "output") and node not in constants:
             raise UnsupportedError(f"an FX node of kind {node.op} ({node.name}) is not supported")
     outputs, output_specs = _outputs_of(writer, graph, wanted)
@@ -322,8 +335,8 @@ def from_exported(program: torch.export.ExportedProgram) -> Captured:
     for spec in signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise UnsupportedError(
-                f"the model changes {spec.target!r} in forward ({spec.kind.name.lower()}), which is not supported yet. "
-                "Remedy: return the new value instead of writing it in place"
+                f"the model changes {spec.target!r} in forward ({spec.kind.name.lower()}), which is not supported yet",
+                remedy="return the new value instead of writing it in place",
             )
     kinds = {
         InputKind.PARAMETER: "parameter",
@@ -350,11 +363,9 @@ def from_exported(program: torch.export.ExportedProgram) -> Captured:
 
 def _dense(name, tensor):
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(
-            f"weight {name} is a {type(tensor).__name__}, a tensor subclass. Remedy: convert it to a plain tensor before compiling"
-        )
+        raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling")
     if tensor.device.type != "cpu":
-        raise InputError(f"weight {name} is on {tensor.device}; target \"cpu\" needs it on the CPU. Remedy: module.cpu()")
+        raise InputError(f"weight {name} is on {tensor.device}; target \"cpu\" needs it on the CPU", remedy="module.cpu()")
     return tensor.detach().contiguous()
 
 

@@ -97,7 +97,8 @@ class Expander {
         results[0] = ir::Handle(&to_, values_.read(node.in[0]));
       }
     } catch (Error& e) {
-      if (e.code == Code::unsupported) {
+      // torch took the node, so what a row refuses is what ingot lacks: a dtype, a form of an argument.
+      if (e.code == Code::unsupported || e.code == Code::invalid_input) {
         refuse(node, target, e.message);
         return;
       }
