@@ -87,7 +87,7 @@ typedef struct ingot_binding {
   const char* name;
   ingot_dtype dtype;
   int32_t rank;
-  const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"); ingot_plan_describe has the ranges */
+  const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"; 0 where these do not go together); ingot_plan_describe has the ranges */
 } ingot_binding;
 
 typedef struct ingot_options ingot_options;

@@ -89,7 +89,11 @@ ingot_plan::ingot_plan(std::shared_ptr<const plan::Plan> of) : plan(std::move(of
   for (const plan::Function& f : plan->functions) {
     std::vector<int64_t> symbols, sizes(f.sizes.code.size());
     for (const plan::Symbol& s : f.symbols) symbols.push_back(s.opt);
-    evaluate(f.sizes, symbols, sizes);
+    try {
+      evaluate(f.sizes, symbols, sizes);
+    } catch (const Error&) {
+      // Usual sizes that do not go together: the plan runs at others. What could not be computed is told as 0.
+    }
     auto& all = usual_dims.emplace_back();
     for (const plan::Binding& b : f.bindings) {
       auto& dims = all.emplace_back();

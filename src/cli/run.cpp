@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "command.h"
 
@@ -17,7 +20,13 @@ void run(const Arguments& a) {
   runner.fill(a.inputs, a.shapes);
   for (int i = 0; i < a.repeat; ++i) runner.run();
   if (!a.output.empty()) {
-    for (size_t o = 0; o < runner.outputs.size(); ++o) write_npy(a.output + "/" + runner.function.outputs[o].name + ".npy", runner.outputs[o]);
+    std::error_code ignored;  // writing the first file tells
+    std::filesystem::create_directories(a.output, ignored);
+    for (size_t o = 0; o < runner.outputs.size(); ++o) {
+      std::string name = runner.function.outputs[o].name;
+      std::replace(name.begin(), name.end(), '/', '_');  // a plan does not choose the folder
+      write_npy(a.output + "/" + name + ".npy", runner.outputs[o]);
+    }
   }
   for (size_t o = 0; o < runner.outputs.size(); ++o) {
     std::string shape;
@@ -34,7 +43,7 @@ void add_run(CLI::App& app) {
   verb->add_option("plan", a->plan, "the plan")->required();
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
-  verb->add_option("-o,--output", a->output, "folder for the outputs, as .npy");
+  verb->add_option("-o,--output", a->output, "folder for the outputs, as .npy; made if it is not there");
   verb->add_option("--repeat", a->repeat, "run this often")->check(CLI::PositiveNumber);
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
   verb->callback([a] { run(*a); });

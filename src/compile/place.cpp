@@ -26,6 +26,7 @@ std::optional<Window> through_view(const Window& w, const AffineMap& map) {
 
 std::optional<Window> through_reshape(const Window& w, const Dims& to) {
   Window out{to, w.offset, std::vector<Dim>(to.size(), Dim(0))};
+  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return Window{to, w.offset, row_major(to).strides};  // no element, no stride
   // Axes are matched in groups of equal products; inside a group the old axes must lie one after another in memory.
   size_t i = 0, j = 0;
   while (i < w.dims.size() || j < to.size()) {
@@ -52,7 +53,7 @@ std::optional<Window> through_reshape(const Window& w, const Dims& to) {
       } else if (i < w.dims.size()) {
         old_product *= w.dims[i++];
       } else {
-        return std::nullopt;
+        break;  // all axes of both: a check at run time says that they hold equally many elements
       }
     }
     size_t last = i0;

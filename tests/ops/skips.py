@@ -42,12 +42,6 @@ SKIPS: dict = {
 }
 
 
-# Refusals that are defects to be repaired, by a part of their text: counted apart, so that they are not forgotten.
-DEFECTS: dict[str, str] = {
-    "is stored, but has no window": "defect: compile cannot write a reshape that merges dynamic axes of an input straight to an output",
-}
-
-
 def reason(name: str, dtype: str, mode: str) -> str | None:
     for key in (name, (name, dtype), (name, mode)):
         if key in SKIPS:

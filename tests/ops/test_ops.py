@@ -16,7 +16,7 @@ from capture_sample import Call, run
 from conftest import compared, skipped
 from ingot import _engine
 from ingot.errors import UnsupportedError
-from skips import DEFECTS, reason
+from skips import reason
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 
@@ -71,11 +71,7 @@ def compile_or_skip(call, dynamic):
         skipped[why_unsupported(error)] += 1
     except Exception as error:
         if type(error).__module__.startswith("ingot"):
-            known = next((why for text, why in DEFECTS.items() if text in str(error)), None)
-            if known is None:
-                raise
-            skipped[known] += 1
-            return None
+            raise
         skipped[f"torch cannot capture it: {type(error).__name__}"] += 1
     return None
 
