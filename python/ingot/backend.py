@@ -72,10 +72,9 @@ class _Compiled:
         self._inputs = [i for i, tensor in enumerate(tensors) if tensor and i not in weights]
         self._weights = list(weights)
         self._names = [weights[i][0] for i in self._weights]
-        self._bound = [weights[i][1] for i in self._weights]
+        self._bind([weights[i][1] for i in self._weights])
         self._pick_weights = _picker(self._weights)
         self._pick_inputs = _picker(self._inputs)
-        self._versions = self._version_sum(self._bound)
         self._outputs = captured.outputs
         self._plain = all(kind == "tensor" for kind, _ in captured.outputs)
         self._symbols = {}
@@ -88,14 +87,17 @@ class _Compiled:
                     if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                         self._symbols.setdefault(size.node.expr, lambda args, i=i, axis=axis: args[i].shape[axis])
 
-    @staticmethod
-    def _version_sum(tensors):
-        return sum(t._version for t in tensors if not t.is_inference())
+    def _bind(self, weights):
+        """The weights the engine holds, and how often they have been written: what each call compares."""
+        self._bound = list(weights)
+        self._counted = [t for t in self._bound if not t.is_inference()]
+        self._versions = sum(map(_version, self._counted))
 
     def __call__(self, *args):
         given = self._pick_weights(args)
-        if not all(map(operator.is_, given, self._bound)) or self._version_sum(given) != self._versions:
-            self._rebind(given)
+        if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions:
+            self._engine.update_weights(dict(zip(self._names, (t.detach() for t in given))))
+            self._bind(given)
         results = self._runner(list(self._pick_inputs(args)))
         if self._plain:
             return results
@@ -104,9 +106,8 @@ class _Compiled:
     def _size(self, expression, args):
         return int(expression.subs({s: self._symbols[s](args) for s in expression.free_symbols}))
 
-    def _rebind(self, given):
-        self._engine.update_weights(dict(zip(self._names, (t.detach() for t in given))))
-        self._bound, self._versions = list(given), self._version_sum(given)
+
+_version = operator.attrgetter("_version")
 
 
 def _picker(indices):
