@@ -1,6 +1,6 @@
 """Puts ingot together for Python: one wheel for every Python 3 and every torch from 2.10 on, or a link for developers.
 
-    python tools/make_wheel.py --build build/release --out dist      dist/ingot-0.1.0-py3-none-manylinux_*.whl
+    python tools/make_wheel.py --build build/release --out dist      dist/ingot-0.1.0-py3-none-linux_x86_64.whl
     python tools/make_wheel.py --build build/release --develop       the .venv imports python/ of this checkout
 """
 
@@ -84,6 +84,8 @@ def wheel(build: Path, out: Path):
         info = root / f"ingot-{VERSION}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(METADATA)
+        (info / "licenses").mkdir()
+        shutil.copy(ROOT / "LICENSE", info / "licenses")
         (info / "entry_points.txt").write_text(ENTRY_POINTS)
         (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: ingot\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
         files = sorted(p for p in root.rglob("*") if p.is_file())

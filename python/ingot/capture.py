@@ -309,7 +309,7 @@ def _write(graph, placeholders, wanted, ranges_of):
         elif kind == "constant":
             specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": name}})
         else:
-            specs.append({"user_input": {"arg": argument}})
+            specs.append({"user_input": {"arg": argument, "name": name}})
             names.append(name)
         if weight is not None:
             weights.append((name, weight))
@@ -327,8 +327,8 @@ def _write(graph, placeholders, wanted, ranges_of):
     return Captured(document, weights, names, len(arguments), outputs)
 
 
-def from_exported(program: torch.export.ExportedProgram) -> Captured:
-    """The graph of an ExportedProgram; its parameters and buffers by state-dict name, not copied."""
+def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] | None = None) -> Captured:
+    """The graph of an ExportedProgram; its parameters and buffers by state-dict name, not copied. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
     signature = program.graph_signature
@@ -353,7 +353,7 @@ def from_exported(program: torch.export.ExportedProgram) -> Captured:
         node, kind = nodes[spec.arg.name], kinds[spec.kind]
         if kind == "input":
             tensor = isinstance(node.meta.get("val"), torch.Tensor)
-            placeholders.append((node, "input" if tensor else "skip", node.name, None))
+            placeholders.append((node, "input" if tensor else "skip", (chosen or {}).get(node.name, node.name), None))
         else:
             weight = state.get(spec.target, constants.get(spec.target))
             placeholders.append((node, kind, spec.target, _dense(spec.target, weight)))
@@ -385,7 +385,8 @@ def from_functional(module: torch.fx.GraphModule, weights: dict[int, tuple[str, 
             name, tensor = weights[i]
             placeholders.append((node, "parameter", name, _dense(name, tensor)))
         else:
-            placeholders.append((node, "input", names[i], None))
+            local = re.fullmatch(r"L\['(\w+)'\]", names[i])  # Dynamo's word for the variable of that name
+            placeholders.append((node, "input", local[1] if local else names[i], None))
             for size in meta.shape:
                 if isinstance(size, torch.SymInt):
                     shape_env = size.node.shape_env

@@ -234,14 +234,19 @@ def _match_program(program, leaves):
 def _compile_program(program, leaves, options):
     from .capture import from_exported
 
-    captured = from_exported(program)
-    model = _engine.Model.from_json(captured.json, captured.weights)
     nodes = _user_placeholders(program)
+    names = {n.name: n.name for n in nodes}
+    names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
+    for name in names.values():
+        if list(names.values()).count(name) > 1:
+            raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
+    captured = from_exported(program, names)
+    model = _engine.Model.from_json(captured.json, captured.weights)
     tensors = [i for i, n in enumerate(nodes) if isinstance(n.meta.get("val"), torch.Tensor)]
     for i, (label, leaf) in enumerate(leaves or ()):
         if isinstance(leaf, Input):
             for axis in leaf.dynamic_axes:
-                model.set_dim(nodes[i].name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+                model.set_dim(names[nodes[i].name], axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
     signature = {
         "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
         "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),

@@ -201,7 +201,8 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       ir::Type type = meta(meta_named(scope, name)).type;
       // Inside a graph an operator is missing instead; an input might pass through untouched.
       if (is_complex(type.dtype)) throw Error(Code::unsupported, fmt::format("{} has dtype complex64, which is not supported", name)).fix("pass its real and imaginary parts as two inputs");
-      scope.values[name] = g_.add_input(std::string(name), std::move(type));
+      auto chosen = spec.find("name");  // the user's name for it; torch writes none
+      scope.values[name] = g_.add_input(std::string(chosen ? chosen->string() : name), std::move(type));
       continue;
     }
     ir::Weight weight;

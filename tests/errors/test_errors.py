@@ -155,6 +155,19 @@ def test_data_dependent_branch(module, text):
     assert told(ingot.UnsupportedError, call) == (text, line("return x if x.sum()"), "write it with tensor operations such as torch.where")
 
 
+def test_an_input_of_torch_compile_has_the_users_name():
+    from ingot.backend import ingot_backend
+
+    made = []
+
+    def backend(graph, examples):
+        made.append(ingot_backend(graph, examples))
+        return made[0]
+
+    torch.compile(Plus(), backend=backend)(torch.zeros(2))
+    assert made[0]._engine.input_names == ["x"]
+
+
 def test_writing_to_an_input():
     assert told(ingot.UnsupportedError, lambda: ingot.compile(Writes(), inputs=[ingot.Input((4,))])) == (
         "1 operator of the model is not supported:\n"

@@ -40,3 +40,25 @@ def test_contradicting_ranges_name_both():
 def test_unknown_dtype():
     with pytest.raises(ingot.InputError, match="dtype 'quux' is not known"):
         ingot.Input((1,), dtype="quux")
+
+
+def test_a_chosen_name_is_the_engines():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3)).eval()
+    for inputs, names in (([ingot.Input((1, 2), name="x")], ["x"]), ([ingot.Input(min_shape=(1, 2), max_shape=(4, 2), name="x")], ["x"]), ([ingot.Input((1, 2))], ["input"])):
+        compiled = ingot.compile(model, inputs=inputs)
+        assert compiled.engine.input_names == names
+        with torch.no_grad():
+            assert compiled(torch.ones(1, 2)).shape == (1, 3)
+    with pytest.raises(ingot.InputError, match="'x' is float64"):
+        ingot.compile(model, inputs=[ingot.Input((1, 2), name="x")])(torch.ones(1, 2, dtype=torch.float64))
+
+
+def test_one_name_for_two_inputs():
+    class Add(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b
+
+    for second in ("x", None):  # b may also be called as the parameter is
+        with pytest.raises(ingot.InputError) as caught:
+            ingot.compile(Add(), inputs=[ingot.Input((2,), name="x" if second else "b"), ingot.Input((2,), name=second)])
+        assert caught.value.message == f"two inputs are named {second or 'b'!r}"

@@ -1,0 +1,137 @@
+"""The wheel in a fresh environment, away from the sources: imported, compiled with both ways, run from the command line and without torch."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from accuracy import assert_accurate
+
+pytestmark = pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="builds a wheel and environments: INGOT_TEST_ALL=1")
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("INGOT_BUILD", "build/release")
+
+PROGRAM = """
+import sys
+import ingot
+assert "torch" not in sys.modules, "importing ingot imported torch"
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)).eval()
+x = torch.randn(5, 16)
+ahead = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 16), opt_shape=(5, 16), max_shape=(8, 16), name="x")])
+ingot.save(ahead, "model.ingot")
+with torch.no_grad():
+    results = {"ahead": ahead(x), "loaded": ingot.load("model.ingot")(x), "in time": torch.compile(model, backend="ingot")(x), "eager": model(x), "exact": model.double()(x.double())}
+torch.save((x, results), "results.pt")
+import numpy
+numpy.save("x.npy", x.numpy())
+print(ingot.__file__)
+print(*{line.split()[-1] for line in open("/proc/self/maps") if "libingot" in line}, sep="\\n")
+"""
+
+WITHOUT_TORCH = """
+import importlib.util, sys
+assert importlib.util.find_spec("torch") is None
+import ingot, numpy
+numpy.save("without_torch.npy", ingot.load_engine("model.ingot").session().run(numpy.load("x.npy"))[0])
+"""
+
+
+def run(*command, cwd):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("INGOT", "PYTHON"))}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, ROOT / "tools/make_wheel.py", "--build", BUILD, "--out", out, cwd=out)
+    return next(out.iterdir())
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """environment(wanted): folder of a virtual environment with the wheel and those of this Python's packages that are wanted."""
+
+    def make(name, wanted):
+        folder = tmp_path_factory.mktemp(name)
+        run(sys.executable, "-m", "venv", folder, cwd=folder)
+        packages = folder / "others" / "site-packages"
+        packages.mkdir(parents=True)
+        for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+            if wanted(path.name) and not path.name.startswith(("ingot", "pip")):
+                (packages / path.name).symlink_to(path)
+        site = Path(run(folder / "bin/python", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder).strip())
+        (site / "others.pth").write_text(f"{packages}\n")
+        run(folder / "bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel, cwd=folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.fixture(scope="module")
+def with_torch(environment, outside):
+    folder = environment("with_torch", lambda name: True)
+    return folder, run(folder / "bin/python", "-c", PROGRAM, cwd=outside).splitlines()
+
+
+@pytest.fixture(scope="module")
+def results(with_torch, outside):
+    return torch.load(outside / "results.pt")[1]
+
+
+@pytest.mark.parametrize("way", ["ahead", "loaded", "in time"])
+def test_both_ways(results, way):
+    assert_accurate(results[way], results["eager"], results["exact"], 32)
+
+
+def test_everything_comes_from_the_wheel(with_torch):
+    folder, lines = with_torch
+    assert len(lines) >= 3  # the package, libingot, libingot_torch
+    for path in lines:
+        assert Path(path).resolve().is_relative_to(folder.resolve()), path
+
+
+def test_command_line(with_torch, results, outside):
+    import numpy
+
+    command = with_torch[0] / "bin/ingot"
+    assert run(command, "--version", cwd=outside) == "ingot 0.1.0\n"
+    assert "instruction set" in run(command, "doctor", cwd=outside)
+    (outside / "out").mkdir()
+    said = run(command, "run", "model.ingot", "-i", "x=x.npy", "-o", "out", cwd=outside)
+    (made,) = (outside / "out").iterdir()
+    assert made.stem in said
+    assert_accurate(torch.from_numpy(numpy.load(made)), results["eager"], results["exact"], 32)
+
+
+def test_without_torch(with_torch, environment, results, outside):
+    import numpy
+
+    folder = environment("without_torch", lambda name: name.startswith("numpy"))
+    run(folder / "bin/python", "-c", WITHOUT_TORCH, cwd=outside)
+    assert_accurate(torch.from_numpy(numpy.load(outside / "without_torch.npy")), results["eager"], results["exact"], 32)
+
+
+def test_built_again_it_is_the_same(wheel, tmp_path):
+    run(sys.executable, ROOT / "tools/make_wheel.py", "--build", BUILD, "--out", tmp_path, cwd=tmp_path)
+    assert next(tmp_path.iterdir()).read_bytes() == wheel.read_bytes()
+
+
+def test_nothing_in_it_tells_where_it_was_built(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            assert str(ROOT).encode() not in archive.read(name), name
+        assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
