@@ -456,7 +456,7 @@ def test_archives(plan, archive, tmp_path):
     (["run", "PLAN", "-i", "z=random:1"], 2, 'ingot: the plan has no input "z"; it has x, y\n'),
     (["run", "PLAN", "-i", "x=TMP/none.npy"], 21, "ingot: cannot open TMP/none.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
     (["run", "PLAN", "-i", "x=PLAN"], 15, "ingot: PLAN is not a .npy file that can be read: it does not start as one\n  remedy: write it with numpy.save\n"),
-    (["run", "PLAN", "-o", "TMP/none"], 21, "ingot: cannot write TMP/none/add.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
+    (["run", "PLAN", "-o", "PLAN"], 21, "ingot: cannot write PLAN/add.npy: Not a directory\n  remedy: check the path and its permissions\n"),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--set", "threads"], 2, 'ingot: --set takes NAME=VALUE, not "threads"\n'),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x"], 2, 'ingot: --shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not "x"\n'),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "z:0=1..2..3"], 13, 'ingot: the model has no input "z"\n  remedy: Did you mean "x"?\n'),
