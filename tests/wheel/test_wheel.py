@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from accuracy import assert_accurate
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="builds a wheel and environments: INGOT_TEST_ALL=1")
 ROOT = Path(__file__).resolve().parents[2]
