@@ -224,6 +224,7 @@ class Engine:
 
     def __init__(self, plan: _Plan, keep=()):
         self._plan, self._keep = plan, list(keep)
+        self._values: dict = {}  # weights given since, by name: the library reads them where they are
         out = c_void_p()
         self._options = _Options(plan.session_options)
         check(lib().ingot_weights_create(plan.pointer, self._options.pointer, byref(out)))
@@ -294,7 +295,7 @@ class Engine:
             size = value.numel() * value.element_size() if hasattr(value, "numel") else value.nbytes
             check(lib().ingot_weights_set(self._weights.pointer, name.encode(), address, size, 0))
         check(lib().ingot_weights_commit(self._weights.pointer))
-        self._keep += [value for _, value in staged]
+        self._values.update(staged)
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
         """A session: one caller at a time."""
@@ -422,13 +423,13 @@ class TorchRegistry:
 
     def __init__(self, path: str):
         library = ctypes.CDLL(path)
-        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p], c_uint64
+        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
         self._library = library
         self._engines: dict[int, Engine] = {}
 
     def register(self, engine: Engine) -> int:
-        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer)
+        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer)
         self._engines[number] = engine
         return number
 

@@ -47,6 +47,7 @@ void check(ingot_status status) {
 struct Entry {
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
+  const ingot_options* options = nullptr;  // of every session
   std::mutex mutex;
   std::unordered_map<int64_t, std::vector<ingot_session*>> idle;
 
@@ -90,7 +91,7 @@ class Lease {
         return;
       }
     }
-    check(ingot_session_create(entry_->plan, entry_->weights, static_cast<uint32_t>(function), nullptr, &session_));
+    check(ingot_session_create(entry_->plan, entry_->weights, static_cast<uint32_t>(function), entry_->options, &session_));
   }
   ~Lease() {
     std::lock_guard lock(entry_->mutex);
@@ -168,11 +169,12 @@ STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) { m.impl("execute
 
 }  // namespace
 
-// For python/ingot: makes a (plan, weights) pair known to the op. The caller keeps both alive until it unregisters them.
-extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights) {
+// For python/ingot: makes a (plan, weights) pair and its session options known to the op. The caller keeps them alive until it unregisters them.
+extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options) {
   auto entry = std::make_shared<Entry>();
   entry->plan = plan;
   entry->weights = weights;
+  entry->options = options;
   std::unique_lock lock(registry_mutex);
   uint64_t id = next_id++;
   registry.emplace(id, std::move(entry));
