@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all lint format size ops new-op new-kernel bench wheel quickstart acceptance-cpu clean
+.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench wheel quickstart acceptance-cpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -27,6 +27,15 @@ test: check ## all of check, from a clean clone
 test-all: build lint ## the full sizes too
 	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests
+
+SECONDS ?= 600
+FUZZ := build/fuzz
+fuzz: build ## mutated archives and plans under clang's sanitizers, SECONDS=600 each
+	@cmake --preset fuzz >/dev/null && cmake --build $(FUZZ) -j 2 --target fuzz_importer fuzz_plan
+	@mkdir -p $(FUZZ)/archives $(FUZZ)/plans && cp src/capture/testdata/*.pt2 $(FUZZ)/archives && $(PYTHON) tests/fuzz/seeds.py $(FUZZ)/archives
+	@for a in $(FUZZ)/archives/*.pt2; do $(BUILD)/ingot compile $$a -o $(FUZZ)/plans/$$(basename $$a .pt2).ingot || exit 1; done
+	@cd $(FUZZ) && ./fuzz_importer -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 archives
+	@cd $(FUZZ) && ./fuzz_plan -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 plans
 
 lint: ## the include rule
 	@python3 tools/check_layers.py

@@ -1,0 +1,45 @@
+"""Writes the archives that the fuzzers start from, small ones that reach every kernel: python seeds.py FOLDER"""
+
+import pathlib
+import sys
+
+import torch
+from torch.export import Dim, export
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(11, 8)
+        self.qkv = torch.nn.Linear(8, 24)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, ids, mask):
+        x = self.embed(ids)
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+        return self.norm(x + y.transpose(1, 2).flatten(2)), torch.matmul(q, k.transpose(-1, -2))
+
+
+class Lines(torch.nn.Module):
+    """Kernels that walk lines, and indices that are data."""
+
+    def forward(self, x, index):
+        values, order = torch.sort(x, dim=1)
+        sums = torch.cumsum(values, dim=1)
+        added = torch.zeros_like(x).scatter_add(1, index, sums)
+        put = added.index_put((index[0],), sums[0])
+        return torch.gather(put, 1, index), order, put.double() @ x.double().t(), torch.cat([x, put], 1).argmax(1)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    torch.manual_seed(0)
+    batch = Dim("B", min=1, max=16)
+    ids, mask = torch.randint(0, 11, (3, 6)), torch.ones(3, 6, dtype=torch.bool)
+    torch.export.save(export(Attention().eval(), (ids, mask), dynamic_shapes=({0: batch}, {0: batch})), folder / "attention.pt2")
+    x, index = torch.randn(5, 7), torch.randint(0, 5, (5, 7))
+    torch.export.save(export(Lines(), (x, index)), folder / "lines.pt2")
+
+
+main()
