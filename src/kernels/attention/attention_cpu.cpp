@@ -115,7 +115,7 @@ backend::Resolved resolve(const Call& call) {
   p->v_bytes = floats(keys * p->e_width + 1024);
   p->s_bytes = floats(p->query_block * p->t_width);
   p->o_bytes = floats(p->query_block * p->e_width);
-  p->state_bytes = floats(2 * p->query_block + p->t_width);
+  p->state_bytes = floats(3 * p->query_block + p->t_width);
   p->per_worker = p->q_bytes + p->k_bytes + p->v_bytes + p->s_bytes + p->o_bytes + p->state_bytes + (p->has_mask ? (p->mask.scratch + 63) / 64 * 64 : 0) + (p->f32 ? 0 : floats(2 * p->t + 16));
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
@@ -136,7 +136,8 @@ class Task {
     o_ = take(p.o_bytes);
     largest_ = take(p.state_bytes);
     total_ = largest_ + p.query_block;
-    bias_ = total_ + p.query_block;
+    keep_ = total_ + p.query_block;
+    bias_ = keep_ + p.query_block;
     mask_scratch_ = at;
     if (p.has_mask) at += (p.mask.scratch + 63) / 64 * 64;
     wide_ = reinterpret_cast<double*>(at);
@@ -154,14 +155,14 @@ class Task {
     for (size_t k = 0; k < 3; ++k) next_[k] = next == batch ? nullptr : begin(operand(k), there);
     if (!p_.f32) return plain(s0, s1);
     int64_t rows = s1 - s0;
-    for (int64_t i = 0; i < rows; ++i) {
-      float* row = q_ + i * p_.d;
-      if (i + ahead < rows) fetch(0, base_[0], s0 + i + ahead);
-      if (i < most_ahead) fetch(0, next_[0], i);
-      read(0, s0 + i, row, p_.d);
-      scale(row, c_.scale, p_.d);
-      largest_[i] = -std::numeric_limits<float>::infinity();
-      total_[i] = 0;
+    std::fill(largest_, largest_ + rows, -std::numeric_limits<float>::infinity());
+    std::fill(total_, total_ + rows, 0.0f);
+    for (int64_t i = 0; i < std::min(rows, most_ahead); ++i) fetch(0, next_[0], i);
+    if (direct(0)) {
+      block_.scale_rows(q_, p_.d, floats_at(0, s0), operand(0).strides[c_.batch_rank], &c_.scale, 0, rows, p_.d);
+    } else {
+      for (int64_t i = 0; i < rows; ++i) read(0, s0 + i, q_ + i * p_.d, p_.d);
+      block_.scale_rows(q_, p_.d, q_, p_.d, &c_.scale, 0, rows, p_.d);
     }
     bool started = false;
     for (int64_t t0 = 0; t0 < p_.t; t0 += key_block) {
@@ -177,12 +178,21 @@ class Task {
       started = true;
     }
     const TensorRef& out = call_.operands.back();
+    bool nothing = !started;  // a query that sees no key: its result is 0, whatever the values are
+    for (int64_t i = 0; i < rows; ++i) {
+      nothing = nothing || total_[i] == 0;
+      total_[i] = 1 / total_[i];
+    }
+    if (direct(3) && !nothing) {
+      block_.scale_rows(floats_at(3, s0), out.strides[c_.batch_rank], o_, p_.e_width, total_, 1, rows, p_.e);
+      return;
+    }
     for (int64_t i = 0; i < rows; ++i) {
       float* row = o_ + i * p_.e_width;
-      if (!started || total_[i] == 0) {
+      if (!started || std::isinf(total_[i])) {
         std::fill(row, row + p_.e, 0.0f);
       } else {
-        scale(row, 1 / total_[i], p_.e);
+        scale(row, total_[i], p_.e);
       }
       block_.store(out.dtype, address(3, s0 + i), out.strides[c_.batch_rank + 1], {row, false}, p_.e);
     }
@@ -221,6 +231,9 @@ class Task {
     const std::byte* at = base + row * x.strides[x.rank - 2] * size;
     for (int64_t b = 0; b < x.dims[x.rank - 1] * size; b += 64) __builtin_prefetch(at + b, 0, 2);
   }
+  // Operand k lies in memory as the products want it: f32, a row's elements side by side.
+  bool direct(size_t k) const { return operand(k).dtype == DType::f32 && operand(k).strides[c_.batch_rank + 1] == 1; }
+  float* floats_at(size_t k, int64_t row) const { return reinterpret_cast<float*>(address(k, row)); }
   void scale(float* row, float by, int64_t n) const {
     const BlockArgument in[] = {{row, false}, {&by, true}};
     block_.map_f32(ir::Op::mul, row, in, n);
@@ -231,7 +244,7 @@ class Task {
     const int64_t width = tiles_.columns;
     const TensorRef& x = call_.operands[1];
     const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), column = x.strides[c_.batch_rank + 1];
-    const bool direct = x.dtype == DType::f32 && column == 1;
+    const bool straight = direct(1);
     for (int64_t t = t0; t < t1; t += 4) {
       const int64_t count = std::min<int64_t>(4, t1 - t);
       float* panel = k_ + (t - t0) / width * width * p_.d + (t - t0) % width;
@@ -239,7 +252,7 @@ class Task {
         if (t + i + ahead < t1) fetch(1, base_[1], t + i + ahead);
         if (t + i < most_ahead) fetch(1, next_[1], t + i);
       }
-      if (direct && count == 4) {
+      if (straight && count == 4) {
         block_.transpose(panel, width, reinterpret_cast<const float*>(address(1, t)), x.strides[c_.batch_rank], 4, p_.d);
         continue;
       }
@@ -263,6 +276,12 @@ class Task {
     const int64_t width = tiles_.columns, count = t1 - t0;
     const TensorRef& x = call_.operands[2];
     const int64_t stride = x.strides[c_.batch_rank + 1], size = static_cast<int64_t>(ir::size_of(x.dtype));
+    if (direct(2) && p_.e % width == 0) {
+      constexpr float one = 1;
+      for (int64_t t = 0; t < std::min(t1, most_ahead); ++t) fetch(2, next_[2], t);
+      for (int64_t e = 0; e < p_.e; e += width) block_.scale_rows(v_ + e * count, width, floats_at(2, t0) + e, x.strides[c_.batch_rank], &one, 0, count, width);
+      return;
+    }
     for (int64_t t = t0; t < t1; ++t) {
       if (t + ahead < t1) fetch(2, base_[2], t + ahead);
       if (t < most_ahead) fetch(2, next_[2], t);
@@ -313,23 +332,18 @@ class Task {
   }
 
   void softmax(int64_t s0, int64_t rows, int64_t t0, int64_t n, bool started) {
-    for (int64_t i = 0; i < rows; ++i) {
-      float* row = s_ + i * p_.t_width;
-      int64_t seen = c_.causal ? std::clamp<int64_t>(s0 + i - t0 + 1, 0, n) : n;
-      float m = seen > 0 ? block_.max_f32(row, seen) : -std::numeric_limits<float>::infinity();
-      float now = std::isnan(m) || m > largest_[i] ? m : largest_[i];
-      if (now == -std::numeric_limits<float>::infinity()) {
-        std::fill(row, row + n, 0.0f);
-        continue;
+    if (!c_.causal) {
+      block_.softmax_rows(s_, p_.t_width, rows, n, largest_, total_, keep_);
+    } else {
+      for (int64_t i = 0; i < rows; ++i) {
+        float* row = s_ + i * p_.t_width;
+        const int64_t seen = std::clamp<int64_t>(s0 + i - t0 + 1, 0, n);
+        block_.softmax_rows(row, p_.t_width, 1, seen, largest_ + i, total_ + i, keep_ + i);
+        std::fill(row + seen, row + n, 0.0f);
       }
-      float keep = started ? std::exp(largest_[i] - now) : 0;
-      float sum = block_.exp_sum(row, row, now, seen);
-      std::fill(row + seen, row + n, 0.0f);
-      total_[i] = total_[i] * keep + sum;
-      if (started && keep != 1) {
-        scale(o_ + i * p_.e_width, keep, p_.e_width);
-      }
-      largest_[i] = now;
+    }
+    for (int64_t i = 0; started && i < rows; ++i) {
+      if (keep_[i] != 1) scale(o_ + i * p_.e_width, keep_[i], p_.e_width);
     }
   }
 
@@ -370,7 +384,7 @@ class Task {
   const Plan& p_;
   const TileOps& tiles_;
   const BlockOps& block_;
-  float *q_, *k_, *v_, *s_, *o_, *largest_, *total_, *bias_;
+  float *q_, *k_, *v_, *s_, *o_, *largest_, *total_, *keep_, *bias_;
   std::byte* mask_scratch_;
   double* wide_;
   int64_t at_[16] = {};

@@ -32,6 +32,12 @@ struct BlockOps {
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
+  // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns
+  void (*scale_rows)(float* to, int64_t to_row, const float* from, int64_t from_row, const float* by, int64_t by_step, int64_t rows, int64_t columns);
+  // One step of the streaming softmax for each row of n scores (NaN wins a maximum): largest[r] becomes the largest so far,
+  // a[r, :] = exp(a[r, :] - largest[r]), or zeros while all are -inf; total[r] = total[r] * keep[r] + their sum, where
+  // keep[r] = exp(old largest - new).
+  void (*softmax_rows)(float* a, int64_t row, int64_t rows, int64_t n, float* largest, float* total, float* keep);
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN wins
   // the softmax step: d[i] = exp(a[i] - m) with no a[i] above m; returns the sum of d
