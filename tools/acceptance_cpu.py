@@ -374,13 +374,13 @@ def kernels():
         if not text.startswith("{"):
             continue
         result = eval(text, {"__builtins__": {}})  # printed by the benchmark above as a dict
-        key, bar = bars.get(result["kernel"], ("time", 0.5) if "time" in result else (None, None))
+        key, bar = bars.get(result["kernel"], ("ratio", 0.5) if "ratio" in result else (None, None))
         if key is None:
             print(f"       {result}", flush=True)
         elif key == "speed":
             yield result["kernel"], f"{result['speed']:.2f} of the best", f"{bar}", result["speed"] >= bar
         else:
-            yield result["kernel"], f"{result['time']:.2f} of inductor's time", f"{bar}", result["time"] <= bar
+            yield result["kernel"], f"{result['ratio']:.2f} of inductor's time", f"{bar}", result["ratio"] <= bar
     if done.returncode:
         yield "bench/kernels_cpu.py", last(done.stderr), "runs", False
 
