@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench wheel quickstart acceptance-cpu clean
+.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels wheel quickstart acceptance-cpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ new-kernel: ## the folder of a CPU kernel: NAME=roll
 bench: build ## times beside eager, inductor, ONNX Runtime and OpenVINO, in one run
 	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
 	@$(PYTHON) bench/cpu.py
+
+bench-kernels: build ## single kernels beside MKL, oneDNN, torch and inductor
+	@$(PYTHON) bench/kernels_cpu.py
 
 wheel: build ## dist/ingot-*.whl
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)

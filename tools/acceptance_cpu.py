@@ -111,7 +111,7 @@ def allocations():
 
 @line("disk")
 def disk():
-    yield succeeds("disk full by RLIMIT_FSIZE", ctest(BUILD, "disk_full"))
+    yield succeeds("disk full by RLIMIT_FSIZE, and other trouble with files", ctest(BUILD, "files"))
 
 
 @line("fuzz")
