@@ -465,7 +465,7 @@ void FunctionCompiler::emit_attention(NodeId n) {
   Place q = with_batch(require(node.in[0]), batch), k = with_batch(require(node.in[1]), batch), v = with_batch(require(node.in[2]), batch);
   const Dim &s = q.window.dims[batch.size()], &d = q.window.dims.back(), &t = k.window.dims[batch.size()], &e = v.window.dims.back();
   kernels::AttentionArgs args;
-  args.scale = static_cast<float>(node.attributes.number("scale"));
+  args.scale = node.attributes.number("scale");
   args.causal = node.attributes.boolean("causal");
   args.batch_rank = static_cast<uint8_t>(batch.size());
   plan::Step step;

@@ -13,7 +13,7 @@
 namespace ingot::kernels {
 
 struct AttentionArgs {
-  float scale = 1;
+  double scale = 1;
   bool causal = false;                // key t is seen by query s only if t <= s
   uint8_t batch_rank = 0;
   std::span<const std::byte> mask;    // fused byte code; empty = no mask

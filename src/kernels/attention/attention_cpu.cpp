@@ -23,7 +23,7 @@ using backend::TensorRef;
 using ir::DType;
 
 struct Constants {
-  float scale;
+  double scale;
   bool causal;
   int batch_rank;
   std::shared_ptr<const Program> mask;
@@ -158,11 +158,12 @@ class Task {
     std::fill(largest_, largest_ + rows, -std::numeric_limits<float>::infinity());
     std::fill(total_, total_ + rows, 0.0f);
     for (int64_t i = 0; i < std::min(rows, most_ahead); ++i) fetch(0, next_[0], i);
+    const auto by = static_cast<float>(c_.scale);
     if (direct(0)) {
-      block_.scale_rows(q_, p_.d, floats_at(0, s0), operand(0).strides[c_.batch_rank], &c_.scale, 0, rows, p_.d);
+      block_.scale_rows(q_, p_.d, floats_at(0, s0), operand(0).strides[c_.batch_rank], &by, 0, rows, p_.d);
     } else {
       for (int64_t i = 0; i < rows; ++i) read(0, s0 + i, q_ + i * p_.d, p_.d);
-      block_.scale_rows(q_, p_.d, q_, p_.d, &c_.scale, 0, rows, p_.d);
+      block_.scale_rows(q_, p_.d, q_, p_.d, &by, 0, rows, p_.d);
     }
     bool started = false;
     for (int64_t t0 = 0; t0 < p_.t; t0 += key_block) {
@@ -358,7 +359,7 @@ class Task {
       for (int64_t t = 0; t < p_.t; ++t) {
         double x = 0;
         for (int64_t d = 0; d < p_.d; ++d) x += element(0, s, d) * element(1, t, d);
-        x *= static_cast<double>(c_.scale);
+        x *= c_.scale;
         if (c_.causal && t > s) x = -std::numeric_limits<double>::infinity();
         if (p_.has_mask) {
           Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);

@@ -49,6 +49,9 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 // Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a panel's part in the first. Few rows: panels are
 // read once and whole, and the next is fetched while this one is used.
 constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
+// Blocks of about m_block rows, even in size so that no sliver reads all of B once more; none has more than m_most.
+constexpr int64_t m_most = m_block * 3 / 2;
+constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
 constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
 
 struct Plan {
@@ -57,9 +60,8 @@ struct Plan {
   int64_t panels;
   bool f32;             // the tile path; else simple loops in double or int64
   bool direct;          // tiles store into the result themselves
-  bool by_rows;
   int64_t k_size;       // of a K block
-  int64_t tasks;
+  int64_t row_tasks, column_tasks;
   size_t a_bytes, c_bytes, b_bytes, per_worker;
   SimpleEpilogue simple;
 };
@@ -124,14 +126,18 @@ backend::Resolved resolve(const Call& call) {
   int64_t workers = call.workers->count();
   int64_t blocks = (p->k + k_block(p->m) - 1) / k_block(p->m);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
-  p->a_bytes = static_cast<size_t>(padded((m_block + 16) * (p->k_size + 16) * 4));
-  p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded(m_block * (n_segment + ops.columns) * 8));
+  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (p->k_size + 16) * 4));
+  p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (n_segment + ops.columns) * 8));
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(p->k * p->panels * ops.columns * 4 + packed_pad));
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
-  p->by_rows = p->m >= 48 * workers && (p->m >= 4 * p->n / 3 || p->panels < 2 * workers);
-  double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
-  p->tasks = work < 60000 ? 1 : p->by_rows ? std::min<int64_t>(workers * (p->m >= 512 ? 4 : 1), p->m) : std::min(workers * (work > 2e7 ? 2 : 1), p->panels);
-  p->tasks = std::max<int64_t>(p->tasks, 1);
+  // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
+  const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
+  const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
+  p->row_tasks = std::min(row_blocks(p->m), most);
+  p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
+  if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
+    (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / ops.rows, 1, workers);
+  }
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -195,8 +201,9 @@ class Block {
   }
 
   void run(const float* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
-    for (int64_t m = m0; m < m1; m += m_block) {
-      int64_t rows = std::min(m1 - m, m_block);
+    const int64_t blocks = row_blocks(m1 - m0);
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
       if (p_.direct) {
         direct(b, m, rows, p0, p1);
       } else {
@@ -347,15 +354,13 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (c.packed && p.batch == 1 && p.f32) {
-    call.workers->run(p.tasks, [&](int64_t t, int worker) {
+    const int64_t rows = tile_ops().rows, tiles = (p.m + rows - 1) / rows;
+    call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);
-      if (p.by_rows) {
-        int64_t rows = tile_ops().rows, tiles = (p.m + rows - 1) / rows;
-        block.run(block.panels(), std::min(p.m, tiles * t / p.tasks * rows), std::min(p.m, tiles * (t + 1) / p.tasks * rows), 0, p.panels);
-      } else {
-        block.run(block.panels(), 0, p.m, p.panels * t / p.tasks, p.panels * (t + 1) / p.tasks);
-      }
+      const int64_t r = t % p.row_tasks, g = t / p.row_tasks;  // workers side by side share a group of panels
+      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows),
+                p.panels * g / p.column_tasks, p.panels * (g + 1) / p.column_tasks);
     });
     return;
   }
