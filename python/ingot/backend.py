@@ -38,7 +38,8 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     captured = from_functional(functional, weights, names)
     model = _engine.Model.from_json(captured.json, captured.weights)
     engine = _engine.Engine(model.compile(options or {}), keep=[t for _, t in captured.weights])
-    return _Compiled(engine, captured, placeholders, examples, weights)
+    compiled = _Compiled(engine, captured, placeholders, examples, weights)
+    return compiled.straight() if compiled.is_straight(len(placeholders)) else compiled
 
 
 def _example(node, value):
@@ -92,6 +93,19 @@ class _Compiled:
         self._bound = list(weights)
         self._counted = [t for t in self._bound if not t.is_inference()]
         self._versions = sum(map(_version, self._counted))
+
+    def is_straight(self, count):
+        """All arguments go in as they come, all results come back as they are."""
+        return not self._weights and self._plain and self._inputs == list(range(count))
+
+    def straight(self):
+        """The call of such a graph, without what the others need: a microsecond less."""
+        run = self._runner
+
+        def call(*args):
+            return run(list(args))
+
+        return call
 
     def __call__(self, *args):
         given = self._pick_weights(args)
