@@ -68,7 +68,7 @@ class _Compiled:
 
     def __init__(self, engine, captured, placeholders, examples, weights):
         self._runner = _op.Runner(engine)
-        self._engine = engine
+        self.engine = engine
         tensors = [isinstance(n.meta.get("example_value"), torch.Tensor) for n in placeholders]
         self._inputs = [i for i, tensor in enumerate(tensors) if tensor and i not in weights]
         self._weights = list(weights)
@@ -105,12 +105,13 @@ class _Compiled:
         def call(*args):
             return run(list(args))
 
+        call.engine = self.engine
         return call
 
     def __call__(self, *args):
         given = self._pick_weights(args)
         if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions:
-            self._engine.update_weights(dict(zip(self._names, (t.detach() for t in given))))
+            self.engine.update_weights(dict(zip(self._names, (t.detach() for t in given))))
             self._bind(given)
         results = self._runner(list(self._pick_inputs(args)))
         if self._plain:

@@ -165,7 +165,7 @@ def test_an_input_of_torch_compile_has_the_users_name():
         return made[0]
 
     torch.compile(Plus(), backend=backend)(torch.zeros(2))
-    assert made[0]._engine.input_names == ["x"]
+    assert made[0].engine.input_names == ["x"]
 
 
 def test_writing_to_an_input():
