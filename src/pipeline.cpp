@@ -1,5 +1,6 @@
 #include "pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "compile/compile.h"
 #include "lower/lower.h"
+#include "partition/partition.h"
 
 namespace ingot {
 
@@ -27,6 +29,44 @@ void report(std::string_view stage, double seconds) {
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3);
 }
 
+
+// Everything the operator table refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
+// takes in the whole graph: then that node stays in torch too.
+struct Choice {
+  std::vector<partition::Refused> refused;
+  partition::Settings settings;
+  partition::Partition partition;
+};
+
+Choice choose(const ir::Graph& g, const compile::Options& options) {
+  Choice c;
+  c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
+  for (lower::Missing& m : lower::missing_rows(g)) c.refused.push_back({m.node, std::move(m.reason)});
+  for (;;) {
+    c.partition = partition::partition(g, c.refused, c.settings);
+    if (c.partition.whole) return c;
+    size_t before = c.refused.size();
+    for (const partition::Segment& s : c.partition.segments) {
+      ir::Graph part = partition::extract(g, s);
+      size_t rows = 0;
+      std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
+      for (size_t n = 0; n < part.nodes.size(); ++n) {
+        if (part.nodes[n].op == ir::Op::row) original[n] = s.nodes[rows++];
+      }
+      for (lower::Missing& m : lower::missing_rows(part)) c.refused.push_back({original[m.node], std::move(m.reason)});
+    }
+    if (c.refused.size() == before) return c;
+    std::stable_sort(c.refused.begin(), c.refused.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+  }
+}
+
+ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number) {
+  return lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
+    report(pass, seconds);
+    dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
+  });
+}
+
 }  // namespace
 
 plan::Plan build(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
@@ -34,16 +74,34 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   if (progress && !progress("lower", 0)) fail(Code::cancelled, "the build was cancelled");
   int number = 0;
   dump("captured", number++, model.graph);
-  ir::Graph canonical = lower::lower(model.graph, [&](std::string_view pass, double seconds, const ir::Graph& g) {
-    report(pass, seconds);
-    dump(pass, number++, g);
-  });
+  std::vector<compile::NamedGraph> functions;
+  if (options.text("fallback") == "error") {
+    functions.push_back({"forward", lowered(model.graph, "", number)});  // refuses what is missing, all at once
+  } else {
+    auto start = now();
+    Choice c = choose(model.graph, options);
+    report("partition", std::chrono::duration<double>(now() - start).count());
+    if (c.partition.segments.empty() && !c.partition.whole) fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
+    if (c.partition.whole) {
+      functions.push_back({"forward", lowered(model.graph, "", number)});
+    } else {
+      for (size_t i = 0; i < c.partition.segments.size(); ++i) {
+        std::string name = fmt::format("segment_{}", i);
+        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), name, number)});
+      }
+    }
+  }
   auto start = now();
-  plan::Plan plan = compile::compile(canonical, options, progress);
+  plan::Plan plan = compile::compile(functions, options, progress);
   plan.signature = model.signature;
   plan::verify(plan);
   report("compile", std::chrono::duration<double>(now() - start).count());
   return plan;
+}
+
+std::string explain(const capture::Model& model, const compile::Options& options) {
+  Choice c = choose(model.graph, options);
+  return partition::report_json(model.graph, c.partition, c.refused, c.settings);
 }
 
 }  // namespace ingot

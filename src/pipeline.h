@@ -1,6 +1,7 @@
-// The way of a model on one page: captured graph -> canonical graph -> plan.
+// The way of a model on one page: captured graph -> segments -> canonical graphs -> plan.
 #pragma once
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "capture/capture.h"
@@ -11,6 +12,10 @@ namespace ingot {
 
 // `progress(stage, fraction)` returns false to cancel. INGOT_DUMP=folder writes every stage's text there; INGOT_LOG=info or
 // debug prints how long each took.
+// One function "forward" where the whole graph runs here; else one a segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
+
+// What build would make of it, as JSON (see partition/partition.h); nothing is built.
+std::string explain(const capture::Model&, const compile::Options&);
 
 }  // namespace ingot

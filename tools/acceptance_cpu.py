@@ -164,7 +164,7 @@ def minilm_lines():
     from accuracy import assert_accurate
 
     import ingot
-    from ingot import _engine, capture
+    from ingot import _engine, capture, functional
 
     torch.set_grad_enabled(False)
     model = minilm()
@@ -186,7 +186,7 @@ def minilm_lines():
     growth = seen[-1] - seen[0]
     yield "resident memory after further rounds over all sizes", f"{growth:+.1f} MB", "flat (8 MB)", growth < 8
     program = torch.export.export(model, minilm_inputs(8, 32), dynamic_shapes=[{0: torch.export.Dim("B", max=64), 1: torch.export.Dim("S", max=512)}] * 2)
-    captured = capture.from_exported(program)
+    captured = capture.write(functional.from_exported(program))
     start = time.perf_counter()
     engine = _engine.Engine(_engine.Model.from_json(captured.json, captured.weights).compile({}))
     yield "compile besides capture", f"{time.perf_counter() - start:.2f} s", "2 s", time.perf_counter() - start <= 2

@@ -140,6 +140,12 @@ INGOT_API void ingot_model_release(ingot_model* model);
 /* Called with the stage under way and the fraction done; a value other than 0 cancels. */
 typedef int (*ingot_progress)(const char* stage, double fraction, void* user);
 INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_options* options, ingot_progress progress, void* user, ingot_plan** out);
+/* What ingot_compile would make of the model, without building it, as JSON: {operators, in_engine, whole, text,
+ * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} for the model's own], outputs: [names]}],
+ * nodes: [{name, target, segment (null: runs in torch), reason, origin}],
+ * missing: [{target, count, reason, origin, segments_with, in_engine_with (if this operator were there)}]}.
+ * Release with ingot_string_release. */
+INGOT_API ingot_status ingot_explain(const ingot_model* model, const ingot_options* options, char** json);
 /* The operator table as JSON: [{name, schema, family}]; release with ingot_string_release. */
 INGOT_API ingot_status ingot_ops_describe(char** json);
 
@@ -161,10 +167,10 @@ INGOT_API ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t functio
 INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 /* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
-/* The canonical graph as text; release with ingot_string_release. */
-INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, char** text);
-/* [compiler] Runs the plan's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */
-INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* The canonical graph of a function as text; release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
+/* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */
+INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
 /* Counted: weights and sessions keep their plan alive. */
 INGOT_API void ingot_plan_release(ingot_plan* plan);
 

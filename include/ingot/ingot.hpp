@@ -184,7 +184,7 @@ class Plan {
   std::vector<Binding> inputs(uint32_t function = 0) const { return bindings(function, 0, ingot_plan_input); }
   std::vector<Binding> outputs(uint32_t function = 0) const { return bindings(function, 1, ingot_plan_output); }
   std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
-  std::string graph() const { return detail::text(ingot_plan_graph, handle_.get()); }
+  std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
   ingot_plan* handle() const { return handle_.get(); }
 
  private:

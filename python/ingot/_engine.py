@@ -57,14 +57,15 @@ _SIGNATURES = {
     "ingot_model_set_dim": [c_void_p, c_char_p, c_int64, c_int64, c_int64, c_int64, c_char_p],
     "ingot_model_set_signature": [c_void_p, c_char_p],
     "ingot_model_describe": [c_void_p, POINTER(c_void_p)],
+    "ingot_explain": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_compile": [c_void_p, c_void_p, _Progress, c_void_p, POINTER(c_void_p)],
     "ingot_plan_load": [c_char_p, POINTER(c_void_p)],
     "ingot_plan_load_memory": [c_void_p, c_size_t, POINTER(c_void_p)],
     "ingot_plan_save": [c_void_p, c_char_p],
     "ingot_plan_verify": [c_void_p],
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
-    "ingot_plan_graph": [c_void_p, POINTER(c_void_p)],
-    "ingot_plan_reference": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
+    "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
+    "ingot_plan_reference": [c_void_p, c_uint32, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
     "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, c_int],
     "ingot_weights_commit": [c_void_p],
@@ -154,7 +155,7 @@ class _Options(_Handle):
         check(lib().ingot_options_create(byref(out)))
         super().__init__(out)
         for name, value in values.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = str(value).lower() if isinstance(value, bool) else ",".join(map(str, value)) if isinstance(value, (list, tuple, set)) else str(value)
             check(lib().ingot_options_set(out, str(name).encode(), text.encode()))
 
 
@@ -202,6 +203,10 @@ class Model(_Handle):
     def input_names(self) -> list[str]:
         return [i["name"] for i in self.describe()["inputs"]]
 
+    def explain(self, values: dict) -> dict:
+        given = _Options(values)
+        return json.loads(_text(lib().ingot_explain, self.pointer, given.pointer))
+
     def compile(self, values: dict, progress=None) -> "_Plan":
         given = _Options(values)
         out = c_void_p()
@@ -240,7 +245,7 @@ class Engine:
     @property
     def graph(self) -> str:
         """The portable graph the plan was made from, as text."""
-        return _text(lib().ingot_plan_graph, self._plan.pointer)
+        return _text(lib().ingot_plan_graph, self._plan.pointer, 0)
 
     @property
     def signature(self) -> dict:
@@ -311,7 +316,7 @@ class Engine:
         made = session._outputs(inputs, len(arrays))
         outputs = (_Tensor * max(len(made), 1))()
         keep += [_fill(t, a, b, "output") for t, a, b in zip(outputs, made, self.outputs())]
-        check(lib().ingot_plan_reference(self._plan.pointer, inputs, len(arrays), outputs, len(made)))
+        check(lib().ingot_plan_reference(self._plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
         del keep
         return made
 

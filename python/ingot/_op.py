@@ -83,10 +83,11 @@ class Runner:
         return outputs
 
     def _explain(self, problem, flat):
-        names = self._engine.input_names
+        inputs = self._engine.inputs(self._function)
+        names = [b["name"] for b in inputs]
         if len(flat) != len(names):
             return InputError(f"the engine takes {count(len(names), 'tensor')} ({', '.join(names)}), but {given(flat)}")
-        for name, value, binding in zip(names, flat, self._engine.inputs()):
+        for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
             if value.device.type != "cpu":

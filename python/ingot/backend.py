@@ -7,9 +7,9 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
-from . import _engine, _op
-from .capture import from_functional
-from .errors import InputError
+from .assemble import assemble, in_torch
+from .errors import InputError, UnsupportedError
+from .functional import NotFunctional, _first_line, _strides, check_writes, from_aot
 
 
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, **ignored):
@@ -26,20 +26,33 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
             remedy="call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
         )
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
-    with torch.no_grad():
-        functional, signature = aot_export_module(module, fakes, trace_joint=False, pre_dispatch=True)
-    if signature.user_inputs_to_mutate or signature.buffers_to_mutate or signature.parameters_to_mutate:
-        changed = next(iter({**signature.user_inputs_to_mutate, **signature.buffers_to_mutate, **signature.parameters_to_mutate}.values()))
-        from .errors import UnsupportedError
+    options = options or {}
+    try:
+        functional, signature = _functionalised(module, fakes)
+    except NotFunctional as problem:
+        report = in_torch(module.graph, problem.message, options)
 
-        raise UnsupportedError(f"the model changes {changed!r} in place, which is not supported yet", remedy="return the new value instead")
+        def call(*args):
+            with torch.no_grad():
+                return module(*args)
+
+        call.engine, call.report = None, report
+        return call
     names = [_name(node) for node in placeholders]
-    weights = {i: (names[i], examples[i]) for i, node in enumerate(placeholders) if _is_weight(node, examples[i])}
-    captured = from_functional(functional, weights, names)
-    model = _engine.Model.from_json(captured.json, captured.weights)
-    engine = _engine.Engine(model.compile(options or {}), keep=[t for _, t in captured.weights])
-    compiled = _Compiled(engine, captured, placeholders, examples, weights)
-    return compiled.straight() if compiled.is_straight(len(placeholders)) else compiled
+    f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), _strides(next(n for n in module.graph.nodes if n.op == "output").args[0]))
+    compiled = _Compiled(assemble(f, options), placeholders, examples)
+    return compiled.straight() if compiled.is_straight() else compiled
+
+
+def _functionalised(module, fakes):
+    check_writes(module.graph)
+    try:
+        with torch.no_grad():
+            return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=True)
+    except UnsupportedError:
+        raise
+    except Exception as problem:  # of many kinds, most of them assertions
+        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
 
 
 def _example(node, value):
@@ -66,27 +79,19 @@ def _is_weight(node, example):
 class _Compiled:
     """What Dynamo calls: takes all inputs of the graph, weights included."""
 
-    def __init__(self, engine, captured, placeholders, examples, weights):
-        self._runner = _op.Runner(engine)
-        self.engine = engine
-        tensors = [isinstance(n.meta.get("example_value"), torch.Tensor) for n in placeholders]
-        self._inputs = [i for i, tensor in enumerate(tensors) if tensor and i not in weights]
-        self._weights = list(weights)
-        self._names = [weights[i][0] for i in self._weights]
-        self._bind([weights[i][1] for i in self._weights])
+    def __init__(self, assembled, placeholders, examples):
+        self._assembled = assembled
+        self.engine, self.report = assembled.engine, assembled.report
+        slots = assembled.functional.slots[: len(placeholders)]
+        # A buffer that the model writes is handed to the graph; Dynamo guards that it is the one it saw.
+        inputs = [i for i, s in enumerate(slots) if s.kind == "input" or (s.kind == "number" and not assembled.straight)]
+        self._weights = [i for i, s in enumerate(slots) if s.kind == "weight"]
+        self._names = [slots[i].name for i in self._weights]
+        self._bind([examples[i] for i in self._weights])
+        self._states = [(i, slots[i]) for i in range(len(slots)) if slots[i].kind == "state"]
         self._pick_weights = _picker(self._weights)
-        self._pick_inputs = _picker(self._inputs)
-        self._outputs = captured.outputs
-        self._plain = all(kind == "tensor" for kind, _ in captured.outputs)
-        self._symbols = {}
-        for i, node in enumerate(placeholders):
-            meta = node.meta.get("example_value")
-            if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
-                self._symbols[meta.node.expr] = lambda args, i=i: args[i]
-            elif isinstance(meta, torch.Tensor):
-                for axis, size in enumerate(meta.shape):
-                    if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                        self._symbols.setdefault(size.node.expr, lambda args, i=i, axis=axis: args[i].shape[axis])
+        self._pick_inputs = _picker(inputs)
+        self._straight = inputs == list(range(len(placeholders))) and not self._weights and not self._states
 
     def _bind(self, weights):
         """The weights the engine holds, and how often they have been written: what each call compares."""
@@ -94,32 +99,30 @@ class _Compiled:
         self._counted = [t for t in self._bound if not t.is_inference()]
         self._versions = sum(map(_version, self._counted))
 
-    def is_straight(self, count):
-        """All arguments go in as they come, all results come back as they are."""
-        return not self._weights and self._plain and self._inputs == list(range(count))
+    def is_straight(self):
+        """All arguments go in as they come."""
+        return self._straight
 
     def straight(self):
         """The call of such a graph, without what the others need: a microsecond less."""
-        run = self._runner
+        run = self._assembled.run
 
         def call(*args):
             return run(list(args))
 
-        call.engine = self.engine
+        call.engine, call.report = self.engine, self.report
         return call
 
     def __call__(self, *args):
         given = self._pick_weights(args)
         if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions:
-            self.engine.update_weights(dict(zip(self._names, (t.detach() for t in given))))
+            self._assembled.replace_weights(dict(zip(self._names, given)))
             self._bind(given)
-        results = self._runner(list(self._pick_inputs(args)))
-        if self._plain:
-            return results
-        return [results[v] if kind == "tensor" else self._size(v, args) if kind == "size" else v for kind, v in self._outputs]
-
-    def _size(self, expression, args):
-        return int(expression.subs({s: self._symbols[s](args) for s in expression.free_symbols}))
+        for i, slot in self._states:
+            if args[i] is not slot.tensor:
+                slot.tensor = args[i]
+                self._assembled.replace_state(slot)
+        return self._assembled.run(list(self._pick_inputs(args)))
 
 
 _version = operator.attrgetter("_version")

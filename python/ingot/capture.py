@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import sympy
 import torch
@@ -17,8 +16,9 @@ from torch._export.serde import schema as _schema
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as _DTYPES
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
+from torch.fx.node import _side_effectful_functions
 
-from .errors import InputError, UnsupportedError
+from .errors import UnsupportedError
 
 _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
@@ -33,8 +33,6 @@ class Captured:
     json: bytes
     weights: list[tuple[str, torch.Tensor]]  # by state-dict name; the tensors own the bytes
     input_names: list[str]                   # of the tensor inputs, in order
-    output_count: int
-    outputs: list = field(default_factory=list)  # per flat output: ("tensor", i) | ("size", sympy expr) | ("constant", v)
 
 
 class _Writer:
@@ -92,7 +90,7 @@ class _Writer:
         if isinstance(value, torch.fx.Node):
             meta = value.meta.get("val")
             if isinstance(meta, torch.Tensor):
-                return {"as_tensor": self.tensor(value.name, meta)}
+                return {"as_tensor": self.tensor(same_part(value).name, meta)}
             if isinstance(meta, (torch.SymInt, int)) and not isinstance(meta, bool):
                 return {"as_sym_int": self.sym_int(value.name, meta)}
             if isinstance(meta, torch.SymBool):
@@ -155,9 +153,7 @@ class _Writer:
                 return  # arithmetic on sizes: the expression on the value says it all
             if target is operator.getitem:
                 return  # named by its producer
-            name = getattr(target, "__qualname__", None) or str(target)
-            self.nodes.append(self._node(node, f"{getattr(target, '__module__', 'python')}.{name}", [], []))
-            return
+            raise UnsupportedError("it is no operator of torch but a region or a Python function")
         if target is torch.ops.aten.sym_size.int or isinstance(meta, torch.SymInt):
             self.sym_int(node.name, meta)
             return
@@ -171,16 +167,56 @@ class _Writer:
                 arguments.append({"name": name, "arg": self.argument(value), "kind": 2})
         self.nodes.append(self._node(node, f"torch.ops.{target}", arguments, self._outputs(node, meta)))
 
+    def opaque(self, node: torch.fx.Node, reason: str):
+        """A node whose arguments have no form in the schema: what it reads and makes, and that only torch runs it."""
+        read = []
+        for operand in node.all_input_nodes:
+            if isinstance(operand.meta.get("val"), torch.Tensor):
+                read.append({"name": operand.name, "arg": {"as_tensor": self._unknown(same_part(operand).name, operand.meta["val"])}, "kind": 1})
+        made = node.meta.get("val")
+        outputs = []
+        if isinstance(made, torch.Tensor):
+            outputs = [{"as_tensor": self._unknown(node.name, made)}]
+        elif isinstance(made, (list, tuple)):
+            names = self._names_of_parts(node)
+            outputs = [{"as_tensors": [self._unknown(names.get(i, f"{node.name}_unused_{i}"), part) for i, part in enumerate(made) if isinstance(part, torch.Tensor)]}]
+        entry = self._node(node, f"torch.ops.{node.target}", read, outputs)
+        entry["metadata"]["torch_only"] = reason
+        self.nodes.append(entry)
+
+    def _unknown(self, name, meta):
+        try:
+            return self.tensor(name, meta)
+        except UnsupportedError:  # complex64 stands for every type that engines do not have
+            self.tensors[name] = {"dtype": _DTYPE_CODE[torch.complex64], "sizes": [], "requires_grad": False, "device": {"type": "cpu", "index": None},
+                                  "strides": [], "storage_offset": {"as_int": 0}, "layout": _LAYOUT_CODE[torch.strided]}  # fmt: skip
+            return {"name": name}
+
+    def permuted(self, node: torch.fx.Node, order: list[int]) -> str:
+        """A result whose memory has another order of axes: row-major in that order."""
+        name = f"{node.name}_in_memory_order"
+        self.tensor(node.name, node.meta["val"])
+        self.tensor(name, node.meta["val"].permute(order))
+        arguments = [{"name": "self", "arg": {"as_tensor": {"name": node.name}}, "kind": 1}, {"name": "dims", "arg": {"as_ints": order}, "kind": 1}]
+        entry = self._node(node, "torch.ops.aten.permute.default", arguments, [{"as_tensor": {"name": name}}])
+        entry["name"] = name
+        self.nodes.append(entry)
+        return name
+
+    def _names_of_parts(self, node):
+        names: dict[int, str] = {}
+        for user in node.users:
+            if user.target is operator.getitem and isinstance(user.args[1], int):
+                names.setdefault(user.args[1], user.name)
+        return names
+
     def _outputs(self, node, meta):
         if meta is None:
             return []
         if isinstance(meta, torch.Tensor):
             return [{"as_tensor": self.tensor(node.name, meta)}]
         if isinstance(meta, (list, tuple)):
-            names: dict[int, str] = {}
-            for user in node.users:
-                if user.target is operator.getitem and isinstance(user.args[1], int):
-                    names.setdefault(user.args[1], user.name)
+            names = self._names_of_parts(node)
             parts = []
             for i, part in enumerate(meta):
                 name = names.get(i, f"{node.name}_unused_{i}")
@@ -233,13 +269,6 @@ class _Writer:
         ).encode()
 
 
-def _line(node):
-    """The user's line of a node: the innermost frame that is no library's."""
-    frames = re.findall(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)', node.meta.get("stack_trace") or "")
-    frames = [f for f in frames if "site-packages" not in f[0]] or frames
-    return "{}:{}: `{}`".format(*frames[-1]) if frames else ""
-
-
 def _float(value: float):
     if value != value:
         return "NaN"
@@ -270,131 +299,77 @@ def _ranges(symbols, lookup):
     return ranges
 
 
-def _outputs_of(writer: _Writer, graph: torch.fx.Graph, wanted):
-    """Splits flat outputs into the engine's tensors and what Python can give back by itself."""
-    outputs, specs, tensor_outputs = [], [], 0
-    for value in wanted:
-        meta = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
-        if isinstance(value, torch.fx.Node) and isinstance(meta, torch.Tensor):
-            argument = {"as_tensor": writer.tensor(value.name, meta)}
-            outputs.append(("tensor", tensor_outputs))
-            specs.append({"user_output": {"arg": argument}})
-            tensor_outputs += 1
-        elif isinstance(meta, torch.SymInt):
-            outputs.append(("size", meta.node.expr))
-        elif meta is None or isinstance(meta, (bool, int, float, str)):
-            outputs.append(("constant", meta))
-        else:
-            raise UnsupportedError(f"an output of type {type(meta).__name__} is not supported")
-    return outputs, specs
-
-
-def _write(graph, placeholders, wanted, ranges_of):
-    """`placeholders`: (node, spec kind, name, weight tensor or None) in order. Returns a Captured."""
+def write(f: "Functional") -> Captured:
+    """The part of a functional graph that its wanted values need, as the compiler reads it."""
     writer = _Writer()
-    constants = {node for node, kind, *_ in placeholders if kind == "constant"}
+    needed = _needed(f)
     inputs, specs, weights, names = [], [], [], []
-    for node, kind, name, weight in placeholders:
-        meta = node.meta.get("val")
-        if kind == "skip":
+    for slot in f.slots:
+        node, meta = slot.node, slot.node.meta.get("val")
+        if slot.kind == "number":
             if isinstance(meta, torch.SymInt):
                 writer.sym_int(node.name, meta)
             continue
+        if slot.kind == "weight" and node not in needed:
+            continue
         argument = {"as_tensor": writer.tensor(node.name, meta)}
         inputs.append(argument)
-        if kind == "parameter":
-            specs.append({"parameter": {"arg": {"name": node.name}, "parameter_name": name}})
-        elif kind == "buffer":
-            specs.append({"buffer": {"arg": {"name": node.name}, "buffer_name": name, "persistent": True}})
-        elif kind == "constant":
-            specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": name}})
+        if slot.kind in ("input", "state"):
+            specs.append({"user_input": {"arg": argument, "name": slot.name}})
+            names.append(slot.name)
+            continue
+        argument = {"name": node.name}
+        if slot.source == "parameter":
+            specs.append({"parameter": {"arg": argument, "parameter_name": slot.name}})
+        elif slot.source == "buffer":
+            specs.append({"buffer": {"arg": argument, "buffer_name": slot.name, "persistent": True}})
         else:
-            specs.append({"user_input": {"arg": argument, "name": name}})
-            names.append(name)
-        if weight is not None:
-            weights.append((name, weight))
-    for node in graph.nodes:
-        if node.op == "call_function":
+            specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
+        weights.append((slot.name, slot.tensor.detach().contiguous()))
+    slots = {s.node for s in f.slots}
+    for node in f.module.graph.nodes:
+        if node.op == "call_function" and node in needed and node not in slots:
             try:
                 writer.call(node)
             except UnsupportedError as problem:
-                raise UnsupportedError(f"{node.name} ({node.target}): {problem.message}", _line(node), problem.remedy) from None
-        elif node.op not in ("placeholder", "output") and node not in constants:
-            raise UnsupportedError(f"an FX node of kind {node.op} ({node.name}) is not supported")
-    outputs, output_specs = _outputs_of(writer, graph, wanted)
-    arguments = [next(iter(s.values()))["arg"] for s in output_specs]
-    document = writer.document(inputs, arguments, specs, output_specs, _ranges(writer.symbols, ranges_of))
-    return Captured(document, weights, names, len(arguments), outputs)
-
-
-def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] | None = None) -> Captured:
-    """The graph of an ExportedProgram; its parameters and buffers by state-dict name, not copied. `chosen`: the user's names of inputs."""
-    from torch.export.graph_signature import InputKind, OutputKind
-
-    signature = program.graph_signature
-    for spec in signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
-            raise UnsupportedError(
-                f"the model changes {spec.target!r} in forward ({spec.kind.name.lower()}), which is not supported yet",
-                remedy="return the new value instead of writing it in place",
-            )
-    kinds = {
-        InputKind.PARAMETER: "parameter",
-        InputKind.BUFFER: "buffer",
-        InputKind.CONSTANT_TENSOR: "constant",
-        InputKind.USER_INPUT: "input",
-    }
-    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
-    state, constants = program.state_dict, program.constants
-    placeholders = []
-    for spec in signature.input_specs:
-        if spec.kind not in kinds:
-            raise UnsupportedError(f"an input of kind {spec.kind.name} ({spec.arg.name}) is not supported")
-        node, kind = nodes[spec.arg.name], kinds[spec.kind]
-        if kind == "input":
-            tensor = isinstance(node.meta.get("val"), torch.Tensor)
-            placeholders.append((node, "input" if tensor else "skip", (chosen or {}).get(node.name, node.name), None))
+                writer.opaque(node, problem.message)
+    outputs, arguments = [], []
+    for node in f.wanted:
+        name = same_part(node).name
+        if order := f.orders.get(node):
+            name = writer.permuted(node, order)
         else:
-            weight = state.get(spec.target, constants.get(spec.target))
-            placeholders.append((node, kind, spec.target, _dense(spec.target, weight)))
-    output = next(n for n in program.graph.nodes if n.op == "output")
-    return _write(program.graph, placeholders, output.args[0], program.range_constraints.get)
+            writer.tensor(name, node.meta["val"])
+        arguments.append({"as_tensor": {"name": name}})
+        outputs.append({"user_output": {"arg": arguments[-1]}})
+    document = writer.document(inputs, arguments, specs, outputs, _ranges(writer.symbols, f.ranges))
+    return Captured(document, weights, names)
 
 
-def _dense(name, tensor):
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling")
-    if tensor.device.type != "cpu":
-        raise InputError(f"weight {name} is on {tensor.device}; target \"cpu\" needs it on the CPU", remedy="module.cpu()")
-    return tensor.detach().contiguous()
+def same_part(node: torch.fx.Node) -> torch.fx.Node:
+    """The node that names a part of a list: the first of those that take this part."""
+    if node.target is not operator.getitem:
+        return node
+    return next(user for user in node.args[0].users if user.target is operator.getitem and user.args[1] == node.args[1])
 
 
-def from_functional(module: torch.fx.GraphModule, weights: dict[int, tuple[str, torch.Tensor]], names: list[str]) -> Captured:
-    """A graph made by AOTAutograd under torch.compile. `weights`: placeholder index -> name and tensor;
-    `names`: of all placeholders."""
-    placeholders = []
-    shape_env = None
-    for i, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder"):
-        meta = node.meta.get("val")
-        if isinstance(meta, torch.SymInt):
-            shape_env = meta.node.shape_env
-            placeholders.append((node, "skip", names[i], None))
-        elif not isinstance(meta, torch.Tensor):
-            placeholders.append((node, "skip", names[i], None))
-        elif i in weights:
-            name, tensor = weights[i]
-            placeholders.append((node, "parameter", name, _dense(name, tensor)))
-        else:
-            local = re.fullmatch(r"L\['(\w+)'\]", names[i])  # Dynamo's word for the variable of that name
-            placeholders.append((node, "input", local[1] if local else names[i], None))
-            for size in meta.shape:
-                if isinstance(size, torch.SymInt):
-                    shape_env = size.node.shape_env
-    for node in module.graph.nodes:  # tensors that tracing found in the code
-        if node.op == "get_attr":
-            value = getattr(module, node.target)
-            node.meta.setdefault("val", value)
-            placeholders.append((node, "constant", node.target, _dense(node.target, value)))
-    output = next(n for n in module.graph.nodes if n.op == "output")
-    ranges = shape_env.var_to_range.get if shape_env is not None else (lambda symbol: None)
-    return _write(module.graph, placeholders, output.args[0], ranges)
+def _needed(f) -> set:
+    """Nodes that the wanted values depend on, and those with effects of their own."""
+    needed, todo = set(), list(f.wanted)
+    todo += [n for n in f.module.graph.nodes if n.op == "call_function" and has_effects(n)]
+    while todo:
+        node = todo.pop()
+        if node not in needed:
+            needed.add(node)
+            todo += node.all_input_nodes
+    return needed
+
+
+def has_effects(node: torch.fx.Node) -> bool:
+    """The node does something besides making its results: it checks a condition, or prints."""
+    target = node.target
+    if node.op != "call_function" or target is torch.ops.aten._assert_tensor_metadata.default:
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        return not target._schema.returns or target in _side_effectful_functions
+    return target in _side_effectful_functions

@@ -6,14 +6,19 @@ import inspect
 import json
 import os
 import re
+import threading
 import traceback
 
 import torch
 import torch.utils._pytree as pytree
 
 from . import _engine, _op
+from .assemble import Segment, assemble, in_torch
+from .capture import write
 from .errors import FormatError, InputError, OptionError, UnsupportedError
+from .functional import NotFunctional, from_exported
 from .inputs import Input, check_shared
+from .report import Report
 
 
 def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
@@ -26,31 +31,52 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         kwarg_inputs: the keyword inputs by name.
         dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
         strict: passed to torch.export.export.
-        options, **option: see `ingot.options()`.
+        options, **option: see `ingot.options()`; dryrun=True (or a path) prints (or writes) the report and builds no engine.
 
-    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies.
-
-    Raises UnsupportedError listing every operator that is missing with the lines that use it, InputError, OptionError.
+    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies. Operators that no
+    engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
+    listing every one with the lines that use it. Raises InputError, OptionError too.
     """
     options = _merge(options, option)
-    if inputs is not None and arg_inputs is not None:
-        raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
-    arguments = tuple(arg_inputs if inputs is None else inputs) if (inputs is not None or arg_inputs is not None) else None
+    arguments = _positional_inputs(inputs, arg_inputs)
     if isinstance(module, (str, os.PathLike)):
         return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
+    program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
+    return _compile_program(program, leaves, options)
+
+
+def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
+    """What `ingot.compile` with the same arguments would run where, and why: an `ingot.Report`. Nothing is built."""
+    options = _merge(options, option)
+    arguments = _positional_inputs(inputs, arg_inputs)
+    if isinstance(module, (str, os.PathLike)):
+        module = torch.export.load(os.fspath(module))
+    program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, False)
+    captured = write(from_exported(program))
+    return Report(_engine.Model.from_json(captured.json, captured.weights).explain({k: v for k, v in options.items() if k != "dryrun"}))
+
+
+def _positional_inputs(inputs, arg_inputs):
+    if inputs is not None and arg_inputs is not None:
+        raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
+    given = arg_inputs if inputs is None else inputs
+    return None if given is None else tuple(given)
+
+
+def _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict):
+    """The exported program, and the inputs with their labels."""
     if isinstance(module, torch.export.ExportedProgram):
-        program, leaves = module, _named_leaves(arguments, kwarg_inputs)
-        _match_program(program, leaves)
-    elif isinstance(module, torch.nn.Module):
+        leaves = _named_leaves(arguments, kwarg_inputs)
+        _match_program(module, leaves)
+        return module, leaves
+    if isinstance(module, torch.nn.Module):
         if arguments is None and not kwarg_inputs:
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
-        program, leaves = _export(module, arguments or (), dict(kwarg_inputs or {}), dynamic_shapes, strict)
-    else:
-        raise InputError(
-            f"a module of type {type(module).__name__} cannot be compiled",
-            remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
-        )
-    return _compile_program(program, leaves, options)
+        return _export(module, arguments or (), dict(kwarg_inputs or {}), dynamic_shapes, strict)
+    raise InputError(
+        f"a module of type {type(module).__name__} cannot be compiled",
+        remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
+    )
 
 
 def _merge(options, option):
@@ -129,15 +155,19 @@ def _export(module, arguments, keywords, dynamic_shapes, strict):
         positional, by_keyword = pytree.tree_map(spec, (arguments, keywords), is_leaf=_is_leaf)
         dynamic_shapes = _by_parameter(module, positional, by_keyword)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _AttributeWatch(module) as watch:
             program = torch.export.export(module, examples, keyword_examples, dynamic_shapes=dynamic_shapes, strict=strict)
+        if watch.changed:
+            with torch.no_grad(), watch.again() as second:
+                torch.export.export(module, examples, keyword_examples, dynamic_shapes=dynamic_shapes, strict=strict)
+            second.refuse_changes()
     except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as problem:
         raise UnsupportedError(
             "the model's code branches on a value that is known only when it runs",
             _user_line(problem),
             "write it with tensor operations such as torch.where",
         ) from problem
-    except (RuntimeError, torch._dynamo.exc.UserError) as problem:
+    except (RuntimeError, torch._dynamo.exc.UserError, torch._export.verifier.SpecViolationError) as problem:
         reason = str(problem).split("\n\nThe error above occurred")[0].strip()
         raise InputError(
             f"the model cannot be captured with these inputs: {reason}",
@@ -146,6 +176,54 @@ def _export(module, arguments, keywords, dynamic_shapes, strict):
         ) from problem
     _check_ranges(program, leaves)
     return program, leaves
+
+
+class _AttributeWatch:
+    """Notices numbers that forward changes on its modules. torch.export puts them back and makes constants of them, without a word.
+
+    A number that a second trace, begun with the first one's values, does not change again is a cache (the longest sequence so far); one that
+    it changes is state, which the graph would lose.
+    """
+
+    _lock = threading.Lock()
+
+    def __init__(self, module, start=None):
+        self.module, self.start, self.changed = module, start or {}, {}
+        self.modules = {id(m) for m in module.modules()}
+
+    def __enter__(self):
+        self._lock.acquire()
+        self.plain = original = torch.nn.Module.__setattr__
+        self.old = {(m, name): vars(m)[name] for m, name in self.start}
+        for (m, name), value in self.start.items():
+            vars(m)[name] = value
+
+        def set_attribute(m, name, value):
+            have = vars(m).get(name)
+            if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                self.changed[m, name] = value
+            original(m, name, value)
+
+        torch.nn.Module.__setattr__ = set_attribute
+        return self
+
+    def __exit__(self, *_):
+        torch.nn.Module.__setattr__ = self.plain
+        for (m, name), value in self.old.items():
+            vars(m)[name] = value
+        self._lock.release()
+
+    def again(self):
+        return _AttributeWatch(self.module, self.changed)
+
+    def refuse_changes(self):
+        for owner, name in self.changed:
+            path = next((p for p, m in self.module.named_modules() if m is owner), "")
+            value = vars(owner)[name]
+            raise UnsupportedError(
+                f"forward changes the number {f'{path}.{name}' if path else name!r} with each call, which a captured graph cannot do",
+                remedy=f'keep it in a buffer: self.register_buffer("{name}", torch.tensor({value!r}))',
+            )
 
 
 def _user_line(problem):
@@ -232,31 +310,57 @@ def _match_program(program, leaves):
 
 
 def _compile_program(program, leaves, options):
-    from .capture import from_exported
-
     nodes = _user_placeholders(program)
     names = {n.name: n.name for n in nodes}
     names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
     for name in names.values():
         if list(names.values()).count(name) > 1:
             raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
-    captured = from_exported(program, names)
-    model = _engine.Model.from_json(captured.json, captured.weights)
-    tensors = [i for i, n in enumerate(nodes) if isinstance(n.meta.get("val"), torch.Tensor)]
-    for i, (label, leaf) in enumerate(leaves or ()):
-        if isinstance(leaf, Input):
-            for axis in leaf.dynamic_axes:
-                model.set_dim(names[nodes[i].name], axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
-    signature = {
-        "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
-        "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
-        # flat argument -> position among the engine's inputs, or the constant it was traced with
-        "inputs": [{"tensor": tensors.index(i)} if i in tensors else {"constant": _constant(n)} for i, n in enumerate(nodes)],
-        "outputs": [_output(kind, value, nodes) for kind, value in captured.outputs],
-    }
-    model.set_signature(json.dumps(signature))
-    plan = model.compile(options)
-    return Module(_engine.Engine(plan, keep=[t for _, t in captured.weights]))
+    try:
+        f = from_exported(program, names)
+    except NotFunctional as problem:
+        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options))
+    signature = _signature(program, f)
+
+    def prepare(model):
+        for i, (label, leaf) in enumerate(leaves or ()):
+            if isinstance(leaf, Input):
+                for axis in leaf.dynamic_axes:
+                    model.set_dim(names[nodes[i].name], axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+        model.set_signature(json.dumps(signature))
+
+    assembled = assemble(f, options, prepare)
+    assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    return Module(assembled=assembled, signature=signature, prepare=prepare)
+
+
+def _signature(program, f):
+    """How a call's pytrees map to the flat inputs and results of the graph."""
+    tensors, inputs = 0, []
+    for slot in f.inputs:
+        if slot.kind == "input":
+            inputs.append({"tensor": tensors})
+            tensors += 1
+        else:
+            inputs.append({"constant": _constant(slot.node)})
+    outputs, made = [], 0
+    for result in f.results:
+        value = result.meta.get("val") if isinstance(result, torch.fx.Node) else result
+        if isinstance(value, torch.Tensor):
+            outputs.append({"tensor": made})
+            made += 1
+        elif isinstance(value, torch.SymInt):
+            outputs.append(_size_of_inputs(value.node.expr, f))
+        else:
+            outputs.append({"constant": value})
+    return {"in_spec": _dumps(program.call_spec.in_spec), "out_spec": _dumps(program.call_spec.out_spec), "inputs": inputs, "outputs": outputs}
+
+
+def _dumps(spec):
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError:
+        return None  # a type without a name in files, such as a namedtuple of the user's
 
 
 def _constant(node):
@@ -266,18 +370,15 @@ def _constant(node):
     return meta
 
 
-def _output(kind, value, nodes):
-    if kind != "size":
-        return {kind: value}
-    # A size that the model returns: as an expression over axes of the inputs.
+def _size_of_inputs(value, f):
+    """A size that the model returns, as an expression over axes of the inputs; None when it comes from elsewhere."""
     places = {}
-    for i, node in enumerate(n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)):
-        for axis, size in enumerate(node.meta["val"].shape):
+    for i, slot in enumerate(s for s in f.inputs if s.kind == "input"):
+        for axis, size in enumerate(slot.node.meta["val"].shape):
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                 places.setdefault(str(size.node.expr), [i, axis])
-    missing = [str(s) for s in value.free_symbols if str(s) not in places]
-    if missing:
-        raise UnsupportedError(f"an output is the size {value}, where {missing[0]} is not the size of an input")
+    if any(str(s) not in places for s in value.free_symbols):
+        return {"computed": True}
     return {"size": {"text": str(value), "symbols": {str(s): places[str(s)] for s in value.free_symbols}}}
 
 
@@ -293,6 +394,9 @@ def _compile_file(path, arguments, keywords, options):
             if isinstance(leaf, Input):
                 for axis in leaf.dynamic_axes:
                     model.set_dim(name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+    if "dryrun" in options or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
+        del model
+        return _compile_program(torch.export.load(path), leaves, options)
     return Module(_engine.Engine(model.compile(options)))
 
 
@@ -302,27 +406,40 @@ def _compile_file(path, arguments, keywords, options):
 class Module(torch.nn.Module):
     """A compiled model: called as the original is, with pytrees in and out.
 
-    `engine` is the `ingot.Engine` inside. Inputs are CPU tensors of the dtypes and ranks the model was compiled for, with sizes
-    inside the ranges given then; other sizes, dtypes or ranks raise InputError naming the input and what is allowed.
-    Calls from several threads run side by side.
+    engine: the `ingot.Engine` inside, None when nothing of the model runs in one. report: the `ingot.Report` of what runs where (None for
+    a loaded file, which runs in its engine alone). segments: the pieces of the model that run in the engine. Inputs are CPU tensors of the
+    dtypes and ranks the model was compiled for, with sizes inside the ranges given then; other sizes, dtypes or ranks raise InputError
+    naming the input and what is allowed. What the model writes in eager (buffers, inputs) is written here too, in the model's own
+    tensors. Calls from several threads run side by side; calls that write the same buffer are the caller's to order.
     """
 
-    def __init__(self, engine: "_engine.Engine"):
+    def __init__(self, engine: "_engine.Engine | None" = None, *, assembled=None, signature=None, prepare=None, eager=None, report=None):
         super().__init__()
-        self.engine = engine
-        self._runner = _op.Runner(engine)
-        signature = engine.signature
+        if eager is not None:  # all of it runs in torch
+            self.engine, self.report, self._assembled = None, report, None
+            self._eager = eager
+            return
+        self._eager = None
+        self.engine = assembled.engine if assembled is not None else engine
+        self.report = assembled.report if assembled is not None else None
+        self._assembled, self._prepare = assembled, prepare
+        self._runner = assembled.run if assembled is not None else _op.Runner(engine)
+        signature = signature or engine.signature
         self._out_spec = None
         self._spec = None
-        count = len(engine.input_names)
-        self._inputs = signature.get("inputs") or [{"tensor": i} for i in range(count)]
+        self._inputs = signature.get("inputs") or [{"tensor": i} for i in range(len(engine.input_names))]
         self._outputs = signature.get("outputs") or [{"tensor": i} for i in range(len(engine.output_names))]
-        if signature.get("in_spec"):
+        if assembled is not None:
+            self._set_specs(assembled)
+        elif signature.get("in_spec"):
             self._spec = pytree.treespec_loads(signature["in_spec"])
-            self._out_spec = pytree.treespec_loads(signature["out_spec"])
+            self._out_spec = pytree.treespec_loads(signature["out_spec"]) if signature.get("out_spec") else None
         self._constants = [(i, leaf["constant"]) for i, leaf in enumerate(self._inputs) if "constant" in leaf]
-        self._sizes = [_size_function(leaf["size"]) if "size" in leaf else None for leaf in self._outputs]
-        self._plain_outputs = all("tensor" in leaf for leaf in self._outputs)
+        # Around an engine alone, sizes and constants are added to its outputs here.
+        complete = assembled is not None and not assembled.straight
+        self._sizes = [_size_function(leaf["size"]) if "size" in leaf and not complete else None for leaf in self._outputs]
+        self._plain_outputs = complete or all("tensor" in leaf for leaf in self._outputs)
+        self._all_inputs = complete  # numbers are inputs of the graph too
         # All arguments positional tensors: no flattening needed.
         self._positional = self._spec is None or (
             not self._constants and not self._keywords() and all(c.is_leaf() for c in self._spec.children()[0].children())
@@ -337,10 +454,36 @@ class Module(torch.nn.Module):
         )  # fmt: skip
         self.eval()
 
+    def _set_specs(self, assembled):
+        self._spec, self._out_spec = assembled.in_spec, assembled.out_spec
+        for slot in assembled.functional.slots:
+            if slot.kind != "state":
+                continue
+            # The model's own buffers under their names, so that state_dict() shows what calls have written.
+            *path, name = slot.name.split(".")
+            place = self
+            for part in path:
+                if not hasattr(place, part):
+                    place.add_module(part, torch.nn.Module())
+                place = getattr(place, part)
+            if isinstance(place, torch.nn.Module) and not hasattr(place, name):
+                place.register_buffer(name, slot.tensor)
+
+    @property
+    def segments(self):
+        """The pieces of the model that run in the engine, in order."""
+        if self._eager is not None:
+            return []
+        graph = getattr(self._assembled, "graph", None)
+        return [m for m in graph.children() if isinstance(m, Segment)] if graph is not None else ["forward"]
+
     def _keywords(self):
         return list(self._spec.children()[1].context) if self._spec is not None else []
 
     def forward(self, *args, **kwargs):
+        if self._eager is not None:
+            with torch.no_grad():
+                return self._eager(*args, **kwargs)
         if self._positional and not kwargs and len(args) == len(self._inputs):
             flat = args
         elif self._all_keywords is not None and not args and len(kwargs) == len(self._all_keywords) and all(k in kwargs for k in self._all_keywords):
@@ -385,11 +528,30 @@ class Module(torch.nn.Module):
         for i, expected in self._constants:
             if type(flat[i]) is not type(expected) or flat[i] != expected:
                 raise InputError(f"argument {i} is {flat[i]!r}, but the model was compiled with {expected!r} there", remedy="compile it again for this value")
-        return [flat[i] for i, leaf in enumerate(self._inputs) if "tensor" in leaf]
+        return flat if self._all_inputs else [flat[i] for i, leaf in enumerate(self._inputs) if "tensor" in leaf]
 
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError."""
-        self.engine.update_weights(state_dict, strict=strict)
+        if self._assembled is None or self._assembled.straight:
+            self.engine.update_weights(state_dict, strict=strict)
+        else:
+            self._assembled.update_weights(state_dict, strict)
+
+    def _plan(self):
+        """An engine that is the whole model by itself."""
+        if self._eager is not None:
+            raise UnsupportedError("all of the model runs in torch, which a .ingot file does not hold", remedy="its report says why; torch.export.save keeps it")
+        if self._assembled is None or self._assembled.straight:
+            return self.engine
+        f = self._assembled.functional
+        if f.writes:
+            raise UnsupportedError(f"the model writes {f.writes[0][0].name!r} in place, which a .ingot file does not hold yet", remedy="save it with torch.export.save and compile it again where it runs")
+        if any("computed" in leaf for leaf in self._outputs):
+            raise UnsupportedError("the model returns a size that comes from the values of a tensor, which a .ingot file does not hold")
+        captured = write(f.complete())
+        model = _engine.Model.from_json(captured.json, captured.weights)
+        self._prepare(model)
+        return _engine.Engine(model.compile({"fallback": "error"}), keep=[t for _, t in captured.weights])
 
     def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
         """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls)."""
@@ -444,7 +606,7 @@ def save(module: Module, path, *, format="ingot", weights="embed"):
         raise OptionError(f"format {format!r} is not known", remedy='"ingot"')
     if weights != "embed":
         raise OptionError(f"weights {weights!r} is not known", remedy='"embed"')
-    module.engine.save(path)
+    module._plan().save(path)
 
 
 def load(path, *, device=None, **runtime_option) -> Module:

@@ -102,6 +102,13 @@ ingot_status ingot_compile(const ingot_model* model, const ingot_options* option
   });
 }
 
+ingot_status ingot_explain(const ingot_model* model, const ingot_options* options, char** json) {
+  return guard([&] {
+    compile::Options defaults;
+    required(json, "json") = give_text(explain(required(model, "model").model, options != nullptr ? options->values : defaults));
+  });
+}
+
 ingot_status ingot_ops_describe(char** json) {
   return guard([&] {
     std::string s = "[";
@@ -130,9 +137,9 @@ ingot_status ingot_ops_describe(char** json) {
   });
 }
 
-ingot_status ingot_plan_reference(const ingot_plan* plan, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
+ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
   return guard([&] {
-    ir::Graph g = ir::parse(required(plan, "plan").plan->graph);
+    ir::Graph g = ir::parse(function_of(required(plan, "plan"), function).graph);
     for (ir::Weight& w : g.weights) {
       for (const plan::Weight& p : plan->plan->weights) {
         if (p.name != w.name) continue;

@@ -28,6 +28,8 @@ struct ingot_session {
 
 namespace ingot::api {
 
+// Error (invalid_input) when there is no such function.
+const plan::Function& function_of(const ingot_plan& plan, uint32_t function);
 void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime::HostTensor>& out);
 
 }  // namespace ingot::api

@@ -11,6 +11,12 @@
 
 namespace ingot::api {
 
+const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
+  const auto& all = plan.plan->functions;
+  if (function >= all.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, all.size());
+  return all[function];
+}
+
 namespace {
 
 static_assert(static_cast<int>(Code::io) == INGOT_IO && static_cast<int>(Code::unsupported) == INGOT_UNSUPPORTED && static_cast<int>(Code::format) == INGOT_FORMAT);
@@ -21,12 +27,6 @@ struct LastError {
   ingot_error view{INGOT_OK, "", "", ""};
 };
 thread_local LastError last;
-
-const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
-  const auto& all = plan.plan->functions;
-  if (function >= all.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, all.size());
-  return all[function];
-}
 
 size_t input_count(const plan::Function& f) {
   return static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
@@ -216,8 +216,8 @@ ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
   return guard([&] { required(json, "json") = give_text(plan::describe(*required(plan, "plan").plan)); });
 }
 
-ingot_status ingot_plan_graph(const ingot_plan* plan, char** text) {
-  return guard([&] { required(text, "text") = give_text(required(plan, "plan").plan->graph); });
+ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text) {
+  return guard([&] { required(text, "text") = give_text(function_of(required(plan, "plan"), function).graph); });
 }
 
 void ingot_plan_release(ingot_plan* plan) { delete plan; }

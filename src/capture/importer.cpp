@@ -18,6 +18,7 @@ using ir::ValueId;
 namespace {
 
 constexpr int64_t known_major = 8;
+constexpr std::string_view torch_only = "torch_only";  // a node's metadata, and the attribute it becomes
 
 std::string canonical_target(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
@@ -55,7 +56,6 @@ Model Importer::run(Json program) {
   add_inputs(graph, signature, scope);
   add_nodes(graph, scope);
   add_outputs(graph, signature, scope);
-  check_symbols();
   for (const ir::Node& n : g_.nodes) {
     if (n.op == ir::Op::row && in_place(n.attributes.string("target"))) model_.functional = false;
   }
@@ -192,7 +192,7 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       Json given = arg.only(arg_kind);
       if (arg_kind == "as_none" || arg_kind == "as_int" || arg_kind == "as_float" || arg_kind == "as_bool" || arg_kind == "as_string") continue;  // baked in
       if (arg_kind == "as_sym_int") {
-        // Found from the tensors' sizes; check_symbols refuses it when no tensor has it.
+        // Found from the tensors' sizes; lower refuses what uses it when no tensor has it.
         if (auto name = given.find("as_name")) scope.known_sizes[name->string()] = size_named(scope, name->string());
         continue;
       }
@@ -271,10 +271,21 @@ void Importer::add_nodes(Json graph, Scope& scope) {
     try {
       if (target == "aten._assert_scalar.default") {
         add_check(node, scope);
-      } else if (target.starts_with("higher_order.")) {
-        inline_region(node, target, scope);
+      } else if (auto reason = node.find("metadata") ? node.at("metadata").find(torch_only) : std::nullopt) {
+        add_opaque(node, target, std::string(reason->string()), scope);
       } else {
-        add_row(node, std::move(target), scope);
+        size_t nodes_before = g_.nodes.size();
+        try {
+          if (target.starts_with("higher_order.")) {
+            inline_region(node, target, scope);
+          } else {
+            add_row(node, target, scope);
+          }
+        } catch (const Error& e) {
+          // What has no form here is a node that nothing but torch can run.
+          if (e.code != Code::unsupported || g_.nodes.size() != nodes_before) throw;
+          add_opaque(node, target, e.message, scope);
+        }
       }
     } catch (Error& e) {
       if (e.origin.empty()) e.at(g_.origins[here].text());
@@ -356,7 +367,74 @@ Attribute Importer::argument(Call& call, const Scope& scope, Json arg) {
   fail(Code::unsupported, "an argument of kind {} is not supported", kind);
 }
 
-void Importer::add_row(Json node, std::string target, Scope& scope) {
+void Importer::add_opaque(Json node, const std::string& target, std::string reason, Scope& scope) {
+  Call call;
+  // Every tensor among its arguments, however deep.
+  auto read = [&](Json t) {
+    if (auto name = t.find("name")) call.in.push_back(value_named(scope, name->string()));
+  };
+  auto tensors = [&](auto&& self, Json e) -> void {
+    if (e.is_array()) {
+      simdjson::dom::array parts = e.array();
+      for (auto part : parts) self(self, e.child(part));
+    } else if (e.is_object()) {
+      simdjson::dom::object fields = e.object();
+      for (auto field : fields) {
+        Json value(field.value, field.key);
+        if (field.key == "as_tensor") {
+          read(value);
+        } else if (field.key == "as_tensors" && value.is_array()) {
+          simdjson::dom::array parts = value.array();
+          for (auto part : parts) read(value.child(part));
+        } else if (field.key != "as_graph") {  // a region has names of its own
+          self(self, value);
+        }
+      }
+    }
+  };
+  tensors(tensors, node.at("inputs"));
+  call.attributes.set("target", target);
+  call.attributes.set(std::string(torch_only), std::move(reason));
+  std::vector<std::string_view> names;
+  std::vector<Type> types;
+  auto result = [&](Json t) {
+    std::string_view name = t.at("name").string();
+    names.push_back(name);
+    try {
+      types.push_back(meta(meta_named(scope, name)).type);
+    } catch (const Error& e) {
+      if (e.code != Code::unsupported) throw;
+      types.push_back({ir::DType::c64, {}});  // no type of ours: whoever reads it stays in torch too
+    }
+  };
+  Json outputs = node.at("outputs");
+  for (auto o : outputs.array()) {
+    std::string_view kind;
+    Json out = outputs.child(o).only(kind);
+    if (kind == "as_tensor") result(out);
+    if (kind == "as_tensors") {
+      for (auto t : out.array()) {
+        if (!out.child(t).is_null()) result(out.child(t));
+      }
+    }
+  }
+  add_results(std::move(call), names, std::move(types), scope);
+}
+
+void Importer::add_results(Call call, const std::vector<std::string_view>& names, std::vector<Type> types, Scope& scope) {
+  ir::NodeId id = g_.add_node(ir::Op::row, std::move(call.in), std::move(call.attributes), std::move(types));
+  for (size_t i = 0; i < names.size(); ++i) {
+    ValueId v = g_.nodes[id].out[i];
+    g_.values[v].name = names[i];
+    if (is_complex(g_.type(v).dtype)) {
+    } else if (auto m = scope.metas.find(names[i]); m != scope.metas.end()) {
+      g_.values[v].order = memory_order(meta(m->second), g_.symbols);
+    }
+    scope.values[names[i]] = v;
+  }
+}
+
+void Importer::add_row(Json node, const std::string& target, Scope& scope) {
   // A node of sizes only has its result written down as an expression, so it disappears here.
   Json outputs = node.at("outputs");
   std::vector<std::string_view> names;
@@ -392,12 +470,7 @@ void Importer::add_row(Json node, std::string target, Scope& scope) {
     Json input = inputs.child(i);
     call.attributes.set(std::string(input.at("name").string()), argument(call, scope, input.at("arg")));
   }
-  ir::NodeId id = g_.add_node(ir::Op::row, std::move(call.in), std::move(call.attributes), std::move(types));
-  for (size_t i = 0; i < names.size(); ++i) {
-    ValueId v = g_.nodes[id].out[i];
-    g_.values[v].name = names[i];
-    scope.values[names[i]] = v;
-  }
+  add_results(std::move(call), names, std::move(types), scope);
 }
 
 // torch._check and what torch assumed about sizes: a condition that the ranges do not already say is checked at run time.
@@ -431,7 +504,6 @@ void Importer::inline_region(Json node, std::string_view target, Scope& scope) {
     throw Error(Code::unsupported, fmt::format("the operator {} (a region of its own in the graph) is not supported yet", name), {},
                 "Write the control flow with tensor operations such as torch.where, or move it out of the exported module.");
   }
-  if (++depth_ > 16) fail(Code::format, "the model's JSON is damaged: regions are nested too deeply");
   Scope inner;
   std::optional<Json> graph;
   std::vector<Json> arguments;
@@ -455,6 +527,7 @@ void Importer::inline_region(Json node, std::string_view target, Scope& scope) {
     throw Error(Code::unsupported, "the model enables autocast inside forward, which is not supported yet", {},
                 "Cast the tensors explicitly, or remove the autocast block before export.");
   }
+  if (++depth_ > 16) fail(Code::format, "the model's JSON is damaged: regions are nested too deeply");
   inner = scope_of(*graph);
   Json names = graph->at("inputs");
   size_t next = 0;
@@ -492,29 +565,6 @@ void Importer::inline_region(Json node, std::string_view target, Scope& scope) {
     scope.values[t.at("name").string()] = value_named(inner, made[i++]);
   });
   --depth_;
-}
-
-// Every size must follow from the sizes of the inputs; one that comes from data cannot be planned for.
-void Importer::check_symbols() {
-  std::vector<ir::SymbolId> bound;
-  for (const ir::Input& input : g_.inputs) {
-    for (const Dim& d : g_.type(input.value).dims) d.collect_symbols(bound);
-  }
-  std::vector<ir::SymbolId> used;
-  for (const ir::Node& n : g_.nodes) {
-    used.clear();
-    for (ValueId v : n.out) {
-      for (const Dim& d : g_.type(v).dims) d.collect_symbols(used);
-    }
-    for (ir::SymbolId s : used) {
-      if (std::find(bound.begin(), bound.end(), s) != bound.end()) continue;
-      throw Error(Code::unsupported,
-                  fmt::format("the size {} of \"{}\" does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean "
-                              "index) or from a number given as an input",
-                              g_.symbols[s].name, g_.values[n.out[0]].name),
-                  n.origin == ir::none_id ? "" : g_.origins[n.origin].text(), "Use operations whose result size follows from the input sizes, such as torch.where.");
-    }
-  }
 }
 
 }  // namespace ingot::capture

@@ -46,13 +46,15 @@ class Importer {
   void add_inputs(Json graph, Json signature, Scope&);
   void add_outputs(Json graph, Json signature, const Scope&);
   void add_nodes(Json graph, Scope&);
-  void add_row(Json node, std::string target, Scope&);
+  void add_row(Json node, const std::string& target, Scope&);
+  // A node of which only the tensors it reads and makes are known: it runs in torch.
+  void add_opaque(Json node, const std::string& target, std::string reason, Scope&);
+  void add_results(Call, const std::vector<std::string_view>& names, std::vector<ir::Type>, Scope&);
   void inline_region(Json node, std::string_view target, Scope&);
   ir::Attribute argument(Call&, const Scope&, Json arg);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
   void add_check(Json node, const Scope&);
-  void check_symbols();
 
   WeightSource weight_source_;
   Model model_;

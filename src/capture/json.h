@@ -48,6 +48,7 @@ class Json {
     }
     bad("is empty", "");
   }
+  bool is_array() const { return e_.is_array(); }
   bool is_string() const { return e_.is_string(); }
   bool is_null() const { return e_.is_null(); }
   bool is_object() const { return e_.is_object(); }

@@ -1,5 +1,6 @@
 #include "capture/origin.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -51,6 +52,11 @@ ir::Origin origin_of(std::string_view stack_trace, std::string_view module_stack
     best.file = file;
     best.line = line;
     best.code = code;
+  }
+  for (std::string_view rest = module_stack; !rest.empty();) {
+    std::string_view entry = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    if (size_t comma = entry.rfind(','); comma != std::string_view::npos) (best.classes += best.classes.empty() ? "" : ";") += entry.substr(comma + 1);
   }
   // The innermost module: the second field of the last entry.
   if (size_t last = module_stack.rfind(';'); last != std::string_view::npos) module_stack = module_stack.substr(last + 1);

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <simdjson.h>
+
 #include <cstdio>
 
 #include "command.h"
@@ -11,6 +13,7 @@ namespace {
 struct Arguments {
   std::string model, output, progress;
   std::vector<std::string> shapes, settings;
+  bool dry_run = false, json = false;
 };
 
 // x:0=1..8..64,B
@@ -28,6 +31,16 @@ void set_shape(ingot_model* model, const std::string& text) {
   }
 }
 
+std::string explained(const ingot_model* model, const ingot_options* options, bool json) {
+  char* text = nullptr;
+  check(ingot_explain(model, options, &text));
+  std::string document = text;
+  ingot_string_release(text);
+  if (json) return document + "\n";
+  simdjson::dom::parser parser;
+  return std::string(std::string_view(parser.parse(document)["text"]));
+}
+
 int report(const char* stage, double fraction, void* user) {
   const auto* kind = static_cast<const std::string*>(user);
   if (*kind == "json") {
@@ -43,7 +56,16 @@ void run(const Arguments& a) {
   check(ingot_model_open(a.model.c_str(), &raw));
   Model model(raw);
   for (const std::string& s : a.shapes) set_shape(model.get(), s);
-  Options options = make_options(a.settings);
+  std::vector<std::string> settings = a.settings;
+  if (a.dry_run) {
+    Options options = make_options(settings);
+    std::printf("%s", explained(model.get(), options.get(), a.json).c_str());
+    return;
+  }
+  if (a.output.empty()) throw Failure{usage, "compile needs -o PLAN (or --dry-run)"};
+  // A plan runs without torch, so nothing can be left to it.
+  settings.insert(settings.begin(), "fallback=error");
+  Options options = make_options(settings);
   ingot_plan* made = nullptr;
   std::string kind = a.progress;
   check(ingot_compile(model.get(), options.get(), report, &kind, &made));
@@ -57,9 +79,11 @@ void add_compile(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("compile", "Compile a torch.export archive (.pt2) into a plan.");
   verb->add_option("model", a->model, "the .pt2 file")->required();
-  verb->add_option("-o,--output", a->output, "where to write the plan")->required();
+  verb->add_option("-o,--output", a->output, "where to write the plan");
   verb->add_option("--shape", a->shapes, "range of a dynamic axis: INPUT:AXIS=MIN..OPT..MAX[,NAME]");
   verb->add_option("--set", a->settings, "an option: NAME=VALUE");
+  verb->add_flag("--dry-run", a->dry_run, "build nothing: tell which operators an engine runs, which it leaves to torch, and why");
+  verb->add_flag("--json", a->json, "with --dry-run: as JSON");
   verb->add_option("--progress", a->progress, "json: one line a stage on standard error");
   verb->callback([a] { run(*a); });
 }

@@ -36,7 +36,7 @@ void run(const Arguments& a) {
   Plan plan = load_plan(a.plan);
   if (a.graph) {
     char* text = nullptr;
-    check(ingot_plan_graph(plan.get(), &text));
+    check(ingot_plan_graph(plan.get(), 0, &text));
     std::fputs(take(text).c_str(), stdout);
     return;
   }

@@ -1,6 +1,8 @@
 // Compile: a canonical graph becomes a plan. Fuse into sites and bodies, assign offers and layouts, place buffers, emit.
 #pragma once
 #include <functional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "compile/options.h"
@@ -9,7 +11,17 @@
 
 namespace ingot::compile {
 
-// `progress(stage, fraction)` returns false to cancel (Error cancelled).
-plan::Plan compile(const ir::Graph& canonical, const Options&, const std::function<bool(std::string_view, double)>& progress = {});
+struct NamedGraph {
+  std::string name;  // of the function
+  ir::Graph graph;   // canonical
+};
+
+// One function for each graph; weights of one name are one weight. `progress(stage, fraction)` returns false to cancel
+// (Error cancelled).
+plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {});
+inline plan::Plan compile(const ir::Graph& canonical, const Options& options, const std::function<bool(std::string_view, double)>& progress = {}) {
+  NamedGraph one{"forward", canonical};
+  return compile(std::span(&one, 1), options, progress);
+}
 
 }  // namespace ingot::compile

@@ -38,7 +38,7 @@ void check_value(const Option& option, std::string_view text) {
   }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
   if (option.name == "target" && text != "cpu" && text != "auto") refuse("\"cpu\" or \"auto\"");
-  if (option.name == "fallback" && text != "error") refuse("\"error\"");
+  if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 
 }  // namespace
@@ -62,6 +62,17 @@ int64_t Options::integer(std::string_view name) const {
   int64_t v = 0;
   std::from_chars(t.data(), t.data() + t.size(), v);
   return v;
+}
+
+std::vector<std::string> Options::list(std::string_view name) const {
+  std::vector<std::string> out;
+  std::string_view rest = text(name);
+  while (!rest.empty()) {
+    std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (!one.empty()) out.emplace_back(one);
+  }
+  return out;
 }
 
 }  // namespace ingot::compile

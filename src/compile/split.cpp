@@ -15,7 +15,7 @@ bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
 
 class Splitter {
  public:
-  explicit Splitter(const Graph& g) : g_(g), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
+  Splitter(const Graph& g, uint32_t first) : g_(g), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
 
   Split run() {
     classify();
@@ -93,7 +93,7 @@ class Splitter {
     if (!constant_[v] || is_view(node.op)) return copy(out_.main, in_main_, node, v, &Splitter::main);
     uint32_t index = derive(v, false);
     Weight leaf;
-    leaf.name = out_.derived[index].name;
+    leaf.name = out_.derived[index - first_].name;
     ValueId made = out_.main.add_weight(std::move(leaf), g_.type(v));
     out_.derived_leaf.resize(made + 1, none_id);
     out_.derived_leaf[made] = index;
@@ -101,7 +101,7 @@ class Splitter {
   }
 
   uint32_t derive(ValueId v, bool packed) {
-    auto [found, made] = index_.try_emplace({v, packed}, static_cast<uint32_t>(out_.derived.size()));
+    auto [found, made] = index_.try_emplace({v, packed}, first_ + static_cast<uint32_t>(out_.derived.size()));
     if (!made) return found->second;
     const Type& t = g_.type(v);
     DerivedTensor d;
@@ -133,7 +133,7 @@ class Splitter {
       ValueId a = main(node.in[0]);
       // The packed operand keeps its place as a leaf of its own, so that the node still infers.
       Weight leaf;
-      leaf.name = out_.derived[index].name;
+      leaf.name = out_.derived[index - first_].name;
       ValueId b = out_.main.add_weight(std::move(leaf), g_.type(node.in[1]));
       out_.derived_leaf.resize(b + 1, none_id);
       out_.derived_leaf[b] = index;
@@ -150,6 +150,7 @@ class Splitter {
   }
 
   const Graph& g_;
+  const uint32_t first_;
   Split out_;
   std::vector<bool> constant_, free_;
   std::vector<ValueId> in_main_, in_prepare_;
@@ -158,6 +159,6 @@ class Splitter {
 
 }  // namespace
 
-Split split(const Graph& g) { return Splitter(g).run(); }
+Split split(const Graph& g, uint32_t first) { return Splitter(g, first).run(); }
 
 }  // namespace ingot::compile

@@ -329,7 +329,7 @@ class Writer {
       const Coordinate& c = at[d];
       if (c.terms.empty()) {
         if (c.offset == Dim(0)) continue;
-        fail(Code::unsupported, "a pad that reads a fixed index");
+        throw Cut{pad_value_};
       }
       if (c.terms.size() != 1 || !(c.terms.begin()->second == Dim(1)) || taken[c.terms.begin()->first]) throw Cut{pad_value_};
       uint32_t axis = c.terms.begin()->first;

@@ -40,7 +40,7 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> in, Attributes attributes, st
   Node node{op, std::move(in), {}, std::move(attributes), current_origin, current_group};
   for (Type& type : types) {
     node.out.push_back(static_cast<ValueId>(values.size()));
-    values.push_back(Value{std::move(type), id, {}});
+    values.push_back(Value{std::move(type), id, {}, {}});
   }
   nodes.push_back(std::move(node));
   return id;

@@ -118,6 +118,7 @@ struct Origin {
   std::string module;    // path in the module tree, "encoder.layer.0.attention"
   std::string target;    // the ATen row the node was expanded from, "aten.softmax.int"
   std::string node;      // the FX node's name
+  std::string classes = {};  // captured level: classes of the modules around it, outermost first, "pkg.Model;pkg.Layer"
   std::string text() const;  // "model.py:12 in encoder.layer.0: `x = self.f(y)`"
   bool operator==(const Origin&) const = default;
 };
@@ -133,6 +134,8 @@ struct Value {
   Type type;
   NodeId producer = none_id;
   std::string name;  // FX or weight name when there is one; for people
+  // Captured level: the strides torch recorded, as a permutation (see Output::order).
+  std::vector<int64_t> order = {};
 };
 
 struct Node {

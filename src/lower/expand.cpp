@@ -45,6 +45,7 @@ class Expander {
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
         values_.define(node.out[0], to_.add_weight(*w, from_.type(node.out[0])));
       } else {
+        if (node.op == Op::row && refuse_early(id)) continue;
         expand(id);
       }
     }
@@ -88,7 +89,7 @@ class Expander {
         if (writes) op = ops::find(functional);
       }
       if (op == nullptr) {
-        refuse(node, target, "there is no row for it in the operator table");
+        refuse(id, "there is no row for it in the operator table");
         return;
       }
       results = results_of(node, *op);
@@ -99,7 +100,7 @@ class Expander {
     } catch (Error& e) {
       // torch took the node, so what a row refuses is what ingot lacks: a dtype, a form of an argument.
       if (e.code == Code::unsupported || e.code == Code::invalid_input) {
-        refuse(node, target, e.message);
+        refuse(id, e.message);
         return;
       }
       e.message = fmt::format("{} ({}): {}", node_name(node), target, e.message);
@@ -123,13 +124,70 @@ class Expander {
     return node.origin == ir::none_id ? "a node" : from_.origins[node.origin].node;
   }
 
-  void refuse(const Node& node, const std::string& target, const std::string& reason) {
-    missing.push_back({target, reason, where(node)});
+  // What no row can change: a form that only torch knows, complex numbers, a size that comes from the values of a tensor.
+  bool refuse_early(ir::NodeId id) {
+    const Node& node = from_.nodes[id];
+    if (const ir::Attribute* reason = node.attributes.find("torch_only")) {
+      refuse(id, std::get<std::string>(reason->value));
+      return true;
+    }
+    for (const std::vector<ValueId>* list : {&node.in, &node.out}) {
+      for (ValueId v : *list) {
+        if (!is_complex(from_.type(v).dtype) || ops::find(node.attributes.string("target")) == nullptr) continue;
+        refuse(id, "complex numbers are not supported");
+        return true;
+      }
+    }
+    if (auto symbol = unknown_size(node)) {
+      refuse(id, fmt::format("the size {} does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean index) or from a number given as an input",
+                             from_.symbols[*symbol].name));
+      return true;
+    }
+    return false;
+  }
+
+  // A size that the node's results or arguments use and no tensor before it has as an axis. Its results' axes are known from then on.
+  std::optional<ir::SymbolId> unknown_size(const Node& node) {
+    if (known_sizes_.empty()) {
+      known_sizes_.assign(from_.symbols.size() + 1, false);
+      for (const ir::Input& input : from_.inputs) know(input.value);
+    }
+    std::vector<ir::SymbolId> used;
+    for (ValueId v : node.out) {
+      for (const ir::Dim& d : from_.type(v).dims) d.collect_symbols(used);
+    }
+    for (const auto& [name, value] : node.attributes) collect(value, used);
+    std::optional<ir::SymbolId> unknown;
+    for (ir::SymbolId s : used) {
+      if (!known_sizes_[s]) unknown = s;
+    }
+    if (unknown) {
+      for (ValueId v : node.out) know(v);
+    }
+    return unknown;
+  }
+
+  void know(ValueId v) {
+    for (const ir::Dim& d : from_.type(v).dims) {
+      if (auto s = d.as_symbol()) known_sizes_[*s] = true;
+    }
+  }
+
+  static void collect(const ir::Attribute& a, std::vector<ir::SymbolId>& used) {
+    if (const auto* d = std::get_if<ir::Dim>(&a.value)) d->collect_symbols(used);
+    if (const auto* list = std::get_if<ir::List>(&a.value)) {
+      for (const ir::Attribute& part : *list) collect(part, used);
+    }
+  }
+
+  void refuse(ir::NodeId id, const std::string& reason) {
+    const Node& node = from_.nodes[id];
+    missing.push_back({node.attributes.string("target"), reason, where(node), id});
     // The walk goes on, so that all missing operators are told at once: the results stay a row.
     std::vector<ir::Type> types;
     for (ValueId v : node.out) types.push_back(from_.type(v));
-    ir::NodeId id = to_.add_node(Op::row, {}, node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[id].out[i]);
+    ir::NodeId made = to_.add_node(Op::row, {}, node.attributes, std::move(types));
+    for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[made].out[i]);
   }
 
   void check(const Node& node, const std::string& target, const ir::Type& recorded, const ir::Type& inferred) {
@@ -152,6 +210,7 @@ class Expander {
   const Graph& from_;
   Graph to_;
   Versions values_;
+  std::vector<bool> known_sizes_;  // per symbol, once asked for
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace ingot::lower {
 // A row that lower cannot expand: what UnsupportedError lists.
 struct Missing {
   std::string target, reason, origin;
+  ir::NodeId node = ir::none_id;  // of the captured graph
 };
 
 struct Pass {
@@ -24,7 +25,7 @@ const std::vector<Pass>& passes();
 
 // Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
 ir::Graph expand_rows(const ir::Graph& captured);
-std::vector<Missing> missing_rows(const ir::Graph& captured);
+std::vector<Missing> missing_rows(const ir::Graph& captured);  // of all rows, in order
 // expand_rows, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 

@@ -1,5 +1,5 @@
 // A plan in memory: checked, immutable, plain structs. read.cpp makes it from a file, compile makes it from a graph,
-// write.cpp writes it. Knows sizes, buffers, steps and weights; no graphs (the canonical graph is kept as text).
+// write.cpp writes it. Knows sizes, buffers, steps and weights; no graphs (canonical graphs are kept as text).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -80,6 +80,7 @@ struct Function {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;             // one region; regions and branches come with data-dependent sizes
   std::vector<Check> checks;
+  std::string graph;                   // the canonical graph it was made from, text form
 };
 
 struct Weight {
@@ -110,7 +111,6 @@ struct Plan {
   std::vector<Weight> weights;
   std::vector<Derived> derived;
   std::vector<Origin> origins;
-  std::string graph;                   // canonical graph, text form
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
   std::optional<uint64_t> weights_hash;  // what the file says; set by read

@@ -48,7 +48,7 @@ Plan sample() {
                {"empty", DType::i8, {0, 7}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
   p.derived = {{"a, packed", 64}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
-  p.graph = "ingot-graph 1\n";
+  p.functions[0].graph = "ingot-graph 1\n";
   p.signature = "{\"in\": \"\xc3\xa9\"}";
   p.provenance = {{"producer", "a test"}, {"target", "cpu"}};
   return p;
@@ -78,7 +78,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   EXPECT_EQ(f.steps[0].constants, p.functions[0].steps[0].constants);
   EXPECT_EQ(f.checks[0].why, "the sum is at most the product");
   EXPECT_EQ(f.bindings[2].strides, (std::vector<SizeRef>{0, 8}));
-  EXPECT_EQ(back->graph, p.graph);
+  EXPECT_EQ(back->functions[0].graph, p.functions[0].graph);
   EXPECT_EQ(std::memcmp(back->weights[1].data, p.weights[1].data, 12), 0);
   EXPECT_EQ(back->weights[2].data, back->weights[0].data);  // tied weights share their bytes
   EXPECT_EQ(reinterpret_cast<uintptr_t>(back->weights[0].data) % 64, reinterpret_cast<uintptr_t>(bytes.data()) % 64);

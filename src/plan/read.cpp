@@ -70,6 +70,7 @@ Function function(const fb::Function* f) {
     step.writes = s.writes();
     out.steps.push_back(std::move(step));
   });
+  out.graph = text(f->graph());
   each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why())}); });
   return out;
 }
@@ -178,7 +179,6 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
     plan->derived.push_back({text(d.name()), d.bytes()});
   });
   each(p->origins(), [&](const fb::Origin& o) { plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()}); });
-  plan->graph = text(p->graph());
   plan->signature = text(p->signature());
   each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(text(pair.key()), text(pair.value())); });
   std::memcpy(plan->hash.data(), h.metadata_hash.data(), 32);

@@ -39,9 +39,9 @@ class Writer {
     auto w = b_.CreateVector(weights);
     auto d = b_.CreateVector(derived);
     auto o = b_.CreateVector(origins);
-    auto g = b_.CreateString(plan.graph), s = b_.CreateString(plan.signature);
+    auto s = b_.CreateString(plan.signature);
     auto p = b_.CreateVector(provenance);
-    b_.Finish(fb::CreatePlan(b_, f, prepare, w, d, o, g, s, p));
+    b_.Finish(fb::CreatePlan(b_, f, prepare, w, d, o, s, p));
     return {b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize()};
   }
 
@@ -69,14 +69,14 @@ class Writer {
     }
     std::vector<Offset<fb::Check>> checks;
     for (const Check& c : f.checks) checks.push_back(fb::CreateCheck(b_, c.left, c.right, c.equal, c.origin, b_.CreateString(c.why)));
-    auto n = b_.CreateString(f.name);
+    auto n = b_.CreateString(f.name), g = b_.CreateString(f.graph);
     auto a1 = b_.CreateVector(symbols);
     auto a2 = b_.CreateVector(sizes);
     auto a3 = b_.CreateVector(bindings);
     auto a4 = b_.CreateVector(buffers);
     auto a5 = b_.CreateVector(steps);
     auto a6 = b_.CreateVector(checks);
-    return fb::CreateFunction(b_, n, a1, a2, a3, a4, a5, a6);
+    return fb::CreateFunction(b_, n, a1, a2, a3, a4, a5, a6, g);
   }
 
   FlatBufferBuilder b_{1 << 16};

@@ -10,7 +10,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from ingot import _engine
-from ingot.capture import from_functional
+from ingot.capture import write
+from ingot.functional import Functional, Slot
 
 WIDE = {torch.float16, torch.bfloat16, torch.float32}
 
@@ -46,13 +47,20 @@ class Call:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors)
-        names = [n.name for n in module.graph.nodes if n.op == "placeholder"]
         for node in module.graph.nodes:  # outputs come back as a list; what ends up unused goes
             if node.op == "output":
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)
-        captured = from_functional(module, {}, names)
+        slots = [Slot(n, "input", n.name) for n in module.graph.nodes if n.op == "placeholder"]
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                node.meta.setdefault("val", getattr(module, node.target))
+                slots.append(Slot(node, "weight", node.target, getattr(module, node.target), "constant"))
+        sizes = [s for slot in slots for s in slot.node.meta["val"].shape if isinstance(s, torch.SymInt)]
+        ranges = sizes[0].node.shape_env.var_to_range.get if sizes else lambda symbol: None
+        results = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
+        captured = write(Functional(module, slots, results, [], ranges).complete())
         model = _engine.Model.from_json(captured.json, captured.weights)
-        return _engine.Engine(model.compile({}))
+        return _engine.Engine(model.compile({"fallback": "error"}))
 
 
 def to_numpy(t: torch.Tensor):

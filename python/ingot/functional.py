@@ -1,0 +1,301 @@
+"""A model as one functional torch graph, however it came in: what partition and the engines are made from.
+
+In a functional graph nothing is written in place. What the model writes (buffers, inputs) is listed beside its results: the new
+value of each, copied to its place when the graph has run. Fake tensors keep who shares memory with whom, so that results that are
+views in eager are views here too.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable
+
+import torch
+
+from .errors import InputError, UnsupportedError
+
+Node = torch.fx.Node
+
+
+@dataclass
+class Slot:
+    """A placeholder of the graph.
+
+    kind: "weight" (constant while nothing replaces it), "input" (given with each call), "state" (a buffer that the model writes),
+    "number" (an int, float, bool, str or None given with each call).
+    """
+
+    node: Node
+    kind: str
+    name: str                                 # the user's name of an input, the state-dict name of a weight or buffer
+    tensor: torch.Tensor | None = None        # of a weight or buffer
+    source: str = "parameter"                 # of a weight: "parameter", "buffer" or "constant"
+
+
+@dataclass
+class View:
+    """A result that torch takes as a view: `chain` applied to `base` (a placeholder, a new value, or another result)."""
+
+    base: Node
+    chain: list[Node]
+
+
+@dataclass
+class Functional:
+    module: torch.fx.GraphModule
+    slots: list[Slot]
+    results: list[Any]                        # flat results of the user: nodes or constants
+    writes: list[tuple[Slot, Node]]           # a slot and its new value
+    ranges: Callable = lambda symbol: None    # a symbol's value range
+    views: dict[Node, View] = field(default_factory=dict)
+    wanted: list[Node] = field(default_factory=list)  # values that must be computed, in order
+    orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
+    strides: list | None = None               # of each result in the graph as it was before; torch sometimes loses them when it makes it functional
+
+    def __post_init__(self):
+        self._split_views()
+
+    @property
+    def inputs(self) -> list[Slot]:
+        return [s for s in self.slots if s.kind in ("input", "number")]
+
+    def complete(self) -> "Functional":
+        """The same with every tensor among the results computed by itself, row-major: what an engine without torch gives."""
+        whole = replace(self)
+        whole.views, whole.orders = {}, {}
+        whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
+        return whole
+
+    def _split_views(self):
+        slots = {s.node for s in self.slots}
+        written = {value: slot for slot, value in self.writes}
+        traced = {}
+        lost = {r: s for r, s in zip(self.results, self.strides or ()) if s is not None and isinstance(r, Node) and len(s) == r.meta["val"].dim() and s != _hints(r.meta["val"].stride())}
+        for result in self.results:
+            if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
+                traced[result] = (result, []) if result in lost else _trace_view(result, slots, written)
+        shared: dict[Node, int] = {}
+        for base, _ in traced.values():
+            shared[base] = shared.get(base, 0) + 1
+        for result, (base, chain) in traced.items():
+            if base in slots or base in written or (chain and (shared[base] > 1 or not _is_plain(result, base))):
+                self.views[result] = View(base, chain)
+        for _, value in self.writes:
+            self._want(value, slots)
+        for result in self.results:
+            if not isinstance(result, Node) or not isinstance(result.meta.get("val"), torch.Tensor):
+                continue
+            base = self.views[result].base if result in self.views else result
+            if self._want(base, slots):
+                value = base.meta["val"]
+                if (order := _order(value.shape, lost.get(base, value.stride()))) is not None:
+                    self.orders[base] = order
+
+    def _want(self, node, slots):
+        if node in slots or node in self.wanted:
+            return False
+        self.wanted.append(node)
+        return True
+
+
+def _storage(node: Node):
+    """Identity of the memory behind a node's (fake) value; None when it has none."""
+    value = node.meta.get("val")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+        value = value[0]
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage()._cdata
+
+
+def _trace_view(node: Node, slots, written):
+    """The tensor whose memory `node` is a view of, and the nodes from there to it."""
+    chain = []
+    while node not in slots and node not in written and node.op == "call_function":
+        # A part of a list (split, unbind) is a view when the list is one of views.
+        maker = node.args[0] if node.target is operator.getitem else node
+        memory = _storage(node)
+        below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
+        if below is None:
+            break
+        chain += [node] if maker is node else [node, maker]
+        node = below
+    return node, chain[::-1]
+
+
+def _is_plain(node: Node, base: Node):
+    """The view covers all of its base, in row-major order: nobody can tell it from a tensor of its own."""
+    value, whole = node.meta["val"], base.meta.get("val")
+    return isinstance(whole, torch.Tensor) and value.is_contiguous() and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
+
+
+def _zero(size):
+    return isinstance(size, int) and size == 0
+
+
+def _order(shape, strides):
+    """Axes from outermost to innermost where a tensor is dense but not row-major; None when it is row-major, or has gaps."""
+    strides, sizes = _hints(strides), _hints(shape)
+    if None in strides or None in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda axis: (-strides[axis], axis))
+    if order == list(range(len(sizes))):
+        return None
+    expected = 1
+    for axis in reversed(order):
+        if sizes[axis] != 1 and strides[axis] != expected:
+            return None
+        expected *= sizes[axis]
+    return order
+
+
+def _hints(sizes):
+    return [_hint(s) for s in sizes]
+
+
+def _hint(size):
+    if isinstance(size, int):
+        return size
+    try:
+        return int(size.node.hint)
+    except (TypeError, AttributeError, ValueError):
+        return None
+
+
+# ---- the two ways in
+
+
+def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] | None = None) -> Functional:
+    """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
+    from torch.export.graph_signature import InputKind, OutputKind
+
+    strides = None
+    if _writes_in_place(program.graph):
+        values = next(n for n in program.graph.nodes if n.op == "output").args[0]
+        kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
+        strides = _strides(v for v, user in zip(values, kinds) if user)
+        program = _functionalised(program)
+    signature = program.graph_signature
+    kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    by_target: dict[str, Slot] = {}
+    slots = []
+    for spec in signature.input_specs:
+        node = nodes[spec.arg.name]
+        if spec.kind is InputKind.USER_INPUT:
+            kind = "input" if isinstance(node.meta.get("val"), torch.Tensor) else "number"
+            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name))
+            by_target[node.name] = slot
+        elif spec.kind in kinds:
+            tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))
+            slot = Slot(node, "weight", spec.target, _checked(spec.target, tensor), kinds[spec.kind])
+            by_target[spec.target] = slot
+        else:
+            raise UnsupportedError(f"an input of kind {spec.kind.name} ({spec.arg.name}) is not supported")
+        slots.append(slot)
+    values = next(n for n in program.graph.nodes if n.op == "output").args[0]
+    results, writes = [], []
+    for spec, value in zip(signature.output_specs, values):
+        if spec.kind is OutputKind.USER_OUTPUT:
+            results.append(value)
+        elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION) or spec.kind.name == "PARAMETER_MUTATION":
+            slot = by_target[spec.target]
+            if slot.kind == "weight":
+                slot.kind = "state"
+            if value is not slot.node:
+                writes.append((slot, value))
+        else:
+            raise UnsupportedError(f"an output of kind {spec.kind.name} ({spec.target}) is not supported")
+    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, strides=strides)
+
+
+class NotFunctional(UnsupportedError):
+    """torch cannot write the graph without writes in place: it runs in torch as it is."""
+
+
+def _strides(values):
+    metas = [v.meta.get("val", v.meta.get("example_value")) if isinstance(v, Node) else None for v in values]
+    return [_hints(m.stride()) if isinstance(m, torch.Tensor) and m.layout is torch.strided else None for m in metas]
+
+
+def _functionalised(program):
+    check_writes(program.graph)
+    try:
+        return program.run_decompositions({})
+    except Exception as problem:  # of many kinds, most of them assertions
+        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
+
+
+def _first_line(problem):
+    return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+
+
+def check_writes(graph: torch.fx.Graph):
+    """Refuses writes that torch's functionalisation gets wrong: through unfold it loses what lies between the windows."""
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        written = node.args[0] if node.args and (schema.is_mutable if schema is not None else str(node.target).endswith("_")) else None
+        while isinstance(written, Node) and written.op in ("call_function", "call_method"):
+            if "unfold" in str(written.target):
+                raise NotFunctional("it writes through unfold, which torch does not express as new values correctly")
+            written = next(iter(written.all_input_nodes), None)
+
+
+def _writes_in_place(graph: torch.fx.Graph) -> bool:
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and node.target is not torch.ops.aten.detach_.default:
+            return True
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            return True  # its regions may
+    return False
+
+
+def _checked(name, tensor):
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling")
+    if tensor.device.type != "cpu":
+        raise InputError(f"weight {name} is on {tensor.device}; target \"cpu\" needs it on the CPU", remedy="module.cpu()")
+    return tensor
+
+
+def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: list[str], is_weight: Callable, strides=None) -> Functional:
+    """A graph that AOTAutograd made under torch.compile. `examples` and `names`: of all placeholders; `is_weight(i)`: it may be bound;
+    `strides`: of the results in Dynamo's graph."""
+    import re
+
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    shape_env = None
+    slots, by_name = [], {}
+    for i, node in enumerate(placeholders):
+        meta = node.meta.get("val")
+        if isinstance(meta, torch.SymInt):
+            shape_env = meta.node.shape_env
+        if not isinstance(meta, torch.Tensor):
+            slot = Slot(node, "number", names[i])
+        elif is_weight(i):
+            slot = Slot(node, "weight", names[i], _checked(names[i], examples[i]))
+        else:
+            local = re.fullmatch(r"L\['(\w+)'\]", names[i])  # Dynamo's word for the variable of that name
+            slot = Slot(node, "input", local[1] if local else names[i])
+            for size in meta.shape:
+                if isinstance(size, torch.SymInt):
+                    shape_env = size.node.shape_env
+        slots.append(slot)
+        by_name[node.name] = slot
+    values = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
+    changed = {**signature.buffers_to_mutate, **signature.parameters_to_mutate, **signature.user_inputs_to_mutate}
+    writes = []
+    count = len(values) - len(signature.user_outputs)
+    for value in values[:count]:
+        slot = by_name[changed[value.name]]
+        if slot.kind == "weight":
+            slot.kind = "state"
+        if value is not slot.node:
+            writes.append((slot, value))
+    for node in module.graph.nodes:  # tensors that tracing found in the code
+        if node.op == "get_attr" and isinstance(value := getattr(module, node.target, None), torch.Tensor):
+            node.meta.setdefault("val", value)
+            slots.append(Slot(node, "weight", node.target, _checked(node.target, value), "constant"))
+    ranges = shape_env.var_to_range.get if shape_env is not None else (lambda symbol: None)
+    return Functional(module, slots, values[count:], writes, ranges, strides=strides)

@@ -1,0 +1,70 @@
+"""What runs in engines and what in torch: `ingot.explain`, `Module.report`."""
+
+from __future__ import annotations
+
+import json
+
+
+class Report:
+    """Which operators of a model run where, and why.
+
+    operators: how many there are. in_engine, in_torch: how many run where. whole: one engine runs the model. segments: the engine's
+    pieces in the order they run ({operators, gain_us, cost_us, inputs, outputs}; microseconds a call, estimated). nodes: every operator
+    ({name, target, segment or None, reason, origin}). missing: operators that no engine has ({target, count, reason, origin,
+    segments_with, in_engine_with: what the model would look like if this one were there}). `str(report)` is for people.
+    """
+
+    def __init__(self, document: dict):
+        self.document = document
+
+    operators = property(lambda self: self.document["operators"])
+    in_engine = property(lambda self: self.document["in_engine"])
+    in_torch = property(lambda self: self.operators - self.in_engine)
+    whole = property(lambda self: self.document["whole"])
+    segments = property(lambda self: self.document["segments"])
+    nodes = property(lambda self: self.document["nodes"])
+    missing = property(lambda self: self.document["missing"])
+
+    def __str__(self):
+        return self.document["text"]
+
+    def __repr__(self):
+        return f"<ingot.Report: {self.in_engine} of {self.operators} operators in {len(self.segments)} engine segments>"
+
+    def to_json(self) -> str:
+        return json.dumps(self.document)
+
+    def summary(self) -> str:
+        """One line: what stays in torch."""
+        kinds: dict[str, int] = {}
+        for node in self.nodes:
+            if node["segment"] is None:
+                kinds[node["target"]] = kinds.get(node["target"], 0) + 1
+        most = sorted(kinds.items(), key=lambda item: -item[1])
+        text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in most[:4]) + (", ..." if len(most) > 4 else "")
+        return f"{self.in_torch} of {self.operators} operators run in torch ({text}); the report says why"
+
+    def write(self, path: str | None):
+        """Prints the report, or writes it to a file (JSON when the name ends in .json)."""
+        if path is None:
+            print(self)
+            return
+        with open(path, "w") as file:
+            file.write(self.to_json() if path.endswith(".json") else str(self))
+
+    # -- what was decided after it was made
+
+    def leave_all_in_torch(self, reason: str):
+        self.document["segments"] = []
+        self.document["in_engine"], self.document["whole"] = 0, False
+        for node in self.nodes:
+            if node["segment"] is not None:
+                node["segment"], node["reason"] = None, reason
+
+    def all_in_one(self, engine):
+        """The engine's one function is the whole model."""
+        self.document["in_engine"], self.document["whole"] = self.operators, True
+        self.document["segments"] = [{"operators": self.operators, "gain_us": 0.0, "cost_us": 0.0, **(self.segments[0] if self.segments else {}),
+                                      "inputs": [{"input": name} for name in engine.input_names], "outputs": engine.output_names}]  # fmt: skip
+        for node in self.nodes:
+            node["segment"], node["reason"] = 0, ""

@@ -1,0 +1,341 @@
+#include "partition/partition.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace ingot::partition {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+namespace {
+
+// "aten.gelu.default" -> "aten.gelu"
+std::string_view without_overload(std::string_view target) { return target.substr(0, target.rfind('.')); }
+std::string_view without_namespace(std::string_view target) { return target.substr(target.find('.') + 1); }
+
+bool names_operator(std::string_view wanted, std::string_view target, std::string_view node) {
+  if (wanted.starts_with("torch.ops.")) wanted.remove_prefix(10);
+  if (wanted.ends_with(".default") && wanted == target) return true;
+  return wanted == target || wanted == without_overload(target) || wanted == without_namespace(without_overload(target)) || wanted == without_namespace(target) || wanted == node;
+}
+
+bool names_module(std::string_view wanted, const ir::Origin& o) {
+  if (o.module == wanted || (o.module.starts_with(wanted) && o.module.size() > wanted.size() && o.module[wanted.size()] == '.')) return true;
+  for (std::string_view rest = o.classes; !rest.empty();) {
+    std::string_view one = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (one == wanted || (one.ends_with(wanted) && one.size() > wanted.size() && one[one.size() - wanted.size() - 1] == '.')) return true;
+  }
+  return false;
+}
+
+// What torch would spend on calling the operator, in microseconds: what an engine saves. Views cost no memory traffic.
+double saved_by(std::string_view target) {
+  constexpr std::string_view cheap[] = {"view", "reshape", "transpose", "permute", "unsqueeze", "squeeze", "expand", "select", "slice", "t", "alias", "detach", "contiguous", "to", "dropout", "flatten"};
+  std::string_view name = without_namespace(without_overload(target));
+  if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return 1;
+  return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
+}
+
+// What the call of an engine costs: itself, and each tensor handed over. It has to gain twice that.
+double cost_of_call(size_t tensors) { return 2 * (5 + 0.25 * static_cast<double>(tensors)); }
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& g, const std::vector<Refused>& refused, const Settings& settings) : g_(g), settings_(settings) {
+    out_.segment_of.assign(g.nodes.size(), in_torch);
+    out_.reason.assign(g.nodes.size(), {});
+    here_.assign(g.nodes.size(), false);
+    for (NodeId n = 0; n < g.nodes.size(); ++n) here_[n] = g.nodes[n].op == Op::row;
+    for (const Refused& r : refused) stay(r.node, r.reason);
+    apply_names();
+    find_dependencies();
+  }
+
+  Partition run() {
+    for (;;) {
+      schedule();
+      if (whole() || !drop_small()) break;
+    }
+    out_.whole = whole();
+    return std::move(out_);
+  }
+
+ private:
+  void stay(NodeId n, std::string reason) {
+    if (!here_[n]) return;
+    here_[n] = false;
+    out_.reason[n] = std::move(reason);
+  }
+
+  std::string_view target(NodeId n) const { return g_.nodes[n].attributes.string("target"); }
+  const ir::Origin* origin(NodeId n) const { return g_.nodes[n].origin == ir::none_id ? nullptr : &g_.origins[g_.nodes[n].origin]; }
+
+  void apply_names() {
+    for (const std::string& name : settings_.torch_ops) {
+      bool found = false;
+      for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+        if (g_.nodes[n].op != Op::row || !names_operator(name, target(n), origin(n) ? origin(n)->node : "")) continue;
+        found = true;
+        stay(n, fmt::format("torch_executed_ops names {}", name));
+      }
+      if (!found) {
+        std::vector<std::string_view> names;
+        for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+          if (g_.nodes[n].op == Op::row) names.push_back(target(n));
+        }
+        Error problem(Code::invalid_option, fmt::format("torch_executed_ops names \"{}\", which is no operator or node of this model", name));
+        std::string_view near = nearest(name, names);
+        throw problem.fix(near.empty() ? "`ingot.explain` lists the model's operators" : fmt::format("did you mean \"{}\"?", near));
+      }
+    }
+    for (const std::string& name : settings_.torch_modules) {
+      bool found = false;
+      for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+        if (g_.nodes[n].op != Op::row || origin(n) == nullptr || !names_module(name, *origin(n))) continue;
+        found = true;
+        stay(n, fmt::format("torch_executed_modules names {}", name));
+      }
+      if (!found) {
+        throw Error(Code::invalid_option, fmt::format("torch_executed_modules names \"{}\", which is no module or module class of this model", name))
+            .fix("give the path of a module (\"encoder.layer.0\") or its class (\"BertLayer\")");
+      }
+    }
+  }
+
+  // Which nodes must have run before a node: those whose results it reads; the one that first makes an axis of a size it uses.
+  void find_dependencies() {
+    before_.resize(g_.nodes.size());
+    std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
+    std::vector<bool> known(g_.symbols.size(), false);
+    auto note = [&](ValueId v, NodeId by) {
+      for (const ir::Dim& d : g_.type(v).dims) {
+        if (auto s = d.as_symbol(); s && !known[*s]) {
+          known[*s] = true;
+          maker[*s] = by;
+        }
+      }
+    };
+    for (const ir::Input& i : g_.inputs) note(i.value, ir::none_id);
+    NodeId last_effect = ir::none_id;
+    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+      const Node& node = g_.nodes[n];
+      if (node.op != Op::row) continue;
+      auto add = [&](NodeId b) {
+        if (b != ir::none_id && b != n && g_.nodes[b].op == Op::row) before_[n].push_back(b);
+      };
+      for (ValueId v : node.in) add(g_.values[v].producer);
+      for (ValueId v : node.out) note(v, n);
+      for (ir::SymbolId s : used_symbols(g_, node)) add(maker[s]);
+      if (!here_[n]) {  // torch keeps the order of what it runs: random numbers, prints, writes
+        add(last_effect);
+        last_effect = n;
+      }
+    }
+  }
+
+  // Runs what is ready, in turn: everything torch can run, then everything that can run here, which is a segment.
+  void schedule() {
+    out_.segments.clear();
+    std::fill(out_.segment_of.begin(), out_.segment_of.end(), in_torch);
+    size_t n = g_.nodes.size();
+    std::vector<uint32_t> waits(n, 0);
+    std::vector<std::vector<NodeId>> after(n);
+    size_t left = 0;
+    for (NodeId i = 0; i < n; ++i) {
+      if (g_.nodes[i].op != Op::row) continue;
+      ++left;
+      waits[i] = static_cast<uint32_t>(before_[i].size());
+      for (NodeId b : before_[i]) after[b].push_back(i);
+    }
+    std::set<NodeId> ready[2];  // torch, here: by position, so that the order of the program is kept
+    for (NodeId i = 0; i < n; ++i) {
+      if (g_.nodes[i].op == Op::row && waits[i] == 0) ready[here_[i]].insert(i);
+    }
+    for (bool here = false; left > 0; here = !here) {
+      Segment segment;
+      while (!ready[here].empty()) {
+        NodeId i = *ready[here].begin();
+        ready[here].erase(ready[here].begin());
+        --left;
+        if (here) {
+          segment.nodes.push_back(i);
+          out_.segment_of[i] = static_cast<uint32_t>(out_.segments.size());
+        }
+        for (NodeId a : after[i]) {
+          if (--waits[a] == 0) ready[here_[a]].insert(a);
+        }
+      }
+      if (segment.nodes.empty()) continue;
+      std::sort(segment.nodes.begin(), segment.nodes.end());
+      out_.segments.push_back(std::move(segment));
+    }
+    for (Segment& s : out_.segments) bind(s);
+  }
+
+  void bind(Segment& s) {
+    uint32_t index = static_cast<uint32_t>(&s - out_.segments.data());
+    std::set<ValueId> seen;
+    std::set<ir::SymbolId> used, bound;
+    auto take = [&](ValueId v) {
+      if (!seen.insert(v).second) return;
+      s.inputs.push_back(v);
+      for (const ir::Dim& d : g_.type(v).dims) {
+        if (auto symbol = d.as_symbol()) bound.insert(*symbol);
+      }
+    };
+    for (NodeId n : s.nodes) {
+      for (ValueId v : g_.nodes[n].in) {
+        const Node& maker = g_.producer(v);
+        if (maker.op == Op::weight || (maker.op == Op::row && out_.segment_of[g_.values[v].producer] == index)) continue;
+        take(v);
+      }
+      for (ir::SymbolId symbol : used_symbols(g_, g_.nodes[n])) used.insert(symbol);
+    }
+    for (ValueId v : s.inputs) {
+      std::vector<ir::SymbolId> in_dims;
+      for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
+      used.insert(in_dims.begin(), in_dims.end());
+    }
+    // A size that is no axis of an input comes with the first tensor that has it.
+    for (ir::SymbolId symbol : used) {
+      if (bound.contains(symbol)) continue;
+      for (ValueId v = 0; v < g_.values.size(); ++v) {
+        NodeId maker = g_.values[v].producer;
+        if (g_.nodes[maker].op == Op::weight || (g_.nodes[maker].op == Op::row && out_.segment_of[maker] == index)) continue;
+        const ir::Dims& dims = g_.type(v).dims;
+        if (std::none_of(dims.begin(), dims.end(), [&](const ir::Dim& d) { return d.as_symbol() == symbol; })) continue;
+        take(v);
+        break;
+      }
+    }
+    std::set<ValueId> needed;
+    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+      if (out_.segment_of[n] == index && g_.nodes[n].op == Op::row) continue;
+      needed.insert(g_.nodes[n].in.begin(), g_.nodes[n].in.end());
+    }
+    for (const ir::Output& o : g_.outputs) needed.insert(o.value);
+    // In the order of the model's outputs where a value is one.
+    std::set<ValueId> listed;
+    auto give = [&](ValueId v) {
+      NodeId maker = g_.values[v].producer;
+      if (g_.nodes[maker].op == Op::row && out_.segment_of[maker] == index && needed.contains(v) && listed.insert(v).second) s.outputs.push_back(v);
+    };
+    for (const ir::Output& o : g_.outputs) give(o.value);
+    for (NodeId n : s.nodes) {
+      for (ValueId v : g_.nodes[n].out) give(v);
+    }
+    s.gain = 0;
+    for (NodeId n : s.nodes) s.gain += saved_by(target(n));
+    s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
+  }
+
+  bool whole() const {
+    if (out_.segments.size() > 1) return false;
+    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+      if (g_.nodes[n].op == Op::row && !here_[n]) return false;
+    }
+    return true;
+  }
+
+  bool drop_small() {
+    bool dropped = false;
+    auto least = static_cast<size_t>(settings_.min_block_size);
+    for (const Segment& s : out_.segments) {
+      std::string reason;
+      if (least > 0 && s.nodes.size() < least) {
+        reason = fmt::format("it would be in a segment of {} operator{}; min_block_size is {}", s.nodes.size(), s.nodes.size() == 1 ? "" : "s", least);
+      } else if (least == 0 && s.gain <= s.cost) {
+        reason = fmt::format("it would be in a segment of {} operator{}, which gains less ({:.0f} us) than calling an engine costs ({:.0f} us)", s.nodes.size(),
+                             s.nodes.size() == 1 ? "" : "s", s.gain, s.cost);
+      } else if (s.outputs.empty()) {
+        reason = "nobody reads what it makes";
+      } else {
+        continue;
+      }
+      for (NodeId n : s.nodes) stay(n, reason);
+      dropped = true;
+    }
+    if (dropped) {
+      before_.clear();
+      find_dependencies();
+    }
+    return dropped;
+  }
+
+  const Graph& g_;
+  const Settings& settings_;
+  Partition out_;
+  std::vector<bool> here_;  // per node: may run in an engine
+  std::vector<std::vector<NodeId>> before_;
+
+ public:
+  // Sizes that a node's results and arguments use.
+  static std::vector<ir::SymbolId> used_symbols(const Graph& g, const Node& node) {
+    std::vector<ir::SymbolId> used;
+    for (ValueId v : node.out) {
+      for (const ir::Dim& d : g.type(v).dims) d.collect_symbols(used);
+    }
+    for (const auto& [name, value] : node.attributes) collect(value, used);
+    return used;
+  }
+
+ private:
+  static void collect(const ir::Attribute& a, std::vector<ir::SymbolId>& used) {
+    if (const auto* d = std::get_if<ir::Dim>(&a.value)) d->collect_symbols(used);
+    if (const auto* list = std::get_if<ir::List>(&a.value)) {
+      for (const ir::Attribute& part : *list) collect(part, used);
+    }
+  }
+};
+
+}  // namespace
+
+Partition partition(const Graph& captured, const std::vector<Refused>& refused, const Settings& settings) { return Partitioner(captured, refused, settings).run(); }
+
+Graph extract(const Graph& g, const Segment& s) {
+  Graph out;
+  out.symbols = g.symbols;
+  out.origins = g.origins;
+  std::vector<ValueId> renamed(g.values.size(), ir::none_id);
+  for (ValueId v : s.inputs) {
+    std::string name = g.values[v].name;
+    for (const ir::Input& i : g.inputs) {
+      if (i.value == v) name = i.name;
+    }
+    renamed[v] = out.add_input(std::move(name), g.type(v));
+  }
+  for (NodeId n : s.nodes) {
+    for (ValueId v : g.nodes[n].in) {
+      if (renamed[v] != ir::none_id) continue;
+      const ir::Weight* w = g.weight_of(v);
+      if (w == nullptr) fail(Code::internal, "segment reads {} before it is made", g.values[v].name);
+      renamed[v] = out.add_weight(*w, g.type(v));
+    }
+    const Node& node = g.nodes[n];
+    std::vector<ValueId> in;
+    std::vector<ir::Type> types;
+    for (ValueId v : node.in) in.push_back(renamed[v]);
+    for (ValueId v : node.out) types.push_back(g.type(v));
+    out.current_origin = node.origin;
+    NodeId made = out.add_node(node.op, std::move(in), node.attributes, std::move(types));
+    for (size_t i = 0; i < node.out.size(); ++i) {
+      ValueId v = out.nodes[made].out[i];
+      renamed[node.out[i]] = v;
+      out.values[v].name = g.values[node.out[i]].name;
+      out.values[v].order = g.values[node.out[i]].order;
+    }
+  }
+  out.current_origin = ir::none_id;
+  for (ValueId v : s.outputs) out.outputs.push_back({renamed[v], g.values[v].name, g.values[v].order});
+  return out;
+}
+
+}  // namespace ingot::partition

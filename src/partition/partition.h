@@ -1,0 +1,56 @@
+// Partition: which nodes of a captured graph run in an engine and which stay in torch, decided node by node, so that what
+// runs where can be told in the user's own terms.
+//
+// Nodes that may run here are gathered into segments, as few as the data flow allows; a segment whose gain does not pay for the
+// calls around it stays in torch too. Segments are numbered in an order in which they can run.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace ingot::partition {
+
+struct Settings {
+  int64_t min_block_size = 0;              // least nodes of a segment; 0 = by estimated gain
+  std::vector<std::string> torch_ops;      // operators ("aten.gelu.default", "aten.gelu", "gelu") or node names kept in torch
+  std::vector<std::string> torch_modules;  // module paths ("encoder.layer.0") or classes ("BertLayer") kept in torch
+};
+
+// A node that cannot run here, and why.
+struct Refused {
+  ir::NodeId node;
+  std::string reason;
+};
+
+struct Segment {
+  std::vector<ir::NodeId> nodes;  // in order
+  // Values that come from outside (weights not among them) and values that are needed outside. A value is an input only for its
+  // sizes when no node reads it.
+  std::vector<ir::ValueId> inputs, outputs;
+  double gain = 0, cost = 0;      // estimated, in microseconds a call
+};
+
+inline constexpr uint32_t in_torch = UINT32_MAX;
+
+struct Partition {
+  std::vector<uint32_t> segment_of;  // per node: its segment, or in_torch
+  std::vector<std::string> reason;   // per node in torch: why
+  std::vector<Segment> segments;
+  // One segment, every node in it, every output made by it: a graph that needs no torch.
+  bool whole = false;
+};
+
+// `refused` in the order of nodes. Error (invalid_option) when a name in the settings matches nothing.
+Partition partition(const ir::Graph& captured, const std::vector<Refused>& refused, const Settings&);
+
+// The segment as a captured graph of its own: bindings named as torch names the values.
+ir::Graph extract(const ir::Graph& captured, const Segment&);
+
+// What runs where: {nodes: [...], segments: [...], missing: [...]} as JSON, and the same for people.
+std::string report_json(const ir::Graph& captured, const Partition&, const std::vector<Refused>& refused, const Settings&);
+std::string report_text(const ir::Graph& captured, const Partition&, const std::vector<Refused>& refused, const Settings&);
+
+}  // namespace ingot::partition

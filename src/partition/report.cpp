@@ -1,0 +1,175 @@
+// What runs where and why, for people and for programs.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "partition/partition.h"
+
+namespace ingot::partition {
+
+using ir::Graph;
+using ir::NodeId;
+using ir::Op;
+
+namespace {
+
+struct Count {
+  size_t rows = 0, here = 0;
+};
+
+Count count(const Graph& g, const Partition& p) {
+  Count c;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op != Op::row) continue;
+    ++c.rows;
+    c.here += p.segment_of[n] != in_torch;
+  }
+  return c;
+}
+
+std::string target(const Graph& g, NodeId n) { return g.nodes[n].attributes.string("target"); }
+std::string where(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].text(); }
+std::string node_name(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].node; }
+
+// An operator that is missing, and what the model would look like if it were not.
+struct Missing {
+  std::string target, reason;
+  std::vector<NodeId> nodes;
+  size_t segments_with = 0, here_with = 0;
+};
+
+std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refused, const Settings& settings) {
+  std::map<std::string, Missing> by_target;
+  for (const Refused& r : refused) {
+    Missing& m = by_target[target(g, r.node)];
+    if (m.nodes.empty()) m.reason = r.reason;
+    m.nodes.push_back(r.node);
+  }
+  std::vector<Missing> out;
+  for (auto& [name, m] : by_target) {
+    m.target = name;
+    out.push_back(std::move(m));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Missing& a, const Missing& b) { return a.nodes.size() > b.nodes.size(); });
+  constexpr size_t worked_out = 16;  // a partition of its own for each
+  for (size_t i = 0; i < out.size() && i < worked_out; ++i) {
+    std::vector<Refused> without;
+    for (const Refused& r : refused) {
+      if (target(g, r.node) != out[i].target) without.push_back(r);
+    }
+    Partition p = partition(g, without, settings);
+    out[i].segments_with = p.segments.size();
+    out[i].here_with = count(g, p).here;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+  Count c = count(g, p);
+  std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.rows, c.here, p.whole);
+  auto names = [&](const std::vector<ir::ValueId>& values) {
+    s += "[";
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i) s += ", ";
+      bool given = g.producer(values[i]).op == Op::input;  // a name of the user's, apart from torch's names
+      if (given) s += "{\"input\": ";
+      append_json_string(s, g.values[values[i]].name);
+      if (given) s += "}";
+    }
+    s += "]";
+  };
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& segment = p.segments[i];
+    s += fmt::format("{}{{\"operators\": {}, \"gain_us\": {:.1f}, \"cost_us\": {:.1f}, \"inputs\": ", i ? ", " : "", segment.nodes.size(), segment.gain, segment.cost);
+    names(segment.inputs);
+    s += ", \"outputs\": ";
+    names(segment.outputs);
+    s += "}";
+  }
+  s += "], \"missing\": [";
+  bool first = true;
+  for (const Missing& m : missing_of(g, refused, settings)) {
+    if (!first) s += ", ";
+    first = false;
+    s += "{\"target\": ";
+    append_json_string(s, m.target);
+    s += fmt::format(", \"count\": {}, \"reason\": ", m.nodes.size());
+    append_json_string(s, m.reason);
+    s += ", \"origin\": ";
+    append_json_string(s, where(g, m.nodes[0]));
+    s += fmt::format(", \"segments_with\": {}, \"in_engine_with\": {}}}", m.segments_with, m.here_with);
+  }
+  s += "], \"nodes\": [";
+  first = true;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op != Op::row) continue;
+    if (!first) s += ", ";
+    first = false;
+    s += "{\"name\": ";
+    append_json_string(s, node_name(g, n));
+    s += ", \"target\": ";
+    append_json_string(s, target(g, n));
+    s += p.segment_of[n] == in_torch ? ", \"segment\": null, \"reason\": " : fmt::format(", \"segment\": {}, \"reason\": ", p.segment_of[n]);
+    append_json_string(s, p.reason[n]);
+    s += ", \"origin\": ";
+    append_json_string(s, where(g, n));
+    s += "}";
+  }
+  s += "], \"text\": ";
+  append_json_string(s, report_text(g, p, refused, settings));
+  return s + "}";
+}
+
+std::string report_text(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+  Count c = count(g, p);
+  auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
+  std::string s = fmt::format("{} of {} in {}", c.here, plural(c.rows, "operator"), plural(p.segments.size(), "engine segment"));
+  if (c.here == c.rows) return s + "; nothing stays in torch\n";
+  s += fmt::format("; {} in torch\n", plural(c.rows - c.here, "operator"));
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& segment = p.segments[i];
+    s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"), plural(segment.inputs.size(), "input"),
+                     plural(segment.outputs.size(), "output"), segment.gain, segment.cost / 2);
+  }
+  s += "in torch:\n";
+  // Operators of one kind and reason on one line, with the first places where they stand.
+  std::vector<std::pair<std::string, std::vector<NodeId>>> groups;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op != Op::row || p.segment_of[n] != in_torch) continue;
+    std::string key = target(g, n) + ": " + p.reason[n];
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
+    if (found == groups.end()) {
+      groups.push_back({key, {n}});
+    } else {
+      found->second.push_back(n);
+    }
+  }
+  for (const auto& [key, nodes] : groups) {
+    s += fmt::format("  {}{}\n", nodes.size() > 1 ? fmt::format("{} x ", nodes.size()) : "", key);
+    std::vector<std::string> shown;
+    for (NodeId n : nodes) {
+      std::string place = where(g, n);
+      if (place.empty() || std::find(shown.begin(), shown.end(), place) != shown.end()) continue;
+      if (shown.size() == 3) {
+        s += "    ...\n";
+        break;
+      }
+      s += "    at " + place + "\n";
+      shown.push_back(std::move(place));
+    }
+  }
+  bool head = false;
+  for (const Missing& m : missing_of(g, refused, settings)) {
+    if (m.here_with <= c.here) continue;
+    if (!head) s += "with one more operator:\n";
+    head = true;
+    s += fmt::format("  {}: {} of {} in {}\n", m.target, m.here_with, plural(c.rows, "operator"), plural(m.segments_with, "segment"));
+  }
+  return s;
+}
+
+}  // namespace ingot::partition
