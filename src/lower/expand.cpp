@@ -97,21 +97,23 @@ class Expander {
         values_.write(id, results[0]);
         results[0] = ir::Handle(&to_, values_.read(node.in[0]));
       }
+      if (results.size() < node.out.size()) fail(Code::internal, "{} ({}) has {} results where torch recorded {}", node_name(node), target, results.size(), node.out.size());
+      for (size_t i = 0; i < node.out.size(); ++i) check(node, target, from_.type(node.out[i]), results[i].type());
     } catch (Error& e) {
       // torch took the node, so what a row refuses is what ingot lacks: a dtype, a form of an argument.
       if (e.code == Code::unsupported || e.code == Code::invalid_input) {
         refuse(id, e.message);
         return;
       }
+      if (e.code == Code::internal) {
+        refuse(id, e.message + " (a fault of ingot; please report it)");
+        return;
+      }
       e.message = fmt::format("{} ({}): {}", node_name(node), target, e.message);
       if (e.origin.empty()) e.origin = where(node);
       throw;
     }
-    if (results.size() < node.out.size()) {
-      throw Error(Code::internal, fmt::format("{} ({}) has {} results where torch recorded {}", node_name(node), target, results.size(), node.out.size()), where(node));
-    }
     for (size_t i = 0; i < node.out.size(); ++i) {
-      check(node, target, from_.type(node.out[i]), results[i].type());
       ValueId v = results[i].id();
       values_.define(node.out[i], v);
       if (to_.values[v].name.empty()) to_.values[v].name = from_.values[node.out[i]].name;

@@ -15,8 +15,10 @@ DType type_of(const Scalar& s) { return s.is_bool() ? DType::b8 : s.is_integer()
 Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   bool integers = start.is_integer() && end.is_integer() && step.is_integer();
   DType t = dtype.value_or(integers ? DType::i64 : DType::f32);
-  auto dim = [](const Scalar& s) { return std::holds_alternative<Dim>(s.value) ? std::get<Dim>(s.value) : Dim(s.to_int()); };
-  if (integers) {
+  // As ATen: an int64 result counts in integers from the start, the narrower ones only once their number is known.
+  auto whole = [](const Scalar& s) { return s.is_float() ? static_cast<int64_t>(s.to_double()) : s.to_int(); };
+  auto dim = [&](const Scalar& s) { return std::holds_alternative<Dim>(s.value) ? std::get<Dim>(s.value) : Dim(whole(s)); };
+  if (integers || t == DType::i64) {
     Dim from = dim(start), by = dim(step);
     Dim n = ceildiv(dim(end) - from, by);
     if (known_less(n, 0, g.symbols) != Truth::no) n = max(n, 0);
@@ -28,8 +30,9 @@ Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& ste
   double from = start.to_double(), by = step.to_double();
   double n = std::ceil((end.to_double() - from) / by);
   if (!(n >= 0)) fail(Code::invalid_input, "arange: from {} to {} by {}", from, end.to_double(), by);
-  Value i = cast(iota(g, static_cast<int64_t>(n)), DType::f64);
-  return cast(i * by + from, t);
+  Value i = iota(g, static_cast<int64_t>(n));
+  if (!is_float(t) && t != DType::b8) return cast(i * whole(step) + whole(start), t);
+  return cast(cast(i, DType::f64) * by + from, t);
 }
 
 Value linspace(Graph& g, const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype) {

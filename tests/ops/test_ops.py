@@ -68,6 +68,8 @@ def compile_or_skip(call, dynamic):
     try:
         return call.compile(dynamic)
     except UnsupportedError as error:
+        if "a fault of ingot" in str(error):
+            raise
         skipped[why_unsupported(error)] += 1
     except Exception as error:
         if type(error).__module__.startswith("ingot"):
