@@ -2,8 +2,8 @@
 #
 # One room = one folder of src/. Its *.cpp files become the static library ingot_NAME; its *_test.cpp files the gtest
 # executable test_NAME. Folders kernels and backend hold two rooms in one, told apart by file name: run-time files
-# (*_cpu.cpp, *_cuda_run.cpp, *_run.cpp, device*.cpp, program*.cpp, block*.cpp, tile*.cpp) go to ingot_NAME_run, the rest to ingot_NAME.
-set(INGOT_RUN_FILES "(_cpu|_cpu_[a-z0-9]+|_cuda_run|_run|/device[a-z_]*|/isa|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args)\\.cpp$")
+# (*_cpu.cpp, *_cuda_run.cpp, *_run.cpp, device*.cpp, symbols.cpp, driver.cpp, program*.cpp, block*.cpp, tile*.cpp) go to ingot_NAME_run, the rest to ingot_NAME.
+set(INGOT_RUN_FILES "(_cpu|_cpu_[a-z0-9]+|_cuda_run|_run|/device[a-z_]*|/isa|/symbols|/driver|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args)\\.cpp$")
 
 function(_ingot_library target)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LIBRARIES" ${ARGN})

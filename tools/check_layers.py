@@ -12,7 +12,7 @@ ALLOWED = {
     "base": [],
     "ir": [],
     "ops": ["ir"],
-    "backend": ["ir", "kernels/fused/fused_args.h"],
+    "backend": ["ir", "kernels/fused/fused_args.h", "kernels/fused/fused_cuda_args.h"],
     "backend_run": ["ir/dtype.h", "ir/op.h", "backend/device.h", "backend/cpu/isa.h"],
     "kernels": ["ir"],
     "kernels_run": ["ir/dtype.h", "ir/op.h", "ir/half.h", "ir/scalar_functions.h", "backend/device.h", "backend/cpu/isa.h"],
@@ -35,7 +35,19 @@ THIRD_PARTY = {
     "torch": {"torch"},
     "gtest": None,
 }
-RUN_FILE = re.compile(r"(_cpu|_cpu_[a-z0-9]+|_run|/device[a-z_]*|/isa|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args|/elements)\.(cpp|h|inc)$")
+RUN_FILE = re.compile(r"(_cpu|_cpu_[a-z0-9]+|_run|/device[a-z_]*|/isa|/symbols|/driver|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args|/elements)\.(cpp|h|inc|def)$")
+
+
+# Backends do not know one another (tests compare them).
+BACKENDS = ("cpu", "cuda")
+
+
+def backend_of(path: str) -> str | None:
+    parts = path.split("/")
+    if parts[0] == "backend" and len(parts) > 2 and parts[1] in BACKENDS:
+        return parts[1]
+    kernel = re.search(r"_(cpu|cuda)(_[a-z0-9]+)*\.(cpp|h|inc)$", path)
+    return kernel.group(1) if parts[0] == "kernels" and kernel else None
 
 
 def room_of(path: str) -> str:
@@ -49,7 +61,7 @@ def room_of(path: str) -> str:
 
 def violations(path: str, text: str) -> list[str]:
     room, found = room_of(path), []
-    if path.endswith("_test.cpp"):
+    if path.endswith(("_test.cpp", "_test.h")):
         return found
     for line, (kind, name) in enumerate(re.findall(r'^\s*#include\s+([<"])([^>"]+)[>"]', text, re.M), 1):
         head = name.split("/")[0]
@@ -61,9 +73,13 @@ def violations(path: str, text: str) -> list[str]:
         if "/" not in name and not name.startswith("pipeline"):
             continue  # a neighbour, or generated
         own = room.removesuffix("_run")
+        mine, theirs = backend_of(path), backend_of(name)
+        if mine is not None and theirs is not None and mine != theirs:
+            found.append(f"src/{path}: backend {mine} may not include \"{name}\"")
+            continue
         if head == "base" or name == f"{own}.h" or (head == own and not (room.endswith("_run") and room_of(name) == own)):
             continue
-        if not any(name == a or name.startswith(a + "/") for a in ALLOWED[room]) and not (head == own):
+        if not any(name == a or name.startswith(a + "/") for a in ALLOWED[room]) and not (head == own and room == own):
             found.append(f"src/{path}: room {room} may not include \"{name}\"")
     return found
 
@@ -72,6 +88,9 @@ def self_test():
     assert violations("base/x.cpp", '#include "ir/graph.h"\n')
     assert violations("runtime/x.cpp", '#include "ir/graph.h"\n') and not violations("runtime/x.cpp", '#include "ir/dtype.h"\n')
     assert violations("kernels/fused/fused_cpu.cpp", '#include "ir/graph.h"\n')
+    assert violations("kernels/fused/fused_cuda_run.cpp", '#include "backend/body.h"\n')
+    assert violations("backend/cuda/device.cpp", '#include "backend/body.h"\n') and violations("backend/cuda/device.cpp", '#include "ir/graph.h"\n')
+    assert not violations("backend/cuda/device.cpp", '#include "backend/cuda/driver.h"\n') and violations("backend/cuda/emitter.cpp", '#include "backend/cpu/isa.h"\n')
     assert violations("ir/x.cpp", "#include <simdjson.h>\n") and not violations("capture/x.cpp", "#include <simdjson.h>\n")
 
 

@@ -1,0 +1,42 @@
+#include "backend/cuda/driver.h"
+
+#include "backend/cuda/symbols.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+constexpr std::string_view sonames[] = {"libcuda.so.1"};
+constexpr LibraryNames library_names{
+    "NVIDIA's driver (libcuda.so.1)", sonames, {}, "install NVIDIA's driver for this GPU (in a container: start it with the GPU passed in, such as --gpus all), or run on the CPU"};
+
+Driver load() {
+  // Not static: a driver that was missing may be looked for again.
+  SharedLibrary library(library_names);
+  Driver d{};
+#define X(name, symbol, arguments) library.find(d.name, #symbol);
+#include "backend/cuda/driver.def"
+  d.check(d.init(0), "starting NVIDIA's driver");
+  return d;
+}
+
+}  // namespace
+
+void Driver::failed(int error, const std::string& what) const {
+  constexpr int no_memory = 2, no_device = 100, no_binary = 209;
+  const char *name = nullptr, *text = nullptr;
+  if (error_name(error, &name) != 0 || name == nullptr) name = "an unknown error";
+  if (error_text(error, &text) != 0 || text == nullptr) text = "no text";
+  Error e(error == no_memory ? Code::out_of_memory : Code::device, fmt::format("{} failed: {} ({}): {}", what, name, error, text));
+  if (error == no_memory) e.fix("use smaller inputs, or free device memory that other programs or tensors hold");
+  if (error == no_device) e.fix("no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU");
+  if (error == no_binary) e.fix("the code is for another GPU: compile the plan for this one");
+  throw e;
+}
+
+const Driver& driver() {
+  static const Driver d = load();
+  return d;
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,34 @@
+// CUDA's driver (libcuda) as a table of functions. The few types are declared here: no toolkit is needed to build.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+using Address = uint64_t;  // of device memory
+using Context = struct CUctx_st*;
+using StreamHandle = struct CUstream_st*;  // null: the default stream. What torch calls a stream's cuda_stream
+using EventHandle = struct CUevent_st*;
+using ModuleHandle = struct CUmod_st*;
+using FunctionHandle = struct CUfunc_st*;
+
+struct Driver {
+#define X(name, symbol, arguments) int(*name) arguments;
+#include "backend/cuda/driver.def"
+
+  // Throws when `error` is not success: `what` failed, and the driver's name and text of the error. Lack of device memory is
+  // Code::out_of_memory, everything else Code::device.
+  template <class... A>
+  void check(int error, fmt::format_string<A...> what, A&&... a) const {
+    if (error != 0) failed(error, fmt::format(what, std::forward<A>(a)...));
+  }
+  [[noreturn]] void failed(int error, const std::string& what) const;
+};
+
+// Loads and starts the driver on first use. Error (device) when there is none or it has no GPU.
+const Driver& driver();
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,191 @@
+#include "backend/cuda/nvrtc.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "backend/cuda/code_cache.h"
+#include "backend/cuda/symbols.h"
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+using Program = struct _nvrtcProgram*;
+
+struct Nvrtc {
+  int (*version)(int* major, int* minor);
+  const char* (*error_text)(int error);
+  int (*create)(Program*, const char* text, const char* name, int headers, const char* const* header_texts, const char* const* header_names);
+  int (*destroy)(Program*);
+  int (*compile)(Program, int options, const char* const* option);
+  int (*log_size)(Program, size_t*);
+  int (*log)(Program, char*);
+  int (*cubin_size)(Program, size_t*);
+  int (*cubin)(Program, char*);
+  int (*ptx_size)(Program, size_t*);
+  int (*ptx)(Program, char*);
+  int (*architecture_count)(int*);
+  int (*architectures)(int*);
+};
+
+constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+constexpr std::string_view packages[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
+constexpr LibraryNames library_names{"NVRTC (libnvrtc.so.13), which compiles code for the GPU,", sonames, packages,
+                                     "`pip install nvidia-cuda-nvrtc` (90 MB; a GPU is not needed), or name the folder that holds it in INGOT_LIBRARY_PATH"};
+
+Nvrtc load() {
+  SharedLibrary library(library_names);
+  Nvrtc n{};
+  library.find(n.version, "nvrtcVersion");
+  library.find(n.error_text, "nvrtcGetErrorString");
+  library.find(n.create, "nvrtcCreateProgram");
+  library.find(n.destroy, "nvrtcDestroyProgram");
+  library.find(n.compile, "nvrtcCompileProgram");
+  library.find(n.log_size, "nvrtcGetProgramLogSize");
+  library.find(n.log, "nvrtcGetProgramLog");
+  library.find(n.cubin_size, "nvrtcGetCUBINSize");
+  library.find(n.cubin, "nvrtcGetCUBIN");
+  library.find(n.ptx_size, "nvrtcGetPTXSize");
+  library.find(n.ptx, "nvrtcGetPTX");
+  library.find(n.architecture_count, "nvrtcGetNumSupportedArchs");
+  library.find(n.architectures, "nvrtcGetSupportedArchs");
+  NvrtcVersion v;
+  if (n.version(&v.major, &v.minor) == 0) library.load_neighbour(fmt::format("libnvrtc-builtins.so.{}.{}", v.major, v.minor));
+  return n;
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc n = load();
+  return n;
+}
+
+void check(int error, const char* what) {
+  if (error != 0) fail(Code::internal, "NVRTC's {} failed: {}", what, nvrtc().error_text(error));
+}
+
+// The line of the first error, which a log of some thousand lines hides.
+std::string excerpt(std::string_view text, std::string_view log) {
+  size_t at = log.find('('), line = 0;
+  if (at != std::string_view::npos) line = static_cast<size_t>(std::atoi(std::string(log.substr(at + 1, 9)).c_str()));
+  std::string out(log.substr(0, 2000));
+  size_t number = 1;
+  for (size_t start = 0; start < text.size() && line > 0; ++number) {
+    size_t end = std::min(text.find('\n', start), text.size());
+    if (number == line) out += fmt::format("\nline {}: {}", line, text.substr(start, end - start));
+    start = end + 1;
+  }
+  return out;
+}
+
+std::vector<std::string> options_of(const CompileJob& job) {
+  const char* kind = job.form == CompileJob::Form::cubin ? "sm" : "compute";
+  return {fmt::format("--gpu-architecture={}_{}", kind, job.sm), "--std=c++17", "--device-as-default-execution-space"};
+}
+
+std::vector<std::byte> compile_one(const CompileJob& job) {
+  const Nvrtc& n = nvrtc();
+  struct Owner {
+    Program program = nullptr;
+    ~Owner() {
+      if (program != nullptr) nvrtc().destroy(&program);
+    }
+  } owner;
+  check(n.create(&owner.program, job.text.c_str(), "ingot.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+  std::vector<std::string> options = options_of(job);
+  std::vector<const char*> pointers;
+  for (const std::string& o : options) pointers.push_back(o.c_str());
+  if (int error = n.compile(owner.program, static_cast<int>(pointers.size()), pointers.data()); error != 0) {
+    size_t size = 0;
+    check(n.log_size(owner.program, &size), "nvrtcGetProgramLogSize");
+    std::string log(size, '\0');
+    check(n.log(owner.program, log.data()), "nvrtcGetProgramLog");
+    fail(Code::internal, "code for sm_{} does not compile: {}: {}", job.sm, n.error_text(error), excerpt(job.text, log));
+  }
+  bool cubin = job.form == CompileJob::Form::cubin;
+  size_t size = 0;
+  check((cubin ? n.cubin_size : n.ptx_size)(owner.program, &size), "size of the code");
+  std::vector<std::byte> code(size);
+  check((cubin ? n.cubin : n.ptx)(owner.program, reinterpret_cast<char*>(code.data())), "code");
+  return code;
+}
+
+std::vector<std::byte> key_of(const CompileJob& job, NvrtcVersion version) {
+  std::string key = fmt::format("nvrtc {}.{}\n", version.major, version.minor);
+  for (const std::string& o : options_of(job)) key += o + "\n";
+  key += job.text;
+  std::vector<std::byte> bytes(key.size());
+  std::memcpy(bytes.data(), key.data(), key.size());
+  return bytes;
+}
+
+}  // namespace
+
+NvrtcVersion nvrtc_version() {
+  NvrtcVersion v;
+  check(nvrtc().version(&v.major, &v.minor), "nvrtcVersion");
+  return v;
+}
+
+std::vector<int> nvrtc_architectures() {
+  int count = 0;
+  check(nvrtc().architecture_count(&count), "nvrtcGetNumSupportedArchs");
+  std::vector<int> list(static_cast<size_t>(count));
+  check(nvrtc().architectures(list.data()), "nvrtcGetSupportedArchs");
+  return list;
+}
+
+Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options) {
+  NvrtcVersion version = nvrtc_version();
+  std::vector<int> known = nvrtc_architectures();
+  for (const CompileJob& job : jobs) {
+    if (std::find(known.begin(), known.end(), job.sm) == known.end()) {
+      fail(Code::unsupported, "NVRTC {}.{} does not compile for sm_{}: it knows sm_{} to sm_{}", version.major, version.minor, job.sm, known.front(), known.back());
+    }
+  }
+  CodeCache cache(options.cache_folder);
+  Compiled out;
+  out.code.resize(jobs.size());
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t k; (k = next++) < jobs.size();) {
+      try {
+        std::vector<std::byte> key = key_of(jobs[k], version);
+        if (auto found = cache.find(key)) {
+          out.code[k] = std::move(*found);
+          std::lock_guard lock(mutex);
+          ++out.from_cache;
+          continue;
+        }
+        out.code[k] = compile_one(jobs[k]);
+        try {
+          cache.put(key, out.code[k]);
+        } catch (const Error& e) {
+          std::lock_guard lock(mutex);
+          out.cache_problem = e.message;
+        }
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = jobs.size();
+      }
+    }
+  };
+  auto threads = static_cast<size_t>(options.threads > 0 ? options.threads : usable_threads());
+  threads = std::min(threads, jobs.size());
+  std::vector<std::thread> others;
+  for (size_t k = 1; k < threads; ++k) others.emplace_back(work);
+  work();
+  for (std::thread& t : others) t.join();
+  if (failure) std::rethrow_exception(failure);
+  return out;
+}
+
+}  // namespace ingot::backend::cuda
