@@ -1,0 +1,16 @@
+// Prints one CUDA C++ kernel for a fused body.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/body.h"
+#include "backend/cuda/unit_text.h"
+#include "backend/cuda/walk.h"
+#include "kernels/fused/fused_cuda_args.h"
+
+namespace ingot::backend::cuda {
+
+// The kernel is called @N (N = the variant's index): the name comes when all text is known. `sizes`: symbolic sizes so far, grows.
+std::string kernel_text(const FusedBody&, const std::vector<Layout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, size_t index, Numbers&, std::vector<ir::Dim>& sizes);
+
+}  // namespace ingot::backend::cuda

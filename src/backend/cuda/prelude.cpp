@@ -1,0 +1,332 @@
+#include "backend/cuda/prelude.h"
+
+#include <string>
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+// Element types and memory access.
+constexpr std::string_view memory_text = R"(
+typedef unsigned char u8;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+struct b8 { unsigned char bits; };
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+
+__device__ __forceinline__ f32 of_bits(u32 v) { return __int_as_float((int)v); }
+__device__ __forceinline__ f64 of_bits(u64 v) { return __longlong_as_double((i64)v); }
+
+__device__ __forceinline__ bool value(b8 m) { return m.bits != 0; }
+__device__ __forceinline__ int value(u8 m) { return m; }
+__device__ __forceinline__ int value(i8 m) { return m; }
+__device__ __forceinline__ int value(i16 m) { return m; }
+__device__ __forceinline__ int value(i32 m) { return m; }
+__device__ __forceinline__ i64 value(i64 m) { return m; }
+__device__ __forceinline__ f32 value(f32 m) { return m; }
+__device__ __forceinline__ f64 value(f64 m) { return m; }
+__device__ __forceinline__ f32 value(bf16 m) { return of_bits((u32)m.bits << 16); }
+__device__ __forceinline__ f32 value(f16 m) {
+  f32 r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(m.bits));
+  return r;
+}
+__device__ __forceinline__ void put(b8& m, bool v) { m.bits = v; }
+__device__ __forceinline__ void put(u8& m, int v) { m = (u8)v; }
+__device__ __forceinline__ void put(i8& m, int v) { m = (i8)v; }
+__device__ __forceinline__ void put(i16& m, int v) { m = (i16)v; }
+__device__ __forceinline__ void put(i32& m, int v) { m = v; }
+__device__ __forceinline__ void put(u8& m, i64 v) { m = (u8)v; }
+__device__ __forceinline__ void put(i8& m, i64 v) { m = (i8)v; }
+__device__ __forceinline__ void put(i16& m, i64 v) { m = (i16)v; }
+__device__ __forceinline__ void put(i32& m, i64 v) { m = (i32)v; }
+__device__ __forceinline__ void put(i64& m, i64 v) { m = v; }
+__device__ __forceinline__ void put(f32& m, f32 v) { m = v; }
+__device__ __forceinline__ void put(f64& m, f64 v) { m = v; }
+__device__ __forceinline__ void put(f16& m, f32 v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(m.bits) : "f"(v)); }
+__device__ __forceinline__ void put(bf16& m, f32 v) {
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(m.bits) : "f"(v));
+#else
+  u32 u = (u32)__float_as_int(v);
+  m.bits = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
+}
+template <class M, class V>
+__device__ __forceinline__ M memory(V v) {
+  M m;
+  put(m, v);
+  return m;
+}
+
+template <int Bytes> struct Chunk { typedef uint4 Type; };
+template <> struct Chunk<8> { typedef uint2 Type; };
+template <> struct Chunk<4> { typedef u32 Type; };
+template <> struct Chunk<2> { typedef unsigned short Type; };
+template <> struct Chunk<1> { typedef unsigned char Type; };
+// N neighbours in as few accesses as there are 16 bytes; `at` must be aligned for one access.
+template <int N, class M>
+__device__ __forceinline__ void read(M* to, const M* at) {
+  constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
+  typedef typename Chunk<step>::Type C;
+#pragma unroll
+  for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(to)[k] = reinterpret_cast<const C*>(at)[k];
+}
+template <int N, class M>
+__device__ __forceinline__ void write(M* at, const M* from) {
+  constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
+  typedef typename Chunk<step>::Type C;
+#pragma unroll
+  for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(at)[k] = reinterpret_cast<const C*>(from)[k];
+}
+
+// x / d for x < 2^31; `magic` is made by the launcher (fused_cuda_run.cpp).
+__device__ __forceinline__ u32 divided(u32 x, i64 magic) { return (u32)(((u64)x * (u32)magic) >> (u32)(magic >> 32)); }
+
+// What went wrong first: 1 = an index (value) is out of range (bound), 2 = an integer is divided by zero.
+__device__ __noinline__ void report(u64* status, u64 code, i64 found, i64 bound) {
+  if (status != nullptr && atomicCAS(status, 0ull, code) == 0ull) {
+    status[1] = (u64)found;
+    status[2] = (u64)bound;
+  }
+}
+__device__ __forceinline__ bool inside(i64 index, i64 extent, u64* status) {
+  if ((u64)index < (u64)extent) return true;
+  report(status, 1, index, extent);
+  return false;
+}
+)";
+
+// Scalar functions that CUDA has not, or has with another meaning.
+constexpr std::string_view scalar_text = R"(
+template <class T> __device__ __forceinline__ T relu_of(T x) { return x < T(0) ? T(0) : x; }
+template <class T> __device__ __forceinline__ T sign_of(T x) { return T((x > T(0)) - (x < T(0))); }
+template <class T> __device__ __forceinline__ T least(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> __device__ __forceinline__ T most(T a, T b) { return a != a || a > b ? a : b; }
+#if __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ f32 least<f32>(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 most<f32>(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+#endif
+__device__ __forceinline__ bool negative(f32 x) { return __float_as_int(x) < 0; }
+__device__ __forceinline__ bool negative(f64 x) { return __double_as_longlong(x) < 0; }
+__device__ __forceinline__ bool infinite(f32 x) { return (__float_as_int(x) & 0x7fffffff) == 0x7f800000; }
+__device__ __forceinline__ bool infinite(f64 x) { return (__double_as_longlong(x) & 0x7fffffffffffffffll) == 0x7ff0000000000000ll; }
+// Long functions are called: in line they would stand there once for every element of a thread.
+#define CALLED(name) \
+  __device__ __noinline__ f32 name##_called(f32 x) { return name##f(x); } \
+  __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
+#define CALLED2(name) \
+  __device__ __noinline__ f32 name##_called(f32 x, f32 y) { return name##f(x, y); } \
+  __device__ __noinline__ f64 name##_called(f64 x, f64 y) { return name(x, y); }
+CALLED(sin) CALLED(cos) CALLED(tan) CALLED(asin) CALLED(acos) CALLED(atan) CALLED(sinh) CALLED(cosh) CALLED(asinh) CALLED(acosh) CALLED(atanh)
+CALLED(erfc) CALLED(erfinv) CALLED(expm1) CALLED(log1p) CALLED(log10)
+CALLED(exp) CALLED(exp2) CALLED(log) CALLED(log2) CALLED(tanh) CALLED(erf)
+CALLED2(pow) CALLED2(atan2) CALLED2(hypot) CALLED2(fmod) CALLED2(nextafter)
+__device__ __forceinline__ f32 modulo(f32 a, f32 b) { f32 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
+__device__ __forceinline__ f64 modulo(f64 a, f64 b) { f64 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
+template <class T>
+__device__ __noinline__ T floor_divided(T a, T b) {
+  if (b == T(0)) return a / b;
+  T r = fmod_called(a, b), q = (a - r) / b;
+  if (r != T(0) && (b < T(0)) != (r < T(0))) q -= T(1);
+  if (q == T(0)) return copysign(T(0), a / b);
+  T f = floor(q);
+  return q - f > T(0.5) ? f + T(1) : f;
+}
+__device__ __forceinline__ f32 over_sum(f32 x, f32 sum, f32 inverse) { return sum >= 1.0f ? x * inverse : x / sum; }
+__device__ __forceinline__ f32 sigmoid_of(f32 x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
+__device__ __forceinline__ f32 silu_of(f32 x) { return x / (1.0f + expf(-x)); }
+__device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }
+__device__ __forceinline__ f32 gelu_of(f32 x) { f32 h = 0.5f * x; return fmaf(h, erff(x * 0.70710678f), h); }
+__device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * erfc_called(-x * 0.70710678118654752440); }
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+__device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return x / (1.0f + expf((x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f))); }
+__device__ __forceinline__ f64 gelu_tanh_of(f64 x) { return x / (1.0 + exp_called((x * x * 0.044715 + 1.0) * (x * -1.5957691216057308))); }
+__device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(expf(-fabsf(x))); }
+__device__ __forceinline__ f64 softplus_of(f64 x) { return x != x ? x : fmax(x, 0.0) + log1p_called(exp_called(-fabs(x))); }
+// Like any function with zeros inside, in f32 these lose their digits there.
+__device__ __noinline__ f64 digamma_of(f64 x) {
+  if (x == 0) return copysign(of_bits(0x7ff0000000000000ull), -x);
+  f64 reflected = 0;
+  if (x < 0) {
+    if (x == floor(x)) return of_bits(0x7ff8000000000000ull);
+    reflected = 3.14159265358979323846 / tan(3.14159265358979323846 * (x - trunc(x)));
+    x = 1 - x;
+  }
+  f64 shift = 0;
+  for (; x < 12; ++x) shift -= 1 / x;
+  f64 z = 1 / (x * x);
+  f64 series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+  return shift + log(x) - 0.5 / x - series - reflected;
+}
+__device__ __noinline__ f64 lgamma_of(f64 x) { return lgamma(x); }
+
+// Integers: wrapping arithmetic is done unsigned.
+__device__ __forceinline__ int plus(int a, int b) { return (int)((u32)a + (u32)b); }
+__device__ __forceinline__ i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+__device__ __forceinline__ int minus(int a, int b) { return (int)((u32)a - (u32)b); }
+__device__ __forceinline__ i64 minus(i64 a, i64 b) { return (i64)((u64)a - (u64)b); }
+__device__ __forceinline__ int times(int a, int b) { return (int)((u32)a * (u32)b); }
+__device__ __forceinline__ i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+template <class T>
+__device__ __forceinline__ bool divisible(T b, u64* status) {
+  if (b != 0) return true;
+  report(status, 2, 0, 0);
+  return false;
+}
+template <class T> __device__ __forceinline__ T quotient(T a, T b, u64* status) { return !divisible(b, status) ? T(0) : b == T(-1) ? minus(T(0), a) : a / b; }
+template <class T> __device__ __forceinline__ T remainder_of(T a, T b, u64* status) { return !divisible(b, status) || b == T(-1) ? T(0) : a % b; }
+template <class T>
+__device__ __forceinline__ T floor_quotient(T a, T b, u64* status) {
+  if (!divisible(b, status)) return T(0);
+  if (b == T(-1)) return minus(T(0), a);
+  T q = a / b;
+  return a - q * b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+template <class T>
+__device__ __forceinline__ T modulo_of(T a, T b, u64* status) {
+  T r = remainder_of(a, b, status);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T>
+__device__ __noinline__ T power_of(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? T(1) : base == -1 ? (exponent % 2 == 0 ? T(1) : T(-1)) : T(0);
+  T r = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) r = times(r, base);
+    base = times(base, base);
+  }
+  return r;
+}
+__device__ __noinline__ i64 divisor_of(i64 a, i64 b) {
+  u64 x = a < 0 ? 0ull - (u64)a : (u64)a, y = b < 0 ? 0ull - (u64)b : (u64)b;
+  while (y != 0) {
+    u64 r = x % y;
+    x = y;
+    y = r;
+  }
+  return (i64)x;
+}
+// By the width or more, or by a negative count: 0, or -1 for a negative number shifted right.
+template <int Bits, class T> __device__ __forceinline__ T left(T a, T b) { return b < 0 || b >= Bits ? T(0) : T((u64)a << (int)b); }
+template <int Bits, class T> __device__ __forceinline__ T right(T a, T b) { return b < 0 || b >= Bits ? (a < 0 ? T(-1) : T(0)) : T(a >> (int)b); }
+// Truncation to 64 bits; what does not fit is the least number, as on x86.
+__device__ __forceinline__ i64 truncated(f64 v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (i64)v : (i64)0x8000000000000000ull; }
+__device__ __forceinline__ i64 truncated(f32 v) { return v >= -9223372036854775808.0f && v < 9223372036854775808.0f ? (i64)v : (i64)0x8000000000000000ull; }
+)";
+
+// Reductions: a state, what nothing is, one more element, two states as one.
+constexpr std::string_view reduction_text = R"(
+template <class A, class T> struct Sum {
+  typedef A State;
+  static __device__ __forceinline__ A none() { return A(0); }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x); }
+  static __device__ __forceinline__ A both(A a, A b) { return a + b; }
+};
+template <class A, class T> struct Product {
+  typedef A State;
+  static __device__ __forceinline__ A none() { return A(1); }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x); }
+  static __device__ __forceinline__ A both(A a, A b) { return a * b; }
+};
+__device__ __forceinline__ void lowest(f32& v) { v = of_bits(0xff800000u); }
+__device__ __forceinline__ void lowest(f64& v) { v = of_bits(0xfff0000000000000ull); }
+__device__ __forceinline__ void lowest(int& v) { v = (int)0x80000000u; }
+__device__ __forceinline__ void lowest(i64& v) { v = (i64)0x8000000000000000ull; }
+__device__ __forceinline__ void highest(f32& v) { v = of_bits(0x7f800000u); }
+__device__ __forceinline__ void highest(f64& v) { v = of_bits(0x7ff0000000000000ull); }
+__device__ __forceinline__ void highest(int& v) { v = 0x7fffffff; }
+__device__ __forceinline__ void highest(i64& v) { v = 0x7fffffffffffffffll; }
+template <class A, class T> struct Largest {
+  typedef A State;
+  static __device__ __forceinline__ A none() { A v; lowest(v); return v; }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x); }
+  static __device__ __forceinline__ A both(A a, A b) { return most(a, b); }
+};
+template <class A, class T> struct Smallest {
+  typedef A State;
+  static __device__ __forceinline__ A none() { A v; highest(v); return v; }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x); }
+  static __device__ __forceinline__ A both(A a, A b) { return least(a, b); }
+};
+template <class A, class T> struct Any {
+  typedef A State;
+  static __device__ __forceinline__ A none() { return 0; }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x != T(0)); }
+  static __device__ __forceinline__ A both(A a, A b) { return a | b; }
+};
+template <class A, class T> struct All {
+  typedef A State;
+  static __device__ __forceinline__ A none() { return 1; }
+  static __device__ __forceinline__ A one(T x, i64) { return A(x != T(0)); }
+  static __device__ __forceinline__ A both(A a, A b) { return a & b; }
+};
+// The first of the best; NaN is better than any number. index -1: nothing seen.
+template <class T> struct Place { T best; i64 index; };
+template <class A, class T, bool Up> struct Best {
+  typedef Place<T> State;
+  static __device__ __forceinline__ State none() { State s; s.best = T(0); s.index = -1; return s; }
+  static __device__ __forceinline__ State one(T x, i64 index) { State s; s.best = x; s.index = index; return s; }
+  static __device__ __forceinline__ State both(State a, State b) {
+    bool nan_a = a.best != a.best, nan_b = b.best != b.best;
+    bool better = nan_b ? !nan_a : !nan_a && (Up ? b.best > a.best : b.best < a.best);
+    bool same = nan_b ? nan_a : b.best == a.best;
+    bool take = b.index >= 0 && (a.index < 0 || better || (same && b.index < a.index));
+    return take ? b : a;
+  }
+};
+
+template <class T> __device__ __forceinline__ T exchanged(T v, int distance) { return __shfl_xor_sync(0xffffffffu, v, distance); }
+template <class T>
+__device__ __forceinline__ Place<T> exchanged(Place<T> v, int distance) {
+  Place<T> r;
+  r.best = __shfl_xor_sync(0xffffffffu, v.best, distance);
+  r.index = __shfl_xor_sync(0xffffffffu, v.index, distance);
+  return r;
+}
+// Every lane of a group of Lanes neighbours gets the group's result; always in the same order.
+template <class R, int Lanes>
+__device__ __forceinline__ typename R::State across_lanes(typename R::State a) {
+#pragma unroll
+  for (int d = Lanes / 2; d > 0; d /= 2) a = R::both(a, exchanged(a, d));
+  return a;
+}
+// Id: a reduction of the kernel. Each has shared memory of its own, so that one barrier is enough.
+template <class R, int Id>
+__device__ __forceinline__ typename R::State across_block(typename R::State a) {
+  __shared__ typename R::State part[32];
+  a = across_lanes<R, 32>(a);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = a;
+  __syncthreads();
+  a = threadIdx.x % 32 < blockDim.x / 32 ? part[threadIdx.x % 32] : R::none();
+  return across_lanes<R, 32>(a);
+}
+// Rows beside one another: threads t, t + 32, ... share a row.
+template <class R, int Id, int Lanes>
+__device__ __forceinline__ typename R::State across_column(typename R::State a) {
+  __shared__ typename R::State part[Lanes][32];
+  part[threadIdx.x / 32][threadIdx.x % 32] = a;
+  __syncthreads();
+  a = part[0][threadIdx.x % 32];
+#pragma unroll
+  for (int k = 1; k < Lanes; ++k) a = R::both(a, part[k][threadIdx.x % 32]);
+  return a;
+}
+)";
+
+}  // namespace
+
+std::string_view prelude() {
+  static const std::string text = std::string(memory_text) + std::string(scalar_text) + std::string(reduction_text);
+  return text;
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,74 @@
+// How a fused body's domain is walked on the GPU: which axes are one loop, what varies along which of them, what can be
+// accessed in vectors. Decided from symbolic sizes, so that one kernel serves all sizes.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/body.h"
+
+namespace ingot::backend::cuda {
+
+// Where an operand's elements are, as the plan will say (plan::OperandView): leading axes are the domain's, then the gathered ones.
+struct Layout {
+  ir::Dims dims, strides;
+  ir::Dim offset = 0;
+};
+
+// Along what a value varies. Units are V neighbours along the last group.
+enum class Level : uint8_t {
+  row,      // the same for a whole row (without rows: for everything)
+  unit,     // differs between units
+  element,  // differs inside a unit
+};
+
+struct Walk {
+  struct Group {
+    uint8_t first, last;
+    ir::Dim extent;
+  };
+  std::vector<Group> groups;       // axes of size 1 may be in none
+  size_t outer = 0;                // groups before the row's; without reductions all are inner
+  bool rows = false;               // the body reduces
+  std::vector<int> group_of;       // domain axis -> group, or -1
+  std::vector<Level> level;        // of each instruction's value
+  std::vector<uint8_t> stage;      // backend::stages
+  std::vector<ir::Dims> stride;    // of operand k on each domain axis; 0 where it is the same along it
+  std::vector<uint8_t> guarded;    // operand k is read by guarded loads alone
+  std::vector<std::vector<uint8_t>> guards;  // instruction k (a guarded load), axis: the coordinate can be outside
+  std::vector<uint8_t> vector;     // operand k is accessed in whole units
+  int unit = 1;                    // elements of a unit where everything is aligned
+
+  const Group& inner() const { return groups.back(); }
+  Level level_of_group(int group) const {
+    if (group < static_cast<int>(outer)) return Level::row;
+    return group + 1 < static_cast<int>(groups.size()) ? Level::unit : Level::element;
+  }
+  // Stride of an operand along a group.
+  const ir::Dim& along(size_t operand, const Group& g) const { return stride[operand][g.last]; }
+  bool varies(size_t operand, const Group& g) const {
+    const ir::Dim& s = along(operand, g);
+    return !(s.is_constant() && s.value() == 0);
+  }
+  Level level_of_operand(size_t operand) const {
+    Level l = Level::row;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (varies(operand, groups[g])) l = std::max(l, level_of_group(static_cast<int>(g)));
+    }
+    return l;
+  }
+  // Most loads run along the axis before the row's instead of along the row.
+  bool columns = false;
+};
+
+// Error (unsupported) for what CUDA code cannot do (an accumulator outside a product).
+Walk make_walk(const FusedBody&, const std::vector<Layout>&);
+
+// What a pass over the row computes: `stage`'s reductions, or with -1 the stores. Flags by instruction.
+std::vector<uint8_t> needed(const FusedBody&, const Walk&, int stage);
+// The last stage that reduces.
+int last_stage(const FusedBody&, const Walk&);
+// Loads whose elements several passes need; the widest first.
+std::vector<size_t> kept_loads(const FusedBody&, const Walk&);
+
+}  // namespace ingot::backend::cuda

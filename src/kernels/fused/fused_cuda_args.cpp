@@ -1,0 +1,167 @@
+#include "kernels/fused/fused_cuda_args.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/fused/fused_args.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr uint32_t magic = 0x31444346;  // "FCD1"
+
+struct Writer {
+  std::vector<std::byte> out;
+  template <class T>
+  void field(const T& v) {
+    size_t at = out.size();
+    out.resize(at + sizeof v);
+    std::memcpy(out.data() + at, &v, sizeof v);
+  }
+  void flag(bool v) { field(static_cast<uint8_t>(v)); }
+  void text(const std::string& v) {
+    field(static_cast<uint32_t>(v.size()));
+    for (char c : v) field(c);
+  }
+  template <class T, class F>
+  void list(const std::vector<T>& v, F each) {
+    field(static_cast<uint32_t>(v.size()));
+    for (const T& item : v) each(item);
+  }
+};
+
+struct Reader {
+  std::span<const std::byte> in;
+  template <class T>
+  void field(T& v) {
+    if (in.size() < sizeof v) fail(Code::format, "a fused step's arguments end too early");
+    std::memcpy(&v, in.data(), sizeof v);
+    in = in.subspan(sizeof v);
+  }
+  void flag(bool& v) {
+    uint8_t b;
+    field(b);
+    v = b != 0;
+  }
+  void text(std::string& v) {
+    uint32_t n;
+    field(n);
+    if (n > 200 || n > in.size()) fail(Code::format, "a fused step names a kernel of {} letters", n);
+    v.assign(reinterpret_cast<const char*>(in.data()), n);
+    in = in.subspan(n);
+  }
+  template <class T, class F>
+  void list(std::vector<T>& v, F each) {
+    uint32_t n;
+    field(n);
+    if (n > 100000 || n > in.size()) fail(Code::format, "a fused step's arguments list {} items", n);
+    v.resize(n);
+    for (T& item : v) each(item);
+  }
+};
+
+// One order of fields for both ways.
+template <class S, class A>
+void fields(S& s, A& a) {
+  s.text(a.name);
+  s.field(a.rank);
+  s.field(a.row_rank);
+  s.field(a.stores);
+  s.field(a.outer);
+  s.field(a.sizes);
+  auto number = [&](auto& n) {
+    s.field(n.kind);
+    s.field(n.a);
+    s.field(n.b);
+  };
+  s.list(a.operands, [&](auto& o) {
+    s.field(o.dtype);
+    s.field(o.gathered);
+    s.flag(o.guarded);
+    s.flag(o.vector);
+  });
+  s.list(a.groups, [&](auto& g) {
+    s.field(g.first);
+    s.field(g.last);
+  });
+  s.list(a.numbers, number);
+  s.list(a.known, [&](auto& k) {
+    number(k.number);
+    s.field(k.value);
+  });
+  s.list(a.variants, [&](auto& v) {
+    s.field(v.mapping);
+    s.field(v.vector);
+    s.field(v.units);
+    s.flag(v.reread);
+    s.flag(v.wide);
+    s.flag(v.fitted);
+    s.field(v.kept);
+    s.field(v.threads);
+    s.field(v.lanes);
+  });
+}
+
+void check_number(const FusedCudaArgs& a, const FusedCudaArgs::Number& n) {
+  using Number = FusedCudaArgs::Number;
+  bool good = false;
+  switch (n.kind) {
+    case Number::size: good = n.a < a.sizes; break;
+    case Number::extent:
+    case Number::magic: good = n.a < a.groups.size() && n.b >= 1; break;
+    case Number::rows: good = true; break;
+    case Number::units: good = n.b >= 1; break;
+    case Number::stride:
+    case Number::dim: good = n.a < a.operands.size() && n.b < a.rank + a.operands[n.a].gathered; break;
+  }
+  if (!good) fail(Code::format, "a fused step's arguments name a number that does not exist");
+}
+
+void check(const FusedCudaArgs& a) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "a fused step's arguments are damaged: {}", what);
+  };
+  require(a.rank >= 1 && a.rank <= max_domain_rank && a.row_rank >= 1 && a.row_rank <= a.rank, "domain");
+  require(!a.operands.empty() && a.operands.size() <= max_operands && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
+  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= max_domain_rank, "operand");
+  require(!a.groups.empty() && a.outer < a.groups.size(), "groups");
+  int next = 0;
+  for (const auto& g : a.groups) {
+    require(g.first >= next && g.last >= g.first && g.last < a.rank, "group");
+    next = g.last + 1;
+  }
+  for (const auto& n : a.numbers) check_number(a, n);
+  for (const auto& k : a.known) check_number(a, k.number);
+  require(!a.variants.empty(), "variants");
+  for (const auto& v : a.variants) {
+    using Variant = FusedCudaArgs::Variant;
+    require(v.mapping <= Variant::column && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0, "variant");
+    require(!v.fitted || v.mapping == Variant::block, "threads");
+    if (v.mapping == Variant::warp) require(v.lanes >= 1 && v.lanes <= 32 && (v.lanes & (v.lanes - 1)) == 0, "lanes");
+    if (v.mapping == Variant::column) require(v.lanes * 32 == v.threads, "columns");
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> serialise(const FusedCudaArgs& a) {
+  Writer w;
+  w.field(magic);
+  fields(w, a);
+  return std::move(w.out);
+}
+
+FusedCudaArgs parse_fused_cuda(std::span<const std::byte> bytes) {
+  Reader r{bytes};
+  uint32_t start;
+  r.field(start);
+  if (start != magic) fail(Code::format, "a fused step's arguments have a wrong start");
+  FusedCudaArgs a;
+  fields(r, a);
+  if (!r.in.empty()) fail(Code::format, "a fused step's arguments have bytes after their end");
+  check(a);
+  return a;
+}
+
+}  // namespace ingot::kernels
