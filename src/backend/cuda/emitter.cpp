@@ -17,6 +17,8 @@ namespace {
 
 constexpr int64_t narrow_limit = int64_t{1} << 31;
 constexpr int most_elements = 32;   // of a row that one thread keeps in registers
+constexpr int warp_row = 512;       // elements of the longest row of known length that a warp takes: of 1024, a block is 4% faster
+constexpr int least_threads = 128;  // of a block with a row: fewer do not fill a multiprocessor
 constexpr size_t parameter_bytes = 4096;
 constexpr size_t static_shared = 4096;  // the launcher's fused_static_shared
 
@@ -94,7 +96,7 @@ class Chooser {
     for (size_t k : kept_loads(b_, w_)) bytes += ir::size_of(b_.operands[b_.code[k].operand]);
     for (const Instruction& i : b_.code) reductions += i.kind == Instruction::Kind::reduce;
     if (bytes == 0 || reductions * 32 * 16 > static_shared) return;
-    Variant& added = add(Variant::block, unit, tuned(t_.units, 2), tuned(t_.threads, 1024));
+    Variant& added = add(Variant::block, unit, tuned(t_.units, 1), tuned(t_.threads, 1024));
     added.reread = true;
     added.kept = static_cast<uint16_t>(bytes);
   }
@@ -115,7 +117,8 @@ class Chooser {
     }
     int64_t n = std::max<int64_t>(1, (length.value() + unit - 1) / unit);
     if (n <= 32) return lanes(unit, static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n))), 1);
-    if (n * unit <= tuned(t_.warp_row, 32 * most_elements)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
+    if (n * unit <= tuned(t_.warp_row, warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
+    while (units > 1 && n < int64_t{least_threads} * units) units /= 2;
     units = tuned(t_.units, units);
     while (n > int64_t{512} * units && 2 * units * unit <= most_elements) units *= 2;
     if (n > int64_t{1024} * units) {

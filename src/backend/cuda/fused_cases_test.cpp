@@ -362,7 +362,11 @@ std::vector<Case> row_cases(bool all) {
         DType result = arg ? DType::i64 : compute;
         k.store(HostTensor(arg ? DType::i64 : t, {4, 1}), k.k.reduce(r, result, a));
       }
-      both(k.done());
+      if (all || t == f) {
+        both(k.done());
+      } else {
+        out.push_back(k.done());
+      }
     }
   }
   // Rows across memory, rows of two axes that do not join, rows of half a warp among many.
@@ -430,7 +434,8 @@ void CompiledCases::load(const DevicePtr& device) {
 
 Function CompiledCases::function(size_t k, uint32_t variant) const { return modules_[source_of_[k]]->function(fmt::format("{}_{}", emitted_[k].name, variant)); }
 
-DeviceCase::DeviceCase(const Case& c, const Emitted& e, const DevicePtr& device, bool shifted) : case_(c), args_(kernels::parse_fused_cuda(e.arguments)), status_(device, 24) {
+DeviceCase::DeviceCase(const Case& c, const Emitted& e, const DevicePtr& device, bool shifted, bool only_wide)
+    : case_(c), args_(kernels::parse_fused_cuda(e.arguments)), status_(device, 24) {
   for (const HostTensor& t : c.tensors) {
     size_t start = shifted ? ir::size_of(t.dtype) : 0;
     memory_.emplace_back(device, t.bytes.size() + 16);
@@ -439,6 +444,8 @@ DeviceCase::DeviceCase(const Case& c, const Emitted& e, const DevicePtr& device,
     refs_.push_back({reinterpret_cast<std::byte*>(memory_.back().address() + start), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
   }
   status_.fill(0);
+  // No device has this much shared memory.
+  for (auto& v : args_.variants) v.kept = only_wide && !v.wide ? UINT16_MAX : v.kept;
   std::vector<int64_t> sizes;
   std::vector<int64_t> symbols = c.symbols();
   for (const ir::Dim& d : e.sizes) sizes.push_back(d.evaluate(symbols));

@@ -79,8 +79,9 @@ class CompiledCases {
 // A case in device memory, ready to be launched.
 class DeviceCase {
  public:
-  // `shift`: bytes that every tensor starts behind an aligned address.
-  DeviceCase(const Case&, const Emitted&, const DevicePtr&, bool shifted);
+  // `shifted`: every tensor starts one element behind an aligned address.
+  // `only_wide`: kernels with 32-bit indices are passed over.
+  DeviceCase(const Case&, const Emitted&, const DevicePtr&, bool shifted, bool only_wide = false);
   const kernels::FusedLaunch::Grid& grid();
   void launch(const CompiledCases&, size_t k, StreamHandle);
   std::vector<std::byte> read(size_t tensor) const;

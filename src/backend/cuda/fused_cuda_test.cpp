@@ -172,6 +172,52 @@ TEST(cuda_fused, runs_like_the_cpu) {
   fmt::print("{} bodies, {} runs, {} elements compared\n", cases.size(), runs, compared);
 }
 
+// Indices of 64 bits, which otherwise only tensors of 2^31 elements need.
+TEST(cuda_fused, wide_kernels_run_like_the_cpu) {
+  SKIP_WITHOUT(nvrtc);
+  SKIP_WITHOUT(gpu);
+  DevicePtr device = Device::open(0);
+  std::vector<Case> cases;
+  for (Case& c : cases_of(false)) {
+    int64_t elements = 1;
+    for (int64_t d : c.domain()) elements *= d;
+    if (c.symbolic && elements >= 64) cases.push_back(std::move(c));
+  }
+  CompiledCases compiled(cases);
+  compiled.compile_for(device->properties().sm, CompileJob::Form::cubin);
+  compiled.load(device);
+  Stream stream(device);
+  for (size_t k = 0; k < cases.size(); ++k) {
+    SCOPED_TRACE(cases[k].name);
+    DeviceCase d(cases[k], compiled.emitted(k), device, false, true);
+    ASSERT_TRUE(kernels::parse_fused_cuda(compiled.emitted(k).arguments).variants[d.grid().variant].wide);
+    device->synchronize();
+    d.launch(compiled, k, stream.handle());
+    stream.synchronize();
+    expect_same_as_cpu(cases[k], d);
+  }
+  fmt::print("{} bodies\n", cases.size());
+}
+
+TEST(cuda_fused, large_sizes_take_wide_kernels) {
+  Case c = activation_case(DType::f32, 16, 64);
+  c.symbolic = true;
+  Emitted e = emit(c.emitted_body(), c.layouts());
+  auto args = kernels::parse_fused_cuda(e.arguments);
+  auto variant = [&](int64_t rows, int64_t columns) {
+    int64_t whole[] = {rows, columns}, row[] = {1, columns}, step[] = {columns, 1}, same[] = {0, 1}, sizes[] = {rows, columns};
+    std::vector<TensorRef> refs(5, {nullptr, DType::f32, 2, whole, step});
+    refs[1].dims = row;
+    refs[1].strides = same;
+    return args.variants[kernels::resolve_fused_cuda(args, refs, sizes, 48 << 10).aligned.variant];
+  };
+  EXPECT_EQ(variant(1 << 10, 1 << 12).vector, 4);
+  EXPECT_EQ(variant(1 << 10, (1 << 12) + 1).vector, 1);
+  EXPECT_FALSE(variant((1 << 20) - 1, 1 << 12).wide);  // just below 2^32 elements
+  EXPECT_TRUE(variant(1 << 20, 1 << 12).wide);
+  EXPECT_TRUE(variant(1 << 20, (1 << 12) + 1).wide);
+}
+
 TEST(cuda_fused, ptx_runs_too) {
   SKIP_WITHOUT(nvrtc);
   SKIP_WITHOUT(gpu);

@@ -82,11 +82,11 @@ class Printer : UnitText {
 
   // ---- values
 
-  std::string ref(Reg r) const {
+  std::string ref(Reg r, const char* v = "v") const {
     switch (w_.level[r]) {
       case Level::row: return fmt::format("r{}", r);
       case Level::unit: return fmt::format("r{}[u]", r);
-      default: return fmt::format("r{}[u][v]", r);
+      default: return fmt::format("r{}[u][{}]", r, v);
     }
   }
   std::string shape(Level l) const { return l == Level::row ? "" : l == Level::unit ? fmt::format("[{}]", v_.units) : fmt::format("[{}][{}]", v_.units, unit_); }
@@ -400,8 +400,9 @@ class Printer : UnitText {
       open(fmt::format("if ({}) {{", condition));
       if (in_vectors(store.operand)) {
         line("alignas(16) {} m[{}];", type, unit_);
-        unroll("v", unit_);
-        line("m[v] = memory<{}>({});", type, ref(store.value));
+        line("#pragma unroll");
+        open(fmt::format("for (int v = 0; v < {}; v += 2) {{", unit_));
+        line("put2(m + v, {}, {});", ref(store.value), ref(store.value, "v + 1"));
         close();
         line("write<{}>(t{}{}, m);", unit_, s, offset(store.operand, -1, w_.outer, w_.groups.size(), false));
       } else {

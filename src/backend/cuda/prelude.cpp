@@ -59,6 +59,24 @@ __device__ __forceinline__ void put(bf16& m, f32 v) {
   m.bits = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 #endif
 }
+// Two neighbours: half types are rounded in one instruction.
+template <class M, class V>
+__device__ __forceinline__ void put2(M* m, V first, V second) {
+  put(m[0], first);
+  put(m[1], second);
+}
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void put2(f16* m, f32 first, f32 second) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  *reinterpret_cast<u32*>(m) = both;
+}
+__device__ __forceinline__ void put2(bf16* m, f32 first, f32 second) {
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  *reinterpret_cast<u32*>(m) = both;
+}
+#endif
 template <class M, class V>
 __device__ __forceinline__ M memory(V v) {
   M m;

@@ -174,7 +174,8 @@ class Resolver {
     const Variant& v = a_.variants[index];
     if (v.vector > 1 && !vectors_fit(v.vector)) return std::nullopt;
     int64_t n = units(v.vector), blocks = 0, threads = v.threads;
-    if (!v.wide && (rows_ >= narrow_limit || n >= narrow_limit)) return std::nullopt;
+    // Rows and units are divided (divided() counts below 2^31), elements only counted.
+    if (!v.wide && (rows_ >= narrow_limit || n >= narrow_limit || n * v.vector >= 2 * narrow_limit)) return std::nullopt;
     switch (v.mapping) {
       case Variant::points: blocks = (n + threads * v.units - 1) / (threads * v.units); break;
       case Variant::warp: blocks = (rows_ + threads / v.lanes - 1) / (threads / v.lanes); break;
