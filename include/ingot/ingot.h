@@ -88,6 +88,7 @@ typedef struct ingot_binding {
   ingot_dtype dtype;
   int32_t rank;
   const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"; 0 where these do not go together); ingot_plan_describe has the ranges */
+  int32_t written;           /* 1: the function writes to this memory (an input that the model changes, a state) */
 } ingot_binding;
 
 typedef struct ingot_options ingot_options;
@@ -141,7 +142,7 @@ INGOT_API void ingot_model_release(ingot_model* model);
 typedef int (*ingot_progress)(const char* stage, double fraction, void* user);
 INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_options* options, ingot_progress progress, void* user, ingot_plan** out);
 /* What ingot_compile would make of the model, without building it, as JSON: {operators, in_engine, whole, text,
- * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} for the model's own], outputs: [names]}],
+ * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} or {state: name} for the model's own], outputs: [names]}],
  * nodes: [{name, target, segment (null: runs in torch), reason, origin}],
  * missing: [{target, count, reason, origin, segments_with, in_engine_with (if this operator were there)}]}.
  * Release with ingot_string_release. */
@@ -165,6 +166,9 @@ INGOT_API ingot_status ingot_plan_verify(const ingot_plan* plan);
 INGOT_API ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t* inputs, size_t* outputs);
 INGOT_API ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
+/* State: buffers that the model writes, such as running means and caches; their first values are weights of the plan. */
+INGOT_API ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states);
+INGOT_API ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 /* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The canonical graph of a function as text; release with ingot_string_release. */
@@ -193,8 +197,15 @@ INGOT_API ingot_status ingot_session_resolve(ingot_session* session, const ingot
 /* Rank and dims of an output after resolve; they live until the next resolve. */
 INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims);
 /* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
- * bindings, with any strides; outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
+ * bindings, with any strides (those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* State `index` lives in the caller's memory from now on: read and written in place by every run, of the state's dtype and shape, any strides.
+ * data NULL: in the session's own memory again (where it is until something is bound), which begins with the plan's value. */
+INGOT_API ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory);
+/* Copies a state out of the session (into_session = 0) or into it, row-major; `bytes` must be its size. */
+INGOT_API ingot_status ingot_session_state(ingot_session* session, size_t index, void* data, size_t bytes, int into_session);
+/* The session's own states become the plan's values again. */
+INGOT_API ingot_status ingot_session_reset(ingot_session* session);
 /* on = 1: runs from now on note the time of each step; on = 0: no more. `json`: NULL, or the last noted run as
  * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}]}; release with ingot_string_release. */
 INGOT_API ingot_status ingot_session_profile(ingot_session* session, int on, char** json);

@@ -7,6 +7,7 @@ import ctypes.util
 import json
 import os
 import threading
+from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -72,6 +73,8 @@ _SIGNATURES = {
     "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
     "ingot_session_resolve": [c_void_p, POINTER(_Tensor), c_size_t],
     "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
+    "ingot_session_state": [c_void_p, c_size_t, c_void_p, c_size_t, c_int],
+    "ingot_session_reset": [c_void_p],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],
     "ingot_session_run_with": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
 }
@@ -267,6 +270,10 @@ class Engine:
     def outputs(self, function: int = 0) -> list[dict]:
         return self.inspect()["functions"][function]["outputs"]
 
+    def states(self, function: int = 0) -> list[dict]:
+        """Name, dtype and dims of every buffer that the function writes."""
+        return self.inspect()["functions"][function]["states"]
+
     @property
     def input_names(self) -> list[str]:
         return [b["name"] for b in self.inputs()]
@@ -377,10 +384,16 @@ class Session(_Handle):
         return made
 
     def run(self, *arrays, out=None):
-        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given)."""
+        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
+
+        An array that the model writes (`written` in the engine's inputs) is changed in place. States are the session's own.
+        """
         import numpy as np
 
         bindings = self._engine.inputs(self._function)
+        for array, binding in zip(arrays, bindings):
+            if binding.get("written") and not (isinstance(array, np.ndarray) and array.flags.writeable and _native(array) is array):
+                raise InputError(f"the model writes input {binding['name']!r}, which is no writeable array in this machine's byte order")
         inputs = (_Tensor * max(len(arrays), 1))()
         keep = [_fill(t, _native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
@@ -392,6 +405,14 @@ class Session(_Handle):
         check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
         return made
 
+    @property
+    def state(self) -> "_States":
+        """The buffers that the model writes, by name: reading gives a copy, assigning copies in."""
+        return _States(self)
+
+    def reset(self):
+        """States become the plan's values again."""
+        check(lib().ingot_session_reset(self.pointer))
 
     def profile(self, *arrays, runs: int = 10) -> list[dict]:
         """Runs `runs` times and gives for each step its label, kernel, sizes, bytes (read and written) and nanoseconds (median)."""
@@ -407,6 +428,38 @@ class Session(_Handle):
         finally:
             _text(lib().ingot_session_profile, self.pointer, 0)
         return [{**steps[0], "nanoseconds": statistics.median(s["nanoseconds"] for s in steps)} for steps in zip(*noted)]
+
+
+class _States(Mapping):
+    def __init__(self, session: Session):
+        self._session = session
+        self._bindings = {b["name"]: (i, b) for i, b in enumerate(session._engine.states(session._function))}
+
+    def __len__(self):
+        return len(self._bindings)
+
+    def __iter__(self):
+        return iter(self._bindings)
+
+    def _find(self, name):
+        if name not in self._bindings:
+            raise InputError(f"the engine has no state {name!r}", remedy="its states are " + (", ".join(self._bindings) or "none"))
+        return self._bindings[name]
+
+    def __getitem__(self, name):
+        import numpy as np
+
+        index, binding = self._find(name)
+        out = np.empty(binding["dims"], _numpy_type(binding["dtype"]))
+        check(lib().ingot_session_state(self._session.pointer, index, out.ctypes.data, out.nbytes, 0))
+        return out
+
+    def __setitem__(self, name, value):
+        import numpy as np
+
+        index, binding = self._find(name)
+        given = np.ascontiguousarray(np.broadcast_to(np.asarray(value, _numpy_type(binding["dtype"])), binding["dims"]))
+        check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 
 def load_engine(path_or_bytes, **runtime_option) -> Engine:

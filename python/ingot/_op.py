@@ -72,11 +72,18 @@ class Runner:
         self._allocate = _allocator(engine, function)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
+        written = [bool(b.get("written")) for b in engine.inputs(function)]
+        # Positions in a flat call of what is written: inputs, then the states that follow all inputs.
+        self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
+        self._read = [i for i, w in enumerate(written) if not w]
 
     def __call__(self, flat):
         nothing = self._nothing
         try:
             outputs = self._allocate(flat)
+            if self._state:
+                self._execute([flat[i] for i in self._read], [flat[i] for i in self._state], outputs, nothing, nothing, self._plan, self._function)
+                return outputs
             self._execute(flat if type(flat) is list else list(flat), nothing, outputs, nothing, nothing, self._plan, self._function)
         except (RuntimeError, IndexError, AttributeError, TypeError) as problem:
             raise self._explain(problem, flat) from None
@@ -85,7 +92,7 @@ class Runner:
     def _explain(self, problem, flat):
         inputs = self._engine.inputs(self._function)
         names = [b["name"] for b in inputs]
-        if len(flat) != len(names):
+        if len(flat) != len(names) + len(self._engine.states(self._function)):
             return InputError(f"the engine takes {count(len(names), 'tensor')} ({', '.join(names)}), but {given(flat)}")
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):

@@ -25,7 +25,7 @@ class Segment(torch.nn.Module):
         self.engine, self.function = engine, function
         self._runner = _op.Runner(engine, function)
 
-    def forward(self, *tensors):
+    def forward(self, *tensors):  # states after inputs
         return self._runner(list(tensors))
 
     def extra_repr(self):
@@ -138,7 +138,10 @@ class _Shell:
         self.weights: dict[str, str] = {}     # state-dict name -> attribute of the root
         self.symbols: dict[sympy.Symbol, Node] = {}
         self.slots = {s.node: s for s in f.slots}
-        self.by_input = {s.name: s.node for s in f.slots if s.kind in ("input", "state")}
+        self.by_input = {s.name: s.node for s in f.slots if s.kind == "input"}
+        self.by_state = {s.name: s.node for s in f.slots if s.kind == "state"}
+        # One engine that is the whole model writes in place itself.
+        self.in_place = engine is not None and report.whole
         self.segment_of, self.segments = {}, report.segments
         if engine is not None:
             names = {n.name: n for n in f.module.graph.nodes}
@@ -160,14 +163,19 @@ class _Shell:
         # Everything is computed before anything is written.
         late = {result for result, view in f.views.items() if any(view.base is value or view.base is slot.node for slot, value in f.writes)}
         given = {result: self._result(result) for result in f.results if isinstance(result, Node) and result not in late}
-        new = [(slot, value, self._fresh(value)) for slot, value in f.writes]
-        for slot, value, made in new:
-            place = self.get(slot.node)
-            self.graph.call_function(torch.ops.aten.copy_.default, (place, made))
-            self.env[value] = place  # from here on the new value is what is there
+        if self.in_place:
+            self._call(0)
+            for slot, value in f.writes:
+                self.env[value] = self.get(slot.node)
+        else:
+            new = [(slot, value, self._fresh(value)) for slot, value in f.writes]
+            for slot, value, made in new:
+                place = self.get(slot.node)
+                self.graph.call_function(torch.ops.aten.copy_.default, (place, made))
+                self.env[value] = place  # from here on the new value is what is there
         given |= {result: self._result(result) for result in f.results if isinstance(result, Node) and result in late}
         self.graph.output([given[r] if isinstance(r, Node) else r for r in f.results])
-        self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output") or n.target is torch.ops.aten.copy_.default or capture.has_effects(n))
+        self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output") or n.target is torch.ops.aten.copy_.default or capture.has_effects(n) or (self.in_place and n.op == "call_module"))
         module = torch.fx.GraphModule(self.root, self.graph, "Ingot")
         module.ingot_weights = self.weights
         return module
@@ -260,7 +268,7 @@ class _Shell:
             return
         segment = self.segments[index]
         names = {n.name: n for n in self.f.module.graph.nodes}
-        inputs = [self.get(self.by_input[i["input"]] if isinstance(i, dict) else names[i]) for i in segment["inputs"]]
+        inputs = [self.get(names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]]) for i in segment["inputs"]]
         self.root.add_module(f"segment_{index}", Segment(self.engine, index))
         call = self.graph.call_module(f"segment_{index}", tuple(inputs))
         self.calls[index] = call

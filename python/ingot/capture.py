@@ -314,14 +314,14 @@ def write(f: "Functional") -> Captured:
             continue
         argument = {"as_tensor": writer.tensor(node.name, meta)}
         inputs.append(argument)
-        if slot.kind in ("input", "state"):
+        if slot.kind == "input":
             specs.append({"user_input": {"arg": argument, "name": slot.name}})
             names.append(slot.name)
             continue
         argument = {"name": node.name}
-        if slot.source == "parameter":
+        if slot.kind == "weight" and slot.source == "parameter":
             specs.append({"parameter": {"arg": argument, "parameter_name": slot.name}})
-        elif slot.source == "buffer":
+        elif slot.kind == "state" or slot.source == "buffer":
             specs.append({"buffer": {"arg": argument, "buffer_name": slot.name, "persistent": True}})
         else:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
@@ -342,6 +342,12 @@ def write(f: "Functional") -> Captured:
             writer.tensor(name, node.meta["val"])
         arguments.append({"as_tensor": {"name": name}})
         outputs.append({"user_output": {"arg": arguments[-1]}})
+    for slot, value in f.writes:
+        argument = {"name": same_part(value).name}
+        writer.tensor(argument["name"], value.meta["val"])
+        arguments.append({"as_tensor": argument})
+        kind, owner = ("user_input_mutation", "user_input_name") if slot.kind == "input" else ("buffer_mutation", "buffer_name")
+        outputs.append({kind: {"arg": argument, owner: slot.node.name if slot.kind == "input" else slot.name}})
     document = writer.document(inputs, arguments, specs, outputs, _ranges(writer.symbols, f.ranges))
     return Captured(document, weights, names)
 
@@ -355,7 +361,7 @@ def same_part(node: torch.fx.Node) -> torch.fx.Node:
 
 def _needed(f) -> set:
     """Nodes that the wanted values depend on, and those with effects of their own."""
-    needed, todo = set(), list(f.wanted)
+    needed, todo = set(), [*f.wanted, *(value for _, value in f.writes)]
     todo += [n for n in f.module.graph.nodes if n.op == "call_function" and has_effects(n)]
     while todo:
         node = todo.pop()

@@ -49,7 +49,7 @@ class Functional:
     writes: list[tuple[Slot, Node]]           # a slot and its new value
     ranges: Callable = lambda symbol: None    # a symbol's value range
     views: dict[Node, View] = field(default_factory=dict)
-    wanted: list[Node] = field(default_factory=list)  # values that must be computed, in order
+    wanted: list[Node] = field(default_factory=list)  # values that must be computed besides those written, in order
     orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
     strides: list | None = None               # of each result in the graph as it was before; torch sometimes loses them when it makes it functional
 
@@ -81,13 +81,11 @@ class Functional:
         for result, (base, chain) in traced.items():
             if base in slots or base in written or (chain and (shared[base] > 1 or not _is_plain(result, base))):
                 self.views[result] = View(base, chain)
-        for _, value in self.writes:
-            self._want(value, slots)
         for result in self.results:
             if not isinstance(result, Node) or not isinstance(result.meta.get("val"), torch.Tensor):
                 continue
             base = self.views[result].base if result in self.views else result
-            if self._want(base, slots):
+            if base not in written and self._want(base, slots):
                 value = base.meta["val"]
                 if (order := _order(value.shape, lost.get(base, value.stride()))) is not None:
                     self.orders[base] = order

@@ -423,7 +423,7 @@ class Module(torch.nn.Module):
         self.engine = assembled.engine if assembled is not None else engine
         self.report = assembled.report if assembled is not None else None
         self._assembled, self._prepare = assembled, prepare
-        self._runner = assembled.run if assembled is not None else _op.Runner(engine)
+        self._runner = assembled.run if assembled is not None else self._with_states(_op.Runner(engine))
         signature = signature or engine.signature
         self._out_spec = None
         self._spec = None
@@ -457,17 +457,31 @@ class Module(torch.nn.Module):
     def _set_specs(self, assembled):
         self._spec, self._out_spec = assembled.in_spec, assembled.out_spec
         for slot in assembled.functional.slots:
-            if slot.kind != "state":
-                continue
-            # The model's own buffers under their names, so that state_dict() shows what calls have written.
-            *path, name = slot.name.split(".")
-            place = self
-            for part in path:
-                if not hasattr(place, part):
-                    place.add_module(part, torch.nn.Module())
-                place = getattr(place, part)
-            if isinstance(place, torch.nn.Module) and not hasattr(place, name):
-                place.register_buffer(name, slot.tensor)
+            if slot.kind == "state":
+                self._show_state(slot.name, slot.tensor)
+
+    def _show_state(self, name, tensor):
+        """A buffer that calls write, under the model's name for it, so that state_dict() shows what they have written."""
+        *path, name = name.split(".")
+        place = self
+        for part in path:
+            if not hasattr(place, part):
+                place.add_module(part, torch.nn.Module())
+            place = getattr(place, part)
+        if isinstance(place, torch.nn.Module) and not hasattr(place, name):
+            place.register_buffer(name, tensor)
+
+    def _with_states(self, run):
+        """A loaded engine's states are this module's buffers, begun with the file's values."""
+        if not self.engine.states():
+            return run
+        values = self.engine.session().state
+        states = []
+        for binding in self.engine.states():
+            value = torch.from_numpy(values[binding["name"]])
+            states.append(value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value)
+            self._show_state(binding["name"], states[-1])
+        return lambda flat: run([*flat, *states])
 
     @property
     def segments(self):
@@ -544,8 +558,6 @@ class Module(torch.nn.Module):
         if self._assembled is None or self._assembled.straight:
             return self.engine
         f = self._assembled.functional
-        if f.writes:
-            raise UnsupportedError(f"the model writes {f.writes[0][0].name!r} in place, which a .ingot file does not hold yet", remedy="save it with torch.export.save and compile it again where it runs")
         if any("computed" in leaf for leaf in self._outputs):
             raise UnsupportedError("the model returns a size that comes from the values of a tensor, which a .ingot file does not hold")
         captured = write(f.complete())

@@ -65,6 +65,7 @@ class Report:
         """The engine's one function is the whole model."""
         self.document["in_engine"], self.document["whole"] = self.operators, True
         self.document["segments"] = [{"operators": self.operators, "gain_us": 0.0, "cost_us": 0.0, **(self.segments[0] if self.segments else {}),
-                                      "inputs": [{"input": name} for name in engine.input_names], "outputs": engine.output_names}]  # fmt: skip
+                                      "inputs": [{"input": name} for name in engine.input_names] + [{"state": s["name"]} for s in engine.states()],
+                                      "outputs": engine.output_names}]  # fmt: skip
         for node in self.nodes:
             node["segment"], node["reason"] = 0, ""

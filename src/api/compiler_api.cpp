@@ -70,8 +70,11 @@ ingot_status ingot_model_describe(const ingot_model* model, char** json) {
       describe_type(s, g, g.inputs[i].name, g.type(g.inputs[i].value));
     }
     s += "], \"outputs\": [";
+    bool more = false;
     for (size_t i = 0; i < g.outputs.size(); ++i) {
-      if (i) s += ", ";
+      if (g.outputs[i].to != ir::Output::To::caller) continue;
+      if (more) s += ", ";
+      more = true;
       describe_type(s, g, g.outputs[i].name, g.type(g.outputs[i].value));
     }
     s += fmt::format("], \"weights\": {}, \"missing\": [", g.weights.size());
@@ -163,7 +166,10 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
       }
       arrays.push_back(std::move(a));
     }
-    std::vector<ir::Array> results = ir::interpret(g, arrays);
+    std::vector<ir::Array> results = ir::interpret(g, arrays);  // what goes to states is left out
+    for (size_t i = results.size(); i-- > 0;) {
+      if (g.outputs[i].to != ir::Output::To::caller) results.erase(results.begin() + static_cast<int64_t>(i));
+    }
     if (results.size() != out.size()) fail(Code::invalid_input, "the plan has {} outputs, but {} are given", results.size(), out.size());
     for (size_t i = 0; i < results.size(); ++i) {
       bool fits = out[i].dtype == results[i].dtype && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;

@@ -28,19 +28,22 @@ struct LastError {
 };
 thread_local LastError last;
 
-size_t input_count(const plan::Function& f) {
-  return static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
+using Kind = plan::Binding::Kind;
+
+size_t count(const plan::Function& f, Kind kind) {
+  return static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [&](const plan::Binding& b) { return b.kind == kind; }));
 }
 
-// Binding `index` of those that are inputs, or of those that are not.
-ingot_binding binding(const ingot_plan& plan, uint32_t function, bool input, size_t index) {
+// Binding `index` of those of a kind.
+ingot_binding binding(const ingot_plan& plan, uint32_t function, Kind kind, size_t index) {
   const plan::Function& f = function_of(plan, function);
-  size_t inputs = input_count(f), count = input ? inputs : f.bindings.size() - inputs;
-  if (index >= count) fail(Code::invalid_input, "there is no {}put {}: the function has {}, counted from 0", input ? "in" : "out", index, count);
-  if (!input) index += inputs;
+  constexpr const char* names[] = {"input", "output", "state"};
+  size_t all = count(f, kind);
+  if (index >= all) fail(Code::invalid_input, "there is no {} {}: the function has {}, counted from 0", names[static_cast<int>(kind)], index, all);
+  for (int before = 0; before < static_cast<int>(kind); ++before) index += count(f, static_cast<Kind>(before));
   const plan::Binding& b = f.bindings[index];
   const std::vector<int64_t>& dims = plan.usual_dims[function][index];
-  return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()), dims.data()};
+  return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()), dims.data(), b.written || kind == Kind::state};
 }
 
 int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
@@ -199,17 +202,25 @@ ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t*
   return guard([&] {
     const plan::Function& f = function_of(required(plan, "plan"), function);
     required(inputs, "inputs"), required(outputs, "outputs");
-    *inputs = input_count(f);
-    *outputs = f.bindings.size() - *inputs;
+    *inputs = count(f, Kind::input);
+    *outputs = count(f, Kind::output);
   });
 }
 
 ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
-  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, true, index); });
+  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, Kind::input, index); });
 }
 
 ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
-  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, false, index); });
+  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, Kind::output, index); });
+}
+
+ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states) {
+  return guard([&] { required(states, "states") = count(function_of(required(plan, "plan"), function), Kind::state); });
+}
+
+ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
+  return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, Kind::state, index); });
 }
 
 ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
@@ -273,6 +284,25 @@ ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* 
     read_tensors(outputs, output_count, session->outputs);
     session->session.run(session->inputs, session->outputs);
   });
+}
+
+ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory) {
+  return guard([&] {
+    std::vector<runtime::HostTensor> one;
+    read_tensors(&required(memory, "memory"), 1, one);
+    required(session, "session").session.bind_state(index, one[0]);
+  });
+}
+
+ingot_status ingot_session_state(ingot_session* session, size_t index, void* data, size_t bytes, int into_session) {
+  return guard([&] {
+    if (bytes > 0) required(static_cast<std::byte*>(data), "data");
+    required(session, "session").session.copy_state(index, data, bytes, into_session == 0);
+  });
+}
+
+ingot_status ingot_session_reset(ingot_session* session) {
+  return guard([&] { required(session, "session").session.reset(); });
 }
 
 ingot_status ingot_session_profile(ingot_session* session, int on, char** json) {

@@ -230,10 +230,18 @@ void Importer::add_outputs(Json graph, Json signature, const Scope& scope) {
     std::string_view kind, arg_kind;
     Json spec = specs.child(s).only(kind);
     if (kind == "buffer_mutation" || kind == "user_input_mutation" || kind == "parameter_mutation") {
-      bool buffer = kind == "buffer_mutation";
-      std::string_view name = spec.at(buffer ? "buffer_name" : kind == "parameter_mutation" ? "parameter_name" : "user_input_name").string();
-      throw Error(Code::unsupported, fmt::format("the model writes to its {} \"{}\"; mutated state is not supported yet", buffer ? "buffer" : "input", name), {},
-                  "Return the new value from forward instead of writing it in place (for batch norm statistics: call model.eval() before export).");
+      bool input = kind == "user_input_mutation";
+      std::string_view what = input ? "user_input_name" : kind == "buffer_mutation" ? "buffer_name" : "parameter_name";
+      std::string name(spec.at(what).string());
+      if (input) {  // torch's name for it; the user may have another one
+        ValueId leaf = value_named(scope, name);
+        for (const ir::Input& i : g_.inputs) {
+          if (i.value == leaf) name = i.name;
+        }
+      }
+      std::string_view made = spec.at("arg").at("name").string();
+      g_.outputs.push_back({value_named(scope, made), std::move(name), {}, input ? ir::Output::To::input : ir::Output::To::weight});
+      continue;
     }
     if (kind != "user_output") fail(Code::unsupported, "an output of kind {} is not supported", kind);
     Json arg = spec.at("arg").only(arg_kind);

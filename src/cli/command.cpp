@@ -61,7 +61,7 @@ ingot_dtype dtype_named(std::string_view name) {
 std::vector<Binding> bindings(simdjson::dom::element list) {
   std::vector<Binding> out;
   for (auto b : simdjson::dom::array(list)) {
-    Binding binding{std::string(std::string_view(b["name"])), dtype_named(std::string_view(b["dtype"])), {}};
+    Binding binding{std::string(std::string_view(b["name"])), dtype_named(std::string_view(b["dtype"])), {}, b["written"].error() == simdjson::SUCCESS};
     for (auto d : simdjson::dom::array(b["dims"])) {
       binding.dims.push_back(d.is_string() ? std::string(std::string_view(d)) : std::to_string(int64_t(d)));
     }
@@ -82,6 +82,7 @@ Function describe(const ingot_plan* plan) {
   Function out;
   out.inputs = bindings(f["inputs"]);
   out.outputs = bindings(f["outputs"]);
+  out.states = bindings(f["states"]);
   for (auto s : simdjson::dom::array(f["symbols"])) {
     out.symbols[std::string(std::string_view(s["name"]))] = {int64_t(s["min"]), int64_t(s["opt"]), int64_t(s["max"])};
   }
@@ -179,6 +180,15 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
   }
   out.clear();
   for (HostArray& a : outputs) out.push_back(a.tensor());
+}
+
+HostArray Runner::state(size_t index) {
+  const Binding& b = function.states[index];
+  std::vector<int64_t> dims;
+  for (const std::string& d : b.dims) dims.push_back(std::stoll(d));
+  HostArray a = HostArray::empty(b.dtype, std::move(dims));
+  check(ingot_session_state(session.get(), index, a.bytes.data(), a.bytes.size(), 0));
+  return a;
 }
 
 void Runner::run() { check(ingot_session_run_with(session.get(), in.data(), in.size(), out.data(), out.size())); }

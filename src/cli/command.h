@@ -38,9 +38,10 @@ struct Binding {
   std::string name;
   ingot_dtype dtype;
   std::vector<std::string> dims;  // numbers, or size expressions
+  bool written = false;           // an input that the plan changes
 };
 struct Function {
-  std::vector<Binding> inputs, outputs;
+  std::vector<Binding> inputs, outputs, states;
   std::map<std::string, std::vector<int64_t>> symbols;  // min, opt, max
 };
 Function describe(const ingot_plan* plan);
@@ -58,6 +59,7 @@ struct Runner {
   // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();
+  HostArray state(size_t index);  // as the runs so far have left it
 };
 
 // One per verb.

@@ -22,11 +22,16 @@ void run(const Arguments& a) {
   if (!a.output.empty()) {
     std::error_code ignored;  // writing the first file tells
     std::filesystem::create_directories(a.output, ignored);
-    for (size_t o = 0; o < runner.outputs.size(); ++o) {
-      std::string name = runner.function.outputs[o].name;
+    auto write = [&](std::string name, const HostArray& array) {
       std::replace(name.begin(), name.end(), '/', '_');  // a plan does not choose the folder
-      write_npy(a.output + "/" + name + ".npy", runner.outputs[o]);
+      write_npy(a.output + "/" + name + ".npy", array);
+    };
+    for (size_t o = 0; o < runner.outputs.size(); ++o) write(runner.function.outputs[o].name, runner.outputs[o]);
+    // What the model has changed, under its own name.
+    for (size_t i = 0; i < runner.inputs.size(); ++i) {
+      if (runner.function.inputs[i].written) write(runner.function.inputs[i].name, runner.inputs[i]);
     }
+    for (size_t i = 0; i < runner.function.states.size(); ++i) write(runner.function.states[i].name, runner.state(i));
   }
   for (size_t o = 0; o < runner.outputs.size(); ++o) {
     std::string shape;
@@ -43,7 +48,7 @@ void add_run(CLI::App& app) {
   verb->add_option("plan", a->plan, "the plan")->required();
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
-  verb->add_option("-o,--output", a->output, "folder for the outputs, as .npy; made if it is not there");
+  verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
   verb->add_option("--repeat", a->repeat, "run this often")->check(CLI::PositiveNumber);
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
   verb->callback([a] { run(*a); });

@@ -45,7 +45,7 @@ void append(Graph& to, const Graph& from) {
     for (size_t i = 0; i < node.out.size(); ++i) renamed[node.out[i]] = to.nodes[id].out[i];
   }
   to.current_origin = none_id;
-  for (const Output& o : from.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order});
+  for (const Output& o : from.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
 }
 
 }  // namespace

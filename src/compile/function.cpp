@@ -243,13 +243,31 @@ void FunctionCompiler::place_all() {
     out_.bindings.push_back(std::move(b));
     return leaf_buffer(Kind::binding, static_cast<uint32_t>(out_.bindings.size() - 1), bytes_of(v));
   };
+  in_place_.clear();
   for (const Input& in : g_.inputs) put(in.value, bind(in.name, in.value, plan::Binding::Kind::input), row_major(g_.type(in.value).dims));
+  std::vector<plan::BufferId> bound(g_.outputs.size(), UINT32_MAX);
+  if (output_derived_.empty()) {
+    for (size_t i = 0; i < g_.outputs.size(); ++i) {
+      if (g_.outputs[i].to == Output::To::caller) bound[i] = bind(g_.outputs[i].name, g_.outputs[i].value, plan::Binding::Kind::output);
+    }
+  }
+  for (const Output& o : g_.outputs) {
+    ValueId leaf = g_.written_by(o);
+    if (o.to == Output::To::weight) {
+      put(leaf, bind(o.name, leaf, plan::Binding::Kind::state), row_major(g_.type(leaf).dims));
+      out_.bindings.back().weight = leaves_.weight[leaf];
+    } else if (o.to == Output::To::input) {
+      out_.bindings[out_.buffers[layout_.places[leaf].buffer].index].written = true;
+    }
+  }
   for (const Weight& w : g_.weights) {
+    if (layout_.places[w.value].buffer != UINT32_MAX) continue;  // state
     bool derived = leaves_.derived[w.value] != none_id;
     uint32_t index = derived ? leaves_.derived[w.value] : leaves_.weight[w.value];
     Dim bytes = derived ? Dim(derived_bytes_[index]) : bytes_of(w.value);
     put(w.value, leaf_buffer(derived ? Kind::derived : Kind::weight, index, bytes), row_major(g_.type(w.value).dims));
   }
+  place_states();
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
     if (!output_derived_.empty()) {  // the prepare function: outputs are derived tensors
@@ -258,14 +276,78 @@ void FunctionCompiler::place_all() {
       put(o.value, leaf_buffer(Kind::derived, d, Dim(derived_bytes_[d])), row_major(g_.type(o.value).dims));
       continue;
     }
-    plan::BufferId b = bind(o.name, o.value, plan::Binding::Kind::output);
     // The first output made of a computed value is its memory; repeats, inputs and weights are copied at the end.
-    if (!is_leaf(o.value) && layout_.places[o.value].buffer == UINT32_MAX) put(o.value, b, row_major(g_.type(o.value).dims));
+    if (bound[i] != UINT32_MAX && !is_leaf(o.value) && layout_.places[o.value].buffer == UINT32_MAX) put(o.value, bound[i], row_major(g_.type(o.value).dims));
   }
   place_join_parts();
   for (ValueId v = 0; v < g_.values.size(); ++v) {
     if (layout_.stored[v] && layout_.places[v].buffer == UINT32_MAX) put(v, arena_buffer(bytes_of(v)), layout_of(v));
   }
+}
+
+void FunctionCompiler::place_states() {
+  auto& places = layout_.places;
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    if (o.to == Output::To::caller || copied_.contains(i) || is_leaf(o.value) || places[o.value].buffer != UINT32_MAX) continue;
+    Place leaf = places[g_.written_by(o)];
+    // What it is an update of is made there too, version by version.
+    for (ValueId v = o.value;;) {
+      plan::Buffer entry = out_.buffers[leaf.buffer];
+      out_.buffers.push_back(entry);
+      auto buffer = static_cast<plan::BufferId>(out_.buffers.size() - 1);
+      in_place_[i].push_back(buffer);
+      places[v] = {buffer, leaf.dtype, leaf.window};
+      const Node& node = g_.producer(v);
+      if (node.op != Op::update && node.op != Op::scatter && node.op != Op::scatter_along) break;
+      ValueId base = node.in[0];
+      if (is_leaf(base) || !layout_.stored[base] || places[base].buffer != UINT32_MAX) break;
+      v = base;
+    }
+  }
+}
+
+bool FunctionCompiler::same_memory(const Place& a, const Place& b) const {
+  const plan::Buffer &x = out_.buffers[a.buffer], &y = out_.buffers[b.buffer];
+  bool buffer = a.buffer == b.buffer || (x.kind == y.kind && x.kind != plan::Buffer::Kind::arena && x.index == y.index);
+  return buffer && a.window.dims == b.window.dims && a.window.offset == b.window.offset && a.window.strides == b.window.strides;
+}
+
+// State that is written in place while somebody still reads what was there: it is copied instead. True when there is such a one.
+bool FunctionCompiler::find_conflicts() {
+  bool found = false;
+  plan::SizeRef one = sizes_.ref(Dim(1));
+  auto same_elements = [&](const plan::OperandView& a, const plan::OperandView& b) {
+    bool same = a.offset == b.offset && a.dims == b.dims;
+    for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == one || a.strides[d] == b.strides[d];
+    return same;
+  };
+  for (const auto& [i, versions] : in_place_) {
+    for (size_t n = 0; n < versions.size(); ++n) {
+      // Once version n is begun, nobody may read an older one.
+      std::vector<plan::BufferId> older(versions.begin() + static_cast<int64_t>(n) + 1, versions.end());
+      older.push_back(layout_.places[g_.written_by(g_.outputs[i])].buffer);
+      bool begun = false;
+      for (const plan::Step& s : out_.steps) {
+        size_t reads = s.operands.size() - s.writes;
+        const plan::OperandView* written = nullptr;
+        for (size_t k = reads; k < s.operands.size(); ++k) {
+          if (s.operands[k].buffer == versions[n]) written = &s.operands[k];
+        }
+        for (size_t k = 0; k < reads; ++k) {
+          const plan::OperandView& o = s.operands[k];
+          if ((!begun && written == nullptr) || std::find(older.begin(), older.end(), o.buffer) == older.end()) continue;
+          // An element may be read by the body that writes it: the read comes first.
+          bool elementwise = !begun && written != nullptr && (s.kernel == "fused" || (s.kernel == "matmul" && k >= 2));
+          if (elementwise && same_elements(o, *written)) continue;
+          copied_.insert(i);
+          found = true;
+        }
+        begun = begun || written != nullptr;
+      }
+    }
+  }
+  return found;
 }
 
 // A part of a join that nobody placed yet is made right where the join wants it.
@@ -405,6 +487,10 @@ void FunctionCompiler::emit_root(uint32_t r) {
   Place target = layout_.places[root.target];
   const Node& node = g_.producer(root.target);
   bool itself = root.kind == Root::Kind::value;
+  if (root.kind == Root::Kind::update_base) {
+    auto have = resolve(root.value);
+    if (have && same_memory(*have, target)) return;  // written in place
+  }
   if (root.kind == Root::Kind::join_part) {
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     Dim start = 0;
@@ -635,6 +721,50 @@ void FunctionCompiler::liveness() {
   }
 }
 
+void FunctionCompiler::copy(ValueId v, const Place& target, std::string label) {
+  WrittenBody written = write_root(*this, v, target, false);
+  backend::cpu::Emitted code = backend::cpu::emit(written.body);
+  plan::Step step{"fused", {}, fused_sizes(code.sizes, written.body), std::move(code.code), none_id, std::move(label), 1};
+  for (const Place& p : written.operands) step.operands.push_back(view_of(p));
+  push(std::move(step), none_id);
+}
+
+void FunctionCompiler::copy_outputs() {
+  // To the caller: inputs, weights and repeats of another output.
+  uint32_t binding = static_cast<uint32_t>(g_.inputs.size());
+  for (const Output& o : g_.outputs) {
+    if (o.to != Output::To::caller) continue;
+    const Place& made = layout_.places[o.value];
+    const plan::Buffer& buffer = out_.buffers[made.buffer];
+    if (buffer.kind != plan::Buffer::Kind::binding || buffer.index != binding) {
+      copy(o.value, {leaf_buffer(plan::Buffer::Kind::binding, binding, 0), made.dtype, row_major(row_dims(made.window))}, "copy");
+    }
+    ++binding;
+  }
+  // To state. What is read from memory that another one of these writes is put aside first.
+  auto written_leaf = [&](ValueId v) { return std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const Output& o) { return g_.written_by(o) == v; }); };
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    if (o.to == Output::To::caller || in_place_.contains(i) || !written_leaf(o.value) || out_.buffers[layout_.places[o.value].buffer].kind == plan::Buffer::Kind::arena) continue;
+    const Type& t = g_.type(o.value);
+    Place aside{arena_buffer(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
+    copy(o.value, aside, "put aside");
+    layout_.places[o.value] = aside;
+  }
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    if (o.to == Output::To::caller || in_place_.contains(i)) continue;
+    ValueId leaf = g_.written_by(o);
+    for (uint32_t b = 0; b < out_.bindings.size(); ++b) {
+      bool input = o.to == Output::To::input;
+      if (out_.bindings[b].name != o.name || (out_.bindings[b].kind == plan::Binding::Kind::input) != input || (!input && out_.bindings[b].kind != plan::Binding::Kind::state)) continue;
+      const Type& t = g_.type(leaf);
+      copy(o.value, {leaf_buffer(plan::Buffer::Kind::binding, b, product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)}, "write " + o.name);
+      break;
+    }
+  }
+}
+
 plan::Function FunctionCompiler::run(std::string name) {
   for (;;) {
     size_t before = cuts_.size();
@@ -652,25 +782,12 @@ plan::Function FunctionCompiler::run(std::string name) {
         cuts_.insert(cut.value);
       }
     }
-    if (cuts_.size() == before) break;
+    if (cuts_.size() != before) continue;
+    if (output_derived_.empty()) copy_outputs();
+    if (!find_conflicts()) break;
   }
   for (size_t i = 0; i < output_packed_.size(); ++i) {
     if (output_packed_[i]) emit_pack(g_.outputs[i].value, output_derived_[i]);
-  }
-  if (output_derived_.empty()) {
-    // Outputs that are inputs, weights or repeats of another output.
-    size_t first = out_.bindings.size() - g_.outputs.size();
-    for (size_t i = 0; i < g_.outputs.size(); ++i) {
-      const Place& made = layout_.places[g_.outputs[i].value];
-      const plan::Buffer& buffer = out_.buffers[made.buffer];
-      if (buffer.kind == plan::Buffer::Kind::binding && buffer.index == first + i) continue;
-      Place target{leaf_buffer(plan::Buffer::Kind::binding, static_cast<uint32_t>(first + i), 0), made.dtype, row_major(row_dims(made.window))};
-      WrittenBody written = write_root(*this, g_.outputs[i].value, target, false);
-      backend::cpu::Emitted code = backend::cpu::emit(written.body);
-      plan::Step step{"fused", {}, fused_sizes(code.sizes, written.body), std::move(code.code), none_id, "copy", 1};
-      for (const Place& p : written.operands) step.operands.push_back(view_of(p));
-      push(std::move(step), none_id);
-    }
   }
   liveness();
   out_.name = std::move(name);

@@ -87,6 +87,11 @@ class FunctionCompiler {
   std::vector<plan::SizeRef> fused_sizes(const ir::Dims& sizes, const backend::FusedBody& body);
   void push(plan::Step step, ir::OriginId origin);
   void liveness();
+  void place_states();
+  bool find_conflicts();
+  bool same_memory(const Place& a, const Place& b) const;
+  void copy(ir::ValueId v, const Place& target, std::string label);
+  void copy_outputs();
 
   const ir::Graph& g_;
   LeafPlaces leaves_;
@@ -101,6 +106,10 @@ class FunctionCompiler {
   SizeTable sizes_;
   plan::Function out_;
   std::set<ir::ValueId> emitted_parts_;
+  // State: an output to an input or weight is computed in that memory, unless somebody still reads the old value (`copied_`: then it is
+  // made elsewhere and copied at the end). In place it has a buffer entry of its own, apart from the one through which the old value is read.
+  std::map<size_t, std::vector<plan::BufferId>> in_place_;  // output -> entries of its versions there, newest first
+  std::set<size_t> copied_;
 };
 
 }  // namespace ingot::compile

@@ -29,7 +29,7 @@ class Splitter {
       if (node.op == Op::input || node.op == Op::weight || all_constant(node)) continue;
       copy_main(node);
     }
-    for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order});
+    for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order, o.to});
     for (DerivedTensor& d : out_.derived) out_.prepare.outputs.push_back({d.made, d.name, {}});
     out_.derived_leaf.resize(out_.main.values.size(), none_id);
     out_.packed_operand.resize(out_.main.nodes.size(), none_id);
@@ -39,8 +39,12 @@ class Splitter {
  private:
   // constant: depends on weights (and numbers) only; free: on nothing but numbers and sizes.
   void classify() {
+    std::vector<bool> written(g_.values.size(), false);  // a buffer that changes is no constant
+    for (const Output& o : g_.outputs) {
+      if (o.to == Output::To::weight) written[g_.written_by(o)] = true;
+    }
     for (const Node& node : g_.nodes) {
-      bool constant = node.op != Op::input, free = constant && node.op != Op::weight;
+      bool constant = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]), free = node.op != Op::input && node.op != Op::weight;
       for (ValueId v : node.in) {
         constant = constant && (constant_[v] || free_[v]);
         free = free && free_[v];

@@ -63,6 +63,17 @@ OriginId Graph::add_origin(Origin origin) {
   return static_cast<OriginId>(origins.size() - 1);
 }
 
+ValueId Graph::written_by(const Output& o) const {
+  if (o.to == Output::To::caller) return none_id;
+  for (const Input& i : inputs) {
+    if (o.to == Output::To::input && i.name == o.name) return i.value;
+  }
+  for (const Weight& w : weights) {
+    if (o.to == Output::To::weight && w.name == o.name) return w.value;
+  }
+  fail(Code::internal, "graph is broken: it writes to \"{}\", which is no {} of it", o.name, o.to == Output::To::input ? "input" : "weight");
+}
+
 std::vector<std::vector<NodeId>> Graph::users() const {
   std::vector<std::vector<NodeId>> out(values.size());
   for (NodeId n = 0; n < nodes.size(); ++n) {
@@ -84,7 +95,10 @@ void Graph::remove_unused() {
   std::vector<bool> needed(nodes.size(), false);
   auto need = [&](ValueId v) { needed[values[v].producer] = true; };
   for (const Input& input : inputs) need(input.value);
-  for (const Output& output : outputs) need(output.value);
+  for (const Output& output : outputs) {
+    need(output.value);
+    if (ValueId leaf = written_by(output); leaf != none_id) need(leaf);
+  }
   for (size_t n = nodes.size(); n-- > 0;) {
     if (!needed[n]) continue;
     for (ValueId v : nodes[n].in) need(v);

@@ -152,11 +152,14 @@ struct Input {
   std::string name;
 };
 struct Output {
+  // Where the value goes: to the caller, or into the memory of the input or weight called `name`, once all else has run.
+  enum class To : uint8_t { caller, input, weight };
   ValueId value;
   std::string name;
   // Strides recorded at capture as a permutation: dims sorted from outermost to innermost in
   // memory; empty = row-major.
   std::vector<int64_t> order;
+  To to = To::caller;
 };
 
 // A parameter, buffer or lifted constant. Bytes stay where they are (mapped file or torch's storage).
@@ -197,6 +200,8 @@ class Graph {
   const Type& type(ValueId v) const { return values[v].type; }
   const Node& producer(ValueId v) const { return nodes[values[v].producer]; }
   const Weight* weight_of(ValueId v) const;  // null when v is not a weight
+  // The value that an output to an input or weight writes over; none_id for the caller's, Error (internal) when there is no such leaf.
+  ValueId written_by(const Output&) const;
   OriginId add_origin(Origin origin);        // equal origins share an id
 
   // While set, new nodes get this origin and group.

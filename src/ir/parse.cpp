@@ -281,6 +281,12 @@ class Parser {
       Attributes holder;
       holder.set("order", attribute(0));
       o.order = holder.integers("order");
+      if (peek() == 't') {
+        if (name() != "to") bad("an output goes \"to\" somewhere");
+        std::string_view where = name();
+        if (where != "input" && where != "weight") bad("an output goes to an input or a weight");
+        o.to = where == "input" ? Output::To::input : Output::To::weight;
+      }
       g_.outputs.push_back(std::move(o));
     } else if (kind == "inputs") {
       std::vector<Input> ordered;

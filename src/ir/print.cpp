@@ -49,6 +49,8 @@ class Printer {
       quote(o.name);
       put(" ");
       attribute(to_attribute(o.order));
+      if (o.to == Output::To::input) put(" to input");
+      if (o.to == Output::To::weight) put(" to weight");
       put("\n");
     }
     for (const Check& c : g_.checks) {

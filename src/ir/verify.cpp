@@ -24,6 +24,7 @@ class Verifier {
     for (const Output& o : g_.outputs) {
       if (o.value >= made_.size() || !made_[o.value]) bad("output \"{}\" does not exist", o.name);
       order(o);
+      if (ValueId leaf = g_.written_by(o); leaf != none_id && !(g_.type(leaf) == g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
     }
     for (const Check& c : g_.checks) {
       known(c.left);

@@ -49,7 +49,11 @@ class Expander {
         expand(id);
       }
     }
-    for (const ir::Output& o : from_.outputs) to_.outputs.push_back({values_.read(o.value), o.name, o.order});
+    for (const ir::Output& o : from_.outputs) to_.outputs.push_back({values_.read(o.value), o.name, o.order, o.to});
+    for (ValueId leaf : values_.written_leaves()) {
+      const ir::Weight* w = from_.weight_of(leaf);
+      to_.outputs.push_back({values_.read(leaf), w != nullptr ? w->name : input_name(leaf), {}, w != nullptr ? ir::Output::To::weight : ir::Output::To::input});
+    }
     to_.current_origin = ir::none_id;
     to_.current_group = 0;
     return std::move(to_);
@@ -58,6 +62,13 @@ class Expander {
   std::vector<Missing> missing;
 
  private:
+  std::string input_name(ValueId leaf) const {
+    for (const ir::Input& i : from_.inputs) {
+      if (i.value == leaf) return i.name;
+    }
+    fail(Code::internal, "value {} is no input", leaf);
+  }
+
   std::string where(const Node& node) const { return node.origin == ir::none_id ? "" : from_.origins[node.origin].text(); }
 
   // The row's results in the new graph, from the newest values of its operands.

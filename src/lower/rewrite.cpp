@@ -48,7 +48,7 @@ bool rewrite_once(Graph& g, const NamedRewrite& f) {
       to.values[v].name = g.values[node.out[i]].name;
     }
   }
-  for (const ir::Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order});
+  for (const ir::Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
   // Inputs were added as their nodes came; they keep the order of the signature.
   std::vector<ir::Input> inputs;
   for (const ir::Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name});

@@ -1,5 +1,8 @@
 // A new version of a tensor with a rectangle replaced, x[2:4] = v, as a choice by index between the new value and the old: it fuses with what
 // comes before and after, and no copy of the tensor is made for it.
+#include <set>
+#include <string>
+
 #include "lower/passes.h"
 #include "lower/rewrite.h"
 
@@ -46,11 +49,38 @@ std::optional<ValueId> as_select(Graph& g, ValueId base, ValueId value, const ir
   return ir::select(*inside, ir::view(Handle(&g, value), std::move(back)), Handle(&g, base)).id();
 }
 
+// The update is the newest of a chain that starts at memory of the caller's or at a buffer: it is written there, in place, and the rest of that
+// memory is not touched.
+bool writes_state(const Graph& g, ValueId base, const std::set<std::string>& inputs, const std::set<std::string>& weights) {
+  for (;;) {
+    const Node& n = maker(g, base);
+    if (n.op == Op::input) return inputs.contains(g.values[base].name);
+    if (n.op == Op::weight) {
+      const ir::Weight* w = g.weight_of(base);
+      return w != nullptr && weights.contains(w->name);
+    }
+    if (n.op != Op::update && n.op != Op::scatter && n.op != Op::scatter_along) return false;
+    base = n.in[0];
+  }
+}
+
 }  // namespace
 
 void updates(Graph& g) {
-  rewrite(g, [](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+  std::set<std::string> inputs, weights;
+  for (const ir::Output& o : g.outputs) {
+    if (o.to == ir::Output::To::input) inputs.insert(o.name);
+    if (o.to == ir::Output::To::weight) weights.insert(o.name);
+  }
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    // What was just written is read back, or written again: x[1:] += y is both.
+    if (node.op == Op::view && is(to, in[0], Op::update) && maker(to, in[0]).attributes.map("map") == node.attributes.map("map")) return maker(to, in[0]).in[1];
     if (node.op != Op::update) return std::nullopt;
+    if (const Node& below = maker(to, in[0]); below.op == Op::update && below.attributes.map("map") == node.attributes.map("map")) {
+      if (in[1] == below.in[1]) return in[0];
+      return ir::update(Handle(&to, below.in[0]), node.attributes.map("map"), Handle(&to, in[1])).id();
+    }
+    if (writes_state(to, in[0], inputs, weights)) return std::nullopt;
     return as_select(to, in[0], in[1], node.attributes.map("map"));
   });
 }

@@ -32,6 +32,7 @@ Versions::Versions(const Graph& from, Graph& to, Expand expand) : from_(from), t
   link_.assign(n, Link::none);
   version_.assign(n, 0);
   last_read_.assign(n, 0);
+  written_.assign(n, false);
   for (NodeId i = 0; i < from.nodes.size(); ++i) {
     for (ValueId v : from.nodes[i].in) last_read_[v] = i;
   }
@@ -80,10 +81,6 @@ void Versions::note_views(NodeId id) {
 void Versions::write(NodeId id, Handle value) {
   const Node& node = from_.nodes[id];
   ValueId self = node.in[0], base = root(self);
-  const Node& made = from_.nodes[from_.values[base].producer];
-  if (made.op != Op::row) {
-    fail(Code::unsupported, "it writes to the {} \"{}\" in place; mutated state is not supported yet", made.op == Op::input ? "input" : "buffer", from_.values[base].name);
-  }
   const Type& type = from_.type(self);
   value = cast(value, type.dtype);
   if (!(value.dims() == type.dims)) value = expand(value, type.dims);
@@ -94,6 +91,9 @@ void Versions::write(NodeId id, Handle value) {
     if (v != self && read_after(v, id)) others = true;
     if (link_[v] == Link::maybe) certain = false;
   }
+  written_[base] = true;
+  // What is written to the caller's memory or a buffer is read again by the caller.
+  if (from_.nodes[from_.values[base].producer].op != Op::row && self != base) others = true;
   ValueId old = read(self);
   current_[self] = value.id();
   if (others) {
@@ -102,6 +102,14 @@ void Versions::write(NodeId id, Handle value) {
     ++version_[base];
     for (ValueId v = self; v != base; v = parent_[v]) version_[v] = version_[base];
   }
+}
+
+std::vector<ValueId> Versions::written_leaves() const {
+  std::vector<ValueId> out;
+  for (ValueId v = 0; v < written_.size(); ++v) {
+    if (written_[v] && from_.nodes[from_.values[v].producer].op != Op::row) out.push_back(v);
+  }
+  return out;
 }
 
 // The tensors that `child` is a view of get new values, down to the one that owns the memory.

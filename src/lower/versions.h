@@ -22,6 +22,8 @@ class Versions {
   ir::ValueId read(ir::ValueId captured);
   // After a node was expanded: notes which results share memory with its first operand.
   void note_views(ir::NodeId node);
+  // Inputs and weights that were written, in the captured graph's order.
+  std::vector<ir::ValueId> written_leaves() const;
   // `node` gives its first operand the new value. Error (unsupported) when that cannot be followed.
   void write(ir::NodeId node, ir::Handle value);
 
@@ -38,6 +40,7 @@ class Versions {
   std::vector<Link> link_;
   std::vector<uint32_t> version_;        // of a root: how often it was written; of a view: the root's version it was made from
   std::vector<ir::NodeId> last_read_;
+  std::vector<bool> written_;            // per root
 };
 
 }  // namespace ingot::lower

@@ -36,6 +36,11 @@ bool names_module(std::string_view wanted, const ir::Origin& o) {
   return false;
 }
 
+// A buffer that the model writes: between segments it is a value like any other.
+bool is_state(const Graph& g, ValueId v) {
+  return std::any_of(g.outputs.begin(), g.outputs.end(), [&](const ir::Output& o) { return o.to == ir::Output::To::weight && g.written_by(o) == v; });
+}
+
 // What torch would spend on calling the operator, in microseconds: what an engine saves. Views cost no memory traffic.
 double saved_by(std::string_view target) {
   constexpr std::string_view cheap[] = {"view", "reshape", "transpose", "permute", "unsqueeze", "squeeze", "expand", "select", "slice", "t", "alias", "detach", "contiguous", "to", "dropout", "flatten"};
@@ -194,7 +199,7 @@ class Partitioner {
     for (NodeId n : s.nodes) {
       for (ValueId v : g_.nodes[n].in) {
         const Node& maker = g_.producer(v);
-        if (maker.op == Op::weight || (maker.op == Op::row && out_.segment_of[g_.values[v].producer] == index)) continue;
+        if ((maker.op == Op::weight && !is_state(g_, v)) || (maker.op == Op::row && out_.segment_of[g_.values[v].producer] == index)) continue;
         take(v);
       }
       for (ir::SymbolId symbol : used_symbols(g_, g_.nodes[n])) used.insert(symbol);

@@ -27,7 +27,7 @@ struct Refused {
 
 struct Segment {
   std::vector<ir::NodeId> nodes;  // in order
-  // Values that come from outside (weights not among them) and values that are needed outside. A value is an input only for its
+  // Values that come from outside (of the weights only those that the model writes) and values that are needed outside. A value is an input only for its
   // sizes when no node reads it.
   std::vector<ir::ValueId> inputs, outputs;
   double gain = 0, cost = 0;      // estimated, in microseconds a call

@@ -75,10 +75,12 @@ std::string report_json(const Graph& g, const Partition& p, const std::vector<Re
     s += "[";
     for (size_t i = 0; i < values.size(); ++i) {
       if (i) s += ", ";
-      bool given = g.producer(values[i]).op == Op::input;  // a name of the user's, apart from torch's names
-      if (given) s += "{\"input\": ";
-      append_json_string(s, g.values[values[i]].name);
-      if (given) s += "}";
+      // Names of the user's are apart from torch's names.
+      const ir::Weight* w = g.weight_of(values[i]);
+      bool given = g.producer(values[i]).op == Op::input;
+      if (given || w != nullptr) s += given ? "{\"input\": " : "{\"state\": ";
+      append_json_string(s, w != nullptr ? w->name : g.values[values[i]].name);
+      if (given || w != nullptr) s += "}";
     }
     s += "]";
   };

@@ -55,6 +55,10 @@ class Json {
     comma();
     append_json_string(out, t);
   }
+  void boolean(bool b) {
+    comma();
+    out += b ? "true" : "false";
+  }
   void number(int64_t n) {
     comma();
     out += std::to_string(n);
@@ -120,6 +124,10 @@ void function(Json& j, const Plan& plan, const Function& f) {
       j.text(ir::torch_name_of(b.dtype));
       j.key("dims");
       sizes(j, f, b.dims);
+      if (b.written) {
+        j.key("written");
+        j.boolean(true);
+      }
       j.close('}');
     }
     j.close(']');

@@ -69,7 +69,8 @@ struct Binding {
   std::vector<SizeRef> dims;
   std::vector<SizeRef> strides;        // outputs: the strides to produce. inputs: empty = any strides are accepted and copied when not row-major
   enum class Kind : uint8_t { input, output, state } kind;
-  // inputs: symbol bound by each axis, or UINT32_MAX
+  bool written = false;                // inputs: the function writes to the caller's memory
+  uint32_t weight = UINT32_MAX;        // states: Plan::weights[weight] is the first value
 };
 
 struct Function {

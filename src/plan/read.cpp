@@ -50,7 +50,7 @@ Function function(const fb::Function* f) {
   each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
   each(f->bindings(), [&](const fb::Binding& b) {
     if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
-    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.strides()), static_cast<Binding::Kind>(b.kind())});
+    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.strides()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
   });
   each(f->buffers(), [&](const fb::Buffer& b) {
     if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
@@ -93,6 +93,16 @@ void verify_function(const Plan& plan, const Function& f) {
     for (uint32_t d : b.dims) size(d, "a binding");
     for (uint32_t d : b.strides) size(d, "a binding");
     if (!b.strides.empty() && b.strides.size() != b.dims.size()) bad("a binding has another number of strides than axes");
+    if (b.kind == Binding::Kind::state) {
+      if (b.weight >= plan.weights.size()) bad("a state has no first value");
+      const Weight& w = plan.weights[b.weight];
+      bool same = w.dtype == b.dtype && w.dims.size() == b.dims.size();
+      for (size_t d = 0; same && d < b.dims.size(); ++d) {
+        const SizeInstruction& s = f.sizes.code[b.dims[d]];
+        same = s.op == SizeInstruction::Op::constant && s.value == w.dims[d];
+      }
+      if (!same) bad("a state is not like its first value");
+    }
   }
   for (const Buffer& b : f.buffers) {
     size(b.bytes, "a buffer");
@@ -118,7 +128,7 @@ void verify_function(const Plan& plan, const Function& f) {
       bool written = k >= s.operands.size() - s.writes;
       if (b.kind == Buffer::Kind::arena && (n < b.first || n > b.last)) bad("a step uses a buffer outside its life");
       bool writable = b.kind == Buffer::Kind::arena || (b.kind == Buffer::Kind::derived && &f == &plan.prepare) ||
-                      (b.kind == Buffer::Kind::binding && f.bindings[b.index].kind != Binding::Kind::input);
+                      (b.kind == Buffer::Kind::binding && (f.bindings[b.index].kind != Binding::Kind::input || f.bindings[b.index].written));
       if (written && !writable) bad("a step writes what is read-only");
     }
     if (s.origin != UINT32_MAX && s.origin >= plan.origins.size()) bad("a step names an origin that does not exist");

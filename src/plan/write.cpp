@@ -53,7 +53,7 @@ class Writer {
     for (const SizeInstruction& i : f.sizes.code) sizes.push_back(fb::CreateSizeOp(b_, static_cast<uint8_t>(i.op), i.a, i.b, i.value));
     std::vector<Offset<fb::Binding>> bindings;
     for (const Binding& x : f.bindings) {
-      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides), static_cast<uint8_t>(x.kind)));
+      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides), static_cast<uint8_t>(x.kind), x.written, x.weight));
     }
     std::vector<Offset<fb::Buffer>> buffers;
     for (const Buffer& x : f.buffers) buffers.push_back(fb::CreateBuffer(b_, static_cast<uint8_t>(x.kind), x.index, x.bytes, x.first, x.last));

@@ -26,7 +26,8 @@ LoadedFunction load_function(const plan::Function& f) {
   out.symbols.resize(f.symbols.size());
   for (uint32_t b = 0; b < f.bindings.size(); ++b) {
     const plan::Binding& binding = f.bindings[b];
-    (binding.kind == plan::Binding::Kind::input ? out.inputs : out.outputs) += 1;
+    (binding.kind == plan::Binding::Kind::input ? out.inputs : binding.kind == plan::Binding::Kind::output ? out.outputs : out.states) += 1;
+    out.writes = out.writes || binding.written || binding.kind == plan::Binding::Kind::state;
     if (binding.kind != plan::Binding::Kind::input) continue;
     for (uint32_t d = 0; d < binding.dims.size(); ++d) {
       const SizeInstruction& i = f.sizes.code[binding.dims[d]];

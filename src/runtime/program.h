@@ -28,7 +28,8 @@ struct LoadedFunction {
     uint32_t binding = UINT32_MAX, axis = 0;
   };
   std::vector<Source> symbols;
-  size_t inputs = 0, outputs = 0;
+  size_t inputs = 0, outputs = 0, states = 0;
+  bool writes = false;          // a state, or an input's memory
 };
 // Error (format) naming the step whose kernel or constants are wrong.
 LoadedFunction load_function(const plan::Function&);

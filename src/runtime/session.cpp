@@ -30,17 +30,22 @@ bool row_major(const HostTensor& t) {
   return true;
 }
 
-void copy_row_major(const HostTensor& t, std::byte* to) {
+// Between a strided tensor and row-major memory: `out` of the tensor, or into it. Runs of neighbours are copied at once.
+void copy_strided(const HostTensor& t, std::byte* plain, bool out) {
+  auto size = static_cast<int64_t>(ir::size_of(t.dtype));
+  int64_t run = 1;
+  int outer = t.rank;
+  while (outer > 0 && (t.dims[outer - 1] == 1 || t.strides == nullptr || t.strides[outer - 1] == run)) run *= t.dims[--outer];
   int64_t count = 1;
-  for (int d = 0; d < t.rank; ++d) count *= t.dims[d];
-  size_t size = ir::size_of(t.dtype);
-  const auto* from = static_cast<const std::byte*>(t.data);
+  for (int d = 0; d < outer; ++d) count *= t.dims[d];
+  auto* data = static_cast<std::byte*>(t.data);
   int64_t index[32] = {};
-  for (int64_t n = 0; n < count; ++n) {
+  for (int64_t n = 0; n < count && run > 0; ++n) {
     int64_t offset = 0;
-    for (int d = 0; d < t.rank; ++d) offset += index[d] * t.strides[d];
-    std::memcpy(to + static_cast<size_t>(n) * size, from + offset * static_cast<int64_t>(size), size);
-    for (int d = t.rank - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
+    for (int d = 0; d < outer; ++d) offset += index[d] * t.strides[d];
+    std::byte *here = data + offset * size, *there = plain + n * run * size;
+    std::memcpy(out ? there : here, out ? here : there, static_cast<size_t>(run * size));
+    for (int d = outer - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
   }
 }
 
@@ -150,7 +155,8 @@ void Weights::commit(int threads) {
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
     : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)) {
   pointers_.resize(loaded_.function->bindings.size());
-  gathered_.resize(loaded_.inputs);
+  gathered_.resize(loaded_.function->bindings.size());
+  states_.resize(loaded_.states);
   output_dims_.resize(loaded_.outputs);
   wanted_.resize(loaded_.symbols.size());
 }
@@ -232,15 +238,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
   if (outputs.size() != loaded_.outputs) fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)), given_text(outputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", loaded_.function->bindings[i].name);
-    if (row_major(inputs[i])) {
-      pointers_[i] = static_cast<std::byte*>(inputs[i].data);
-      continue;
-    }
-    size_t bytes = ir::size_of(inputs[i].dtype);
-    for (int d = 0; d < inputs[i].rank; ++d) bytes *= static_cast<size_t>(inputs[i].dims[d]);
-    if (gathered_[i].size() < bytes) gathered_[i] = MemoryBlock(bytes, allocator_);
-    copy_row_major(inputs[i], gathered_[i].data());
-    pointers_[i] = gathered_[i].data();
+    pointers_[i] = row_major_of(i, inputs[i]);
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
@@ -250,8 +248,119 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
     if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
     pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
   }
+  size_t first_state = inputs.size() + outputs.size();
+  for (size_t i = 0; i < states_.size(); ++i) {
+    pointers_[first_state + i] = states_[i].bound.data != nullptr ? row_major_of(first_state + i, states_[i].bound) : own_state(i);
+  }
+  if (loaded_.writes) check_overlap(inputs, outputs);
   if (profiling_) nanoseconds_.resize(r.steps.size());
   runtime::run(loaded_, r, pointers_, arena_.data(), scratch_.data(), *workers_, profiling_ ? nanoseconds_.data() : nullptr);
+  if (!loaded_.writes) return;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (loaded_.function->bindings[i].written) scatter(i, inputs[i]);
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].bound.data != nullptr) scatter(first_state + i, states_[i].bound);
+  }
+}
+
+// Where the binding's elements lie row-major: the tensor itself, or a copy.
+std::byte* Session::row_major_of(size_t binding, const HostTensor& t) {
+  if (row_major(t)) return static_cast<std::byte*>(t.data);
+  size_t bytes = ir::size_of(t.dtype);
+  for (int d = 0; d < t.rank; ++d) bytes *= static_cast<size_t>(t.dims[d]);
+  if (gathered_[binding].size() < bytes) gathered_[binding] = MemoryBlock(bytes, allocator_);
+  copy_strided(t, gathered_[binding].data(), true);
+  return gathered_[binding].data();
+}
+
+// What was written to the copy goes to the tensor.
+void Session::scatter(size_t binding, const HostTensor& t) {
+  if (!row_major(t)) copy_strided(t, gathered_[binding].data(), false);
+}
+
+const plan::Binding& Session::state_binding(size_t index) const {
+  if (index >= loaded_.states) fail(Code::invalid_input, "there is no state {}: the function has {}, counted from 0", index, loaded_.states);
+  return loaded_.function->bindings[loaded_.inputs + loaded_.outputs + index];
+}
+
+std::byte* Session::own_state(size_t index) {
+  const plan::Binding& b = state_binding(index);
+  MemoryBlock& own = states_[index].own;
+  size_t bytes = set_->memory.weight_bytes[b.weight];
+  if (own.data() == nullptr) {
+    own = MemoryBlock(std::max<size_t>(bytes, 1), allocator_);
+    std::memcpy(own.data(), set_->memory.weights[b.weight], bytes);
+  }
+  return own.data();
+}
+
+void Session::bind_state(size_t index, const HostTensor& t) {
+  const plan::Binding& b = state_binding(index);
+  State& s = states_[index];
+  if (t.data == nullptr) {
+    s.bound = {};
+    return;
+  }
+  const std::vector<int64_t>& dims = weights_->plan().weights[b.weight].dims;
+  bool fits = t.dtype == b.dtype && t.rank == static_cast<int>(dims.size()) && std::equal(dims.begin(), dims.end(), t.dims);
+  if (!fits) fail(Code::invalid_input, "the memory given for state \"{}\" ({} {}) does not have its dtype and shape", b.name, ir::torch_name_of(t.dtype), shape_text(t));
+  s.dims.assign(t.dims, t.dims + t.rank);
+  s.bound = t;
+  s.bound.dims = s.dims.data();
+  if (t.strides != nullptr) {
+    s.strides.assign(t.strides, t.strides + t.rank);
+    s.bound.strides = s.strides.data();
+  }
+}
+
+void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {
+  const plan::Binding& b = state_binding(index);
+  State& s = states_[index];
+  size_t have = set_->memory.weight_bytes[b.weight];
+  if (bytes != have) fail(Code::invalid_input, "state \"{}\" has {} bytes, but {} are given", b.name, have, bytes);
+  if (s.bound.data == nullptr) {
+    std::byte* own = own_state(index);
+    std::memcpy(out ? data : own, out ? own : data, bytes);
+  } else {
+    copy_strided(s.bound, static_cast<std::byte*>(data), out);
+  }
+}
+
+void Session::reset() {
+  for (State& s : states_) s.own = MemoryBlock();
+}
+
+// Memory that a run writes must not be read or written through another binding.
+void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) const {
+  const plan::Function& f = *loaded_.function;
+  struct Span {
+    const std::byte *begin, *end;
+  };
+  auto span_of = [&](size_t b) -> Span {
+    const HostTensor* t = b < inputs.size() ? &inputs[b] : b < inputs.size() + outputs.size() ? &outputs[b - inputs.size()] : &states_[b - inputs.size() - outputs.size()].bound;
+    if (t->data == nullptr) return {};
+    auto element = static_cast<int64_t>(ir::size_of(t->dtype));
+    int64_t low = 0, high = 0, row = 1;
+    for (int d = t->rank; d-- > 0;) {
+      if (t->dims[d] == 0) return {};
+      int64_t reach = (t->dims[d] - 1) * (t->strides != nullptr ? t->strides[d] : row);
+      (reach < 0 ? low : high) += reach;
+      row *= t->dims[d];
+    }
+    const auto* data = static_cast<const std::byte*>(t->data);
+    return {data + low * element, data + (high + 1) * element};
+  };
+  for (size_t w = 0; w < f.bindings.size(); ++w) {
+    if (!f.bindings[w].written && f.bindings[w].kind != plan::Binding::Kind::state) continue;
+    Span a = span_of(w);
+    for (size_t o = 0; o < f.bindings.size() && a.begin != nullptr; ++o) {
+      Span b = span_of(o);
+      if (o == w || b.begin == nullptr || a.begin >= b.end || b.begin >= a.end) continue;
+      throw Error(Code::invalid_input, fmt::format("\"{}\" and \"{}\" share memory, and the model writes to \"{}\"", f.bindings[w].name, f.bindings[o].name, f.bindings[w].name))
+          .fix("give memory of its own to each");
+    }
+  }
 }
 
 std::string Session::profile() const {

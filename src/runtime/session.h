@@ -54,6 +54,14 @@ class Session {
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
   // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
+  // State (a buffer that the model writes) is the session's own, begun with the plan's value, until memory of the caller's is bound to it: that
+  // is read and written in place from then on, and must outlive its use. Data null: the session's own again.
+  void bind_state(size_t index, const HostTensor& tensor);
+  size_t states() const { return loaded_.states; }
+  // Copies a state out (`out` true) or in, row-major.
+  void copy_state(size_t index, void* data, size_t bytes, bool out);
+  // The session's own states become the plan's values again.
+  void reset();
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return cache_.size(); }
@@ -63,6 +71,11 @@ class Session {
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
+  std::byte* row_major_of(size_t binding, const HostTensor&);
+  void scatter(size_t binding, const HostTensor&);
+  const plan::Binding& state_binding(size_t index) const;
+  std::byte* own_state(size_t index);
+  void check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) const;
   [[noreturn]] void refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const;
 
   std::shared_ptr<Weights> weights_;
@@ -78,7 +91,13 @@ class Session {
   static constexpr size_t cache_limit = 32;
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_;
-  std::vector<MemoryBlock> gathered_;            // row-major copies of strided inputs
+  std::vector<MemoryBlock> gathered_;            // row-major copies of strided inputs and states
+  struct State {
+    MemoryBlock own;
+    HostTensor bound;                            // data null: `own` is used
+    std::vector<int64_t> dims, strides;          // what `bound` points at
+  };
+  std::vector<State> states_;
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   bool profiling_ = false;

@@ -43,17 +43,23 @@ void check(ingot_status status) {
   if (status != INGOT_OK) raise(status);
 }
 
-// Registered engine with its idle sessions, one list a function.
+// Registered engine with its idle sessions.
 struct Entry {
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
   const ingot_options* options = nullptr;  // of every session
   std::mutex mutex;
-  std::unordered_map<int64_t, std::vector<ingot_session*>> idle;
+  // Per function: sessions nobody uses, which inputs are written, how many states there are.
+  struct Function {
+    std::vector<ingot_session*> idle;
+    std::vector<bool> written_inputs;
+    size_t written = 0, states = 0;
+  };
+  std::unordered_map<int64_t, Function> functions;
 
   ~Entry() {
-    for (auto& [function, sessions] : idle) {
-      for (ingot_session* session : sessions) ingot_session_release(session);
+    for (auto& [index, function] : functions) {
+      for (ingot_session* session : function.idle) ingot_session_release(session);
     }
   }
 };
@@ -81,30 +87,48 @@ std::shared_ptr<Entry> find(const Tensor& plan) {
 // A session taken from the pool for one call.
 class Lease {
  public:
-  Lease(std::shared_ptr<Entry> entry, int64_t function) : entry_(std::move(entry)), function_(function) {
+  Lease(std::shared_ptr<Entry> entry, int64_t function) : entry_(std::move(entry)) {
     {
       std::lock_guard lock(entry_->mutex);
-      auto& idle = entry_->idle[function];
-      if (!idle.empty()) {
-        session_ = idle.back();
-        idle.pop_back();
+      auto [at, fresh] = entry_->functions.try_emplace(function);
+      function_ = &at->second;
+      if (fresh) describe(static_cast<uint32_t>(function));
+      if (!function_->idle.empty()) {
+        session_ = function_->idle.back();
+        function_->idle.pop_back();
         return;
       }
     }
     check(ingot_session_create(entry_->plan, entry_->weights, static_cast<uint32_t>(function), entry_->options, &session_));
   }
   ~Lease() {
+    if (session_ == nullptr) return;
     std::lock_guard lock(entry_->mutex);
-    entry_->idle[function_].push_back(session_);
+    function_->idle.push_back(session_);
   }
+  const std::vector<bool>& written_inputs() const { return function_->written_inputs; }
+  size_t written() const { return function_->written; }
+  size_t states() const { return function_->states; }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ingot_session* operator->() const = delete;
   ingot_session* get() const { return session_; }
 
  private:
+  void describe(uint32_t function) {
+    size_t inputs = 0, outputs = 0;
+    check(ingot_plan_count(entry_->plan, function, &inputs, &outputs));
+    for (size_t i = 0; i < inputs; ++i) {
+      ingot_binding b;
+      check(ingot_plan_input(entry_->plan, function, i, &b));
+      function_->written_inputs.push_back(b.written != 0);
+      function_->written += b.written != 0;
+    }
+    check(ingot_plan_state_count(entry_->plan, function, &function_->states));
+  }
+
   std::shared_ptr<Entry> entry_;
-  int64_t function_;
+  Entry::Function* function_ = nullptr;  // in a map, whose elements stay where they are
   ingot_session* session_ = nullptr;
 };
 
@@ -141,23 +165,37 @@ ingot_tensor view(const Tensor& tensor, bool written) {
   return out;
 }
 
+// `state`: the inputs that the function writes, then its states, in the order of its bindings.
 void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs,
              std::vector<Tensor> /*weights*/, std::vector<int64_t> /*sizes*/, Tensor plan, int64_t function) {
-  if (!state.empty()) throw std::runtime_error("[ingot:2] ingot::execute: this plan has no state");
   Lease lease(find(plan), function);
+  const std::vector<bool>& written = lease.written_inputs();
+  size_t given = inputs.size() + std::min(state.size(), lease.written());
+  if (state.size() != lease.written() + lease.states()) {
+    throw std::runtime_error("[ingot:3] ingot::execute: the function writes " + std::to_string(lease.written() + lease.states()) + " tensors, but " + std::to_string(state.size()) + " are given as state");
+  }
   // Few tensors, so no heap for the usual call.
   constexpr size_t few = 16;
   std::array<ingot_tensor, few> small;
   std::vector<ingot_tensor> large;
   ingot_tensor* tensors = small.data();
-  if (inputs.size() + outputs.size() > few) {
-    large.resize(inputs.size() + outputs.size());
+  if (given + outputs.size() > few) {
+    large.resize(given + outputs.size());
     tensors = large.data();
   }
-  size_t n = 0;
-  for (const Tensor& t : inputs) tensors[n++] = view(t, false);
+  size_t n = 0, next_input = 0, next_state = 0;
+  for (; n < given; ++n) {
+    bool from_state = n < written.size() ? written[n] : next_input == inputs.size();
+    if (from_state ? next_state == state.size() : next_input == inputs.size()) break;  // the call below says what is missing
+    tensors[n] = from_state ? view(state[next_state++], true) : view(inputs[next_input++], false);
+  }
+  size_t count = n;
   for (const Tensor& t : outputs) tensors[n++] = view(t, true);
-  check(ingot_session_run_with(lease.get(), tensors, inputs.size(), tensors + inputs.size(), outputs.size()));
+  for (size_t i = 0; i < lease.states(); ++i) {
+    ingot_tensor memory = view(state[lease.written() + i], true);
+    check(ingot_session_bind_state(lease.get(), i, &memory));
+  }
+  check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, outputs.size()));
 }
 
 STABLE_TORCH_LIBRARY(ingot, m) {

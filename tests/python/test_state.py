@@ -1,0 +1,132 @@
+"""Buffers and inputs that a model writes: in place, in the caller's memory, from Python, numpy and the command line."""
+
+import copy
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+import ingot
+from ingot import _engine
+
+
+class Cache(torch.nn.Module):
+    """A cache of fixed size written at a position that a buffer counts; an input that is changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(4, 4)
+        self.register_buffer("cache", torch.zeros(2, 16, 4))
+        self.register_buffer("position", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x, y):
+        self.cache.index_copy_(1, self.position, self.project(x))
+        self.cache[:, 15:] += 1
+        self.position += 1
+        y.mul_(2)
+        return self.cache.sum(1) + y
+
+
+def inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(2, 1, 4, generator=generator), torch.randn(2, 4, generator=generator)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Cache().eval().requires_grad_(False)
+
+
+def close(a, b):
+    return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=1e-6)
+
+
+def test_nothing_is_copied(model):
+    compiled = ingot.compile(model, inputs=list(inputs(0)))
+    steps = compiled.engine.inspect()["functions"][0]["steps"]
+    assert not [s["label"] for s in steps if "copy" in s["label"] or s["label"].startswith("write")]
+    eager, pointer = copy.deepcopy(model), model.cache.data_ptr()
+    for seed in range(3):
+        x, y = inputs(seed)
+        expected_y = y.clone()
+        assert close(compiled(x, y), eager(x, expected_y)) and torch.equal(y, expected_y)
+    assert close(model.cache, eager.cache) and torch.equal(model.position, eager.position) and model.cache.data_ptr() == pointer
+    assert compiled.state_dict().keys() == {"cache", "position"} and compiled.cache.data_ptr() == pointer
+
+
+def test_an_old_value_that_is_read_later_survives():
+    class Swap(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("a", torch.arange(4.0))
+            self.register_buffer("b", -torch.arange(4.0))
+
+        def forward(self, x):
+            old = self.a.clone()
+            self.a.copy_(self.b)
+            self.b.copy_(old)
+            return x + old.flip(0)
+
+    model = Swap()
+    eager, compiled = copy.deepcopy(model), ingot.compile(model, inputs=[torch.ones(4)])
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(4)), eager(torch.ones(4)))
+        assert torch.equal(model.a, eager.a) and torch.equal(model.b, eager.b)
+
+
+def test_a_saved_plan_keeps_its_state(model, tmp_path):
+    compiled, eager = ingot.compile(model, inputs=list(inputs(0))), copy.deepcopy(model)
+    for seed in range(2):
+        compiled(*inputs(seed)), eager(*inputs(seed))
+    ingot.save(compiled, tmp_path / "cache.ingot")
+    loaded = ingot.load(tmp_path / "cache.ingot")
+    assert close(loaded.cache, eager.cache) and torch.equal(loaded.position, eager.position)
+    assert close(loaded(*inputs(7)), eager(*inputs(7))) and close(loaded.cache, eager.cache)
+
+
+def test_sessions_of_numpy(model, tmp_path):
+    compiled, eager = ingot.compile(model, inputs=list(inputs(0))), copy.deepcopy(model)
+    session, other = compiled.engine.session(), compiled.engine.session()
+    for seed in range(2):
+        x, y = inputs(seed)
+        expected, array = eager(x, y.clone()), y.numpy().copy()
+        assert close(session.run(x.numpy(), array)[0], expected) and np.array_equal(array, 2 * y.numpy())
+    assert close(session.state["cache"], eager.cache) and session.state["position"] == 2 and other.state["position"] == 0
+    session.state["position"] = 9
+    assert session.state["position"] == 9
+    session.reset()
+    assert session.state["position"] == 0 and not session.state["cache"].any()
+    with pytest.raises(ingot.InputError, match="the engine has no state 'chache'"):
+        session.state["chache"]
+    with pytest.raises(ingot.InputError, match="the model writes input 'y', which is no writeable array"):
+        session.run(inputs(0)[0].numpy(), inputs(0)[1].tolist())
+
+
+def test_memory_that_is_written_and_read_is_refused(model):
+    compiled = ingot.compile(model, inputs=list(inputs(0)))
+    x, _ = inputs(0)
+    with pytest.raises(ingot.InputError) as caught:
+        compiled(x, x[:, 0])
+    assert "input 'x' and input 'y' share memory, and the model writes to one of them" in caught.value.message
+    session = compiled.engine.session()
+    array = x.numpy()
+    with pytest.raises(ingot.InputError, match='"y" and "x" share memory, and the model writes to "y"'):
+        session.run(array, array[:, 0])
+
+
+def test_a_mutating_archive_on_the_command_line(model, tmp_path):
+    """The raw dialect, with its writes in place, needs neither Python nor torch."""
+    program = torch.export.export(copy.deepcopy(model), inputs(0))
+    assert any("index_copy_" in str(n.target) for n in program.graph.nodes)
+    torch.export.save(program, tmp_path / "cache.pt2")
+    x, y = inputs(3)
+    np.save(tmp_path / "x.npy", x.numpy())
+    np.save(tmp_path / "y.npy", y.numpy())
+    cli, plan, out = _engine.find("ingot"), tmp_path / "cache.ingot", tmp_path / "out"
+    subprocess.run([cli, "compile", tmp_path / "cache.pt2", "-o", plan], check=True, capture_output=True)
+    subprocess.run([cli, "run", plan, "-i", f"x={tmp_path / 'x.npy'}", "-i", f"y={tmp_path / 'y.npy'}", "-o", out, "--repeat", "2"], check=True, capture_output=True)
+    made = [model(x, y) for _ in range(2)][-1]
+    assert close(np.load(next(p for p in out.iterdir() if p.stem not in ("x", "y", "cache", "position"))), made)
+    assert close(np.load(out / "y.npy"), y) and close(np.load(out / "cache.npy"), model.cache) and np.load(out / "position.npy") == 2
