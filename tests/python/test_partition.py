@@ -1,0 +1,158 @@
+"""What runs in an engine and what in torch: any cut gives the uncut model's results, and each option does what it says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import ingot
+from ingot import _engine
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
+ALL = os.environ.get("INGOT_TEST_ALL") == "1"
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.norm = torch.nn.Linear(8, 32), torch.nn.Linear(32, 8), torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(x + self.down(torch.nn.functional.gelu(self.up(x))))
+
+
+class Model(torch.nn.Module):
+    def __init__(self, blocks=3):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(blocks))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return torch.special.i0e(x).sum(-1)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Model().eval().requires_grad_(False)
+
+
+X = [ingot.Input(min_shape=(1, 8), opt_shape=(4, 8), max_shape=(64, 8), name="x")]
+
+
+def names(report, segment):
+    return [n["target"] for n in report.nodes if n["segment"] == segment]
+
+
+def test_what_is_missing_stays_in_torch(model, caplog):
+    compiled = ingot.compile(model, inputs=X)
+    assert "2 of 17 operators run in torch (aten.special_i0e.default, aten.sum.dim_IntList); the report says why" in caplog.text
+    for n in (1, 3, 64):
+        x = torch.randn(n, 8)
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+    missing = compiled.report.missing[0]
+    assert missing["target"] == "aten.special_i0e.default" and "no row for it" in missing["reason"] and "special.i0e" in missing["origin"]
+    assert missing["in_engine_with"] == compiled.report.operators  # what would change with that operator
+    assert len(compiled.segments) == 1 and compiled.engine.functions == ["segment_0"]
+
+
+def test_operators_and_modules_kept_in_torch(model):
+    for option, count in (({"torch_executed_ops": ["aten.gelu.default"]}, 3), ({"torch_executed_ops": ["gelu"]}, 3), ({"torch_executed_ops": ["aten.gelu"]}, 3),
+                          ({"torch_executed_modules": ["blocks.1"]}, 5), ({"torch_executed_modules": ["Block"]}, 15)):  # fmt: skip
+        report = ingot.explain(model, X, **option)
+        kept = [n for n in report.nodes if next(iter(option)) in n["reason"]]
+        assert len(kept) == count, option
+    compiled = ingot.compile(model, inputs=X, torch_executed_modules=["blocks.1"])
+    x = torch.randn(5, 8)
+    assert torch.allclose(compiled(x), model(x), atol=1e-5) and len(compiled.segments) == 2
+    with pytest.raises(ingot.OptionError) as caught:
+        ingot.compile(model, inputs=X, torch_executed_ops=["aten.gelo.default"])
+    assert str(caught.value) == 'torch_executed_ops names "aten.gelo.default", which is no operator or node of this model\n  remedy: did you mean "aten.gelu.default"?'
+    with pytest.raises(ingot.OptionError, match='torch_executed_modules names "blocks.7", which is no module or module class of this model'):
+        ingot.compile(model, inputs=X, torch_executed_modules=["blocks.7"])
+
+
+def test_min_block_size(model):
+    small = ingot.explain(model, X, torch_executed_ops=["gelu"], min_block_size=1)
+    assert len(small.segments) == 5 and small.segments[0]["operators"] == 1
+    assert len(ingot.explain(model, X, torch_executed_ops=["gelu"], min_block_size=4).segments) == 2
+    reasons = {n["reason"] for n in ingot.explain(model, X, torch_executed_ops=["gelu"], min_block_size=100).nodes if n["segment"] is None}
+    assert any("min_block_size is 100" in r for r in reasons)
+    by_gain = ingot.explain(model, X, torch_executed_ops=["gelu"])
+    assert all(s["gain_us"] > s["cost_us"] for s in by_gain.segments)
+    assert any("gains less" in n["reason"] for n in by_gain.nodes)
+
+
+def test_fallback_error(model):
+    with pytest.raises(ingot.UnsupportedError, match="1 operator of the model is not supported:\n  aten.special_i0e.default"):
+        ingot.compile(model, inputs=X, fallback="error")
+    with pytest.raises(ingot.OptionError, match='option fallback is "numpy"; "torch" or "error" is needed'):
+        ingot.compile(model, inputs=X, fallback="numpy")
+
+
+def test_dryrun(model, tmp_path, capsys):
+    compiled = ingot.compile(model, inputs=X, dryrun=True)
+    assert "in torch:\n  aten.special_i0e.default" in capsys.readouterr().out and compiled.engine is None
+    x = torch.randn(2, 8)
+    assert torch.equal(compiled(x), model(x))
+    ingot.compile(model, inputs=X, dryrun=tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["operators"] == compiled.report.operators
+    torch.export.save(torch.export.export(model, (torch.randn(4, 8),)), tmp_path / "m.pt2")
+    cli = _engine.find("ingot")
+    done = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--set", "torch_executed_ops=gelu"], capture_output=True, text=True)
+    assert done.returncode == 0 and "3 x aten.gelu.default: torch_executed_ops names gelu" in done.stdout and sorted(p.name for p in tmp_path.iterdir()) == ["m.pt2", "report.json"]
+    told = json.loads(subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--json"], capture_output=True, text=True).stdout)
+    assert told["in_engine"] == told["operators"] - 2  # the sum after it alone gains too little
+
+
+def test_an_archive_with_missing_operators(model, tmp_path):
+    torch.export.save(torch.export.export(model, (torch.randn(4, 8),)), tmp_path / "m.pt2")
+    compiled = ingot.compile(tmp_path / "m.pt2")
+    x = torch.randn(4, 8)
+    assert compiled.report.in_torch == 2 and torch.allclose(compiled(x), model(x), atol=1e-5)
+
+
+def test_replaced_weights_reach_both_sides(model):
+    for compiled, change in ((ingot.compile(model, inputs=X, torch_executed_modules=["blocks.1"]), True), (torch.compile(model, backend="ingot", options={"torch_executed_modules": ["blocks.1"]}), False)):
+        x = torch.randn(3, 8)
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        if change:
+            state = {k: v * 1.5 for k, v in model.state_dict().items()}
+            compiled.update_weights(state)
+            other = Model().eval().requires_grad_(False)
+            other.load_state_dict(state)
+            assert torch.allclose(compiled(x), other(x), atol=1e-5)
+        else:
+            for p in model.parameters():
+                p.mul_(1.25)
+            assert torch.allclose(compiled(x), model(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("start", range(10 if ALL else 2))
+def test_random_cuts(start):
+    """20 cuts of MiniLM at one node each, and at three nodes each: the uncut model's results, at most one segment more a node."""
+    from models import minilm
+
+    torch.set_grad_enabled(False)
+    try:
+        model = minilm()
+        ids = torch.randint(0, 30522, (2, 9), generator=torch.Generator().manual_seed(start))
+        mask = torch.ones_like(ids)
+        mask[1, 5:] = 0
+        program = torch.export.export(model, (ids, mask))
+        uncut = ingot.compile(program)
+        expected = uncut(ids, mask)
+        nodes = [n["name"] for n in uncut.report.nodes if "_" in n["name"] and n["name"][-1].isdigit()]  # no operator has such a name
+        generator = torch.Generator().manual_seed(start)
+        for cut in range(20 if ALL else 4):
+            chosen = [nodes[i] for i in torch.randperm(len(nodes), generator=generator)[: 1 + 2 * (cut % 2)]]
+            compiled = ingot.compile(program, torch_executed_ops=chosen)
+            assert len(compiled.segments) <= len(chosen) + 1
+            assert torch.allclose(compiled(ids, mask), expected, atol=2e-6), chosen
+    finally:
+        torch.set_grad_enabled(True)
