@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels wheel quickstart acceptance-cpu clean
+.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels wheel quickstart acceptance-cpu acceptance-any-model clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ quickstart: build ## a real model from PyTorch to a plan to answers
 
 acceptance-cpu: build ## every figure the CPU work is judged by, with its bar
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) tools/acceptance_cpu.py
+
+acceptance-any-model: build ## the same for fallback, mutation, options and saving
+	@$(PYTHON) tools/acceptance_any_model.py
 
 clean: ## build outputs
 	rm -rf build dist

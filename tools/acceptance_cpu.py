@@ -6,52 +6,15 @@ takes more than an hour on two cores; `--only WORD` runs the lines whose name co
 
 from __future__ import annotations
 
-import argparse
+import copy
 import json
 import os
-import re
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / os.environ.get("BUILD", "build/release")
-CLI = str(BUILD / "ingot")
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests")]
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-LINES = []
-SCRATCH = Path(tempfile.mkdtemp(prefix="ingot-acceptance-"))
-
-
-def line(name):
-    """A function that yields (what, figure, bar, passed) for the lines it measures."""
-
-    def add(function):
-        LINES.append((name, function))
-        return function
-
-    return add
-
-
-def shell(command, **more):
-    return subprocess.run(command, shell=isinstance(command, str), capture_output=True, text=True, cwd=ROOT, **more)
-
-
-def last(text, lines=1):
-    return " | ".join(text.strip().splitlines()[-lines:])[:160]
-
-
-def succeeds(what, command, **more):
-    start = time.perf_counter()
-    done = shell(command, **more)
-    figure = last(done.stdout or done.stderr) or "no output"
-    return what, f"{figure} ({time.perf_counter() - start:.0f} s)", "exit status 0", done.returncode == 0
-
+from acceptance import BUILD, CLI, ROOT, SCRATCH, last, line, main, shell, succeeds
 
 # ---- spine
 
@@ -158,8 +121,6 @@ def resident():
 
 @line("minilm")
 def minilm_lines():
-    import copy
-
     import torch
     from accuracy import assert_accurate
 
@@ -399,28 +360,5 @@ def size():
     yield "libingot_runtime.so stripped", f"{megabytes:.2f} MB", "10 MB", megabytes < 10
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", default="", help="lines whose name contains this (several with commas)")
-    parser.add_argument("--list", action="store_true")
-    arguments = parser.parse_args()
-    chosen = [(n, f) for n, f in LINES if not arguments.only or any(w in n for w in arguments.only.split(","))]
-    if arguments.list:
-        print("\n".join(n for n, _ in chosen))
-        return 0
-    failed = 0
-    for name, function in chosen:
-        try:
-            for what, figure, bar, passed in function():
-                failed += not passed
-                print(f"{'PASS' if passed else 'FAIL'}  {name}: {what}: {figure}  (bar: {bar})", flush=True)
-        except Exception as problem:
-            failed += 1
-            print(f"FAIL  {name}: not measured: {type(problem).__name__}: {problem}"[:400], flush=True)
-    shutil.rmtree(SCRATCH, ignore_errors=True)
-    print(f"{failed} lines failed" if failed else "every line passed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__))

@@ -142,7 +142,8 @@ INGOT_API void ingot_model_release(ingot_model* model);
 typedef int (*ingot_progress)(const char* stage, double fraction, void* user);
 INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_options* options, ingot_progress progress, void* user, ingot_plan** out);
 /* What ingot_compile would make of the model, without building it, as JSON: {operators, in_engine, whole, text,
- * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} or {state: name} for the model's own], outputs: [names]}],
+ * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} or {state: name} for the model's own], outputs: [names],
+ *   orders (per output: the axes as they lie in memory, when it is given permuted so; else empty)}],
  * nodes: [{name, target, segment (null: runs in torch), reason, origin}],
  * missing: [{target, count, reason, origin, segments_with, in_engine_with (if this operator were there)}]}.
  * Release with ingot_string_release. */

@@ -276,6 +276,8 @@ class _Shell:
             part = self.graph.call_function(operator.getitem, (call, i))
             if name in names:
                 node = names[name]
+                if order := segment.get("orders", [[]] * (i + 1))[i]:  # torch reads it with the strides it recorded
+                    part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
             else:  # see capture.permuted
                 node = names[name.removesuffix("_in_memory_order")]
                 order = self.f.orders[node]

@@ -66,6 +66,6 @@ class Report:
         self.document["in_engine"], self.document["whole"] = self.operators, True
         self.document["segments"] = [{"operators": self.operators, "gain_us": 0.0, "cost_us": 0.0, **(self.segments[0] if self.segments else {}),
                                       "inputs": [{"input": name} for name in engine.input_names] + [{"state": s["name"]} for s in engine.states()],
-                                      "outputs": engine.output_names}]  # fmt: skip
+                                      "outputs": engine.output_names, "orders": [[] for _ in engine.output_names]}]  # fmt: skip
         for node in self.nodes:
             node["segment"], node["reason"] = 0, ""

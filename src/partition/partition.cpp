@@ -237,6 +237,14 @@ class Partitioner {
     for (NodeId n : s.nodes) {
       for (ValueId v : g_.nodes[n].out) give(v);
     }
+    for (ValueId v : s.outputs) {
+      bool in_torch_too = false;
+      for (NodeId n = 0; n < g_.nodes.size() && !in_torch_too; ++n) {
+        const Node& node = g_.nodes[n];
+        in_torch_too = node.op == Op::row && !here_[n] && std::find(node.in.begin(), node.in.end(), v) != node.in.end();
+      }
+      s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
+    }
     s.gain = 0;
     for (NodeId n : s.nodes) s.gain += saved_by(target(n));
     s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
@@ -339,7 +347,15 @@ Graph extract(const Graph& g, const Segment& s) {
     }
   }
   out.current_origin = ir::none_id;
-  for (ValueId v : s.outputs) out.outputs.push_back({renamed[v], g.values[v].name, g.values[v].order});
+  for (size_t i = 0; i < s.outputs.size(); ++i) {
+    ValueId v = s.outputs[i], made = renamed[v];
+    if (!s.orders[i].empty()) {
+      ir::Type type = g.type(v);
+      for (size_t d = 0; d < s.orders[i].size(); ++d) type.dims[d] = g.type(v).dims[static_cast<size_t>(s.orders[i][d])];
+      made = out.add(Op::row, {made}, {{"dims", ir::to_attribute(s.orders[i])}, {"self", ir::Ref{0}}, {"target", "aten.permute.default"}}, std::move(type));
+    }
+    out.outputs.push_back({made, g.values[v].name, {}});
+  }
   return out;
 }
 

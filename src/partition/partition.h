@@ -30,6 +30,8 @@ struct Segment {
   // Values that come from outside (of the weights only those that the model writes) and values that are needed outside. A value is an input only for its
   // sizes when no node reads it.
   std::vector<ir::ValueId> inputs, outputs;
+  // Per output: the order of its axes in memory where torch reads it and recorded another than row-major; the function gives it permuted so.
+  std::vector<std::vector<int64_t>> orders;
   double gain = 0, cost = 0;      // estimated, in microseconds a call
 };
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 #include "partition/partition.h"
@@ -90,7 +91,9 @@ std::string report_json(const Graph& g, const Partition& p, const std::vector<Re
     names(segment.inputs);
     s += ", \"outputs\": ";
     names(segment.outputs);
-    s += "}";
+    s += fmt::format(", \"orders\": [");
+    for (size_t k = 0; k < segment.orders.size(); ++k) s += fmt::format("{}[{}]", k ? ", " : "", fmt::join(segment.orders[k], ", "));
+    s += "]}";
   }
   s += "], \"missing\": [";
   bool first = true;
