@@ -57,20 +57,22 @@ class Assembled:
 
     def update_weights(self, state_dict, strict):
         """Other values for weights and buffers by state-dict name."""
-        slots = {s.name: s for s in self.functional.slots if s.kind in ("weight", "state")}
+        slots = {name: s for s in self.functional.slots if s.kind in ("weight", "state") for name in (*s.tied, s.name)}
+        state_dict = {name: torch.as_tensor(value) for name, value in state_dict.items()}
         for name, value in state_dict.items():
             if name not in slots:
                 if strict:
-                    raise InputError(f"the model has no weight {name!r}")
+                    raise InputError(f"the engine has no weight {name!r}")
                 continue
             want = slots[name].tensor
             if (value.dtype, value.shape) != (want.dtype, want.shape):
-                raise InputError(f"weight {name!r} is {value.dtype} {list(value.shape)}, but the engine was built for {want.dtype} {list(want.shape)}")
+                short = lambda t: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"  # noqa: E731
+                raise InputError(f"weight {name!r} is {short(value)}, but the engine was built for {short(want)}")
         known = {n: v for n, v in state_dict.items() if n in slots}
         for name, value in known.items():
             if slots[name].kind == "state":
                 slots[name].tensor.detach().copy_(value)
-        self.replace_weights({n: v for n, v in known.items() if slots[n].kind == "weight"})
+        self.replace_weights({slots[n].name: v for n, v in known.items() if slots[n].kind == "weight"})
 
     def replace_state(self, slot):
         """The slot has another tensor now."""

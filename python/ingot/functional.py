@@ -31,6 +31,7 @@ class Slot:
     name: str                                 # the user's name of an input, the state-dict name of a weight or buffer
     tensor: torch.Tensor | None = None        # of a weight or buffer
     source: str = "parameter"                 # of a weight: "parameter", "buffer" or "constant"
+    tied: tuple[str, ...] = ()                # other state-dict names of the same tensor
 
 
 @dataclass
@@ -187,7 +188,8 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
             by_target[node.name] = slot
         elif spec.kind in kinds:
             tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))
-            slot = Slot(node, "weight", spec.target, _checked(spec.target, tensor), kinds[spec.kind])
+            tied = tuple(n for n, t in program.state_dict.items() if t is tensor and n != spec.target)
+            slot = Slot(node, "weight", spec.target, _checked(spec.target, tensor), kinds[spec.kind], tied)
             by_target[spec.target] = slot
         else:
             raise UnsupportedError(f"an input of kind {spec.kind.name} ({spec.arg.name}) is not supported")

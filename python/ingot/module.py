@@ -16,6 +16,7 @@ from . import _engine, _op
 from .assemble import Segment, assemble, in_torch
 from .capture import write
 from .errors import FormatError, InputError, OptionError, UnsupportedError
+from .follow import follow, refresh
 from .functional import NotFunctional, from_exported
 from .inputs import Input, check_shared
 from .report import Report
@@ -33,7 +34,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         strict: passed to torch.export.export.
         options, **option: see `ingot.options()`; dryrun=True (or a path) prints (or writes) the report and builds no engine.
 
-    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies. Operators that no
+    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies; load_state_dict on the model is
+    noticed at the next call, other changes of its parameters want `update_weights`. Operators that no
     engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
     listing every one with the lines that use it. Raises InputError, OptionError too.
     """
@@ -42,7 +44,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
     program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
-    return _compile_program(program, leaves, options)
+    compiled = _compile_program(program, leaves, options)
+    return follow(module, compiled) if isinstance(module, torch.nn.Module) else compiled
 
 
 def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
@@ -494,6 +497,24 @@ class Module(torch.nn.Module):
     def _keywords(self):
         return list(self._spec.children()[1].context) if self._spec is not None else []
 
+    _stale = False  # see follow.py
+
+    def __call__(self, *args, **kwargs):
+        if self._stale:
+            refresh(self)
+        return super().__call__(*args, **kwargs)
+
+    def _apply(self, function, recurse=True):
+        # What .to(), .half(), .cuda() and their like do to a parameter.
+        probe = torch.empty(0)
+        moved = function(probe)
+        if moved.dtype != probe.dtype or moved.device != probe.device:
+            raise InputError(
+                f"a compiled module stays on {probe.device} with the dtypes it was compiled for; it cannot become {moved.dtype} on {moved.device}",
+                remedy="convert the model, then compile it again",
+            )
+        return self
+
     def forward(self, *args, **kwargs):
         if self._eager is not None:
             with torch.no_grad():
@@ -546,7 +567,7 @@ class Module(torch.nn.Module):
 
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError."""
-        if self._assembled is None or self._assembled.straight:
+        if self._assembled is None:
             self.engine.update_weights(state_dict, strict=strict)
         else:
             self._assembled.update_weights(state_dict, strict)

@@ -1,0 +1,90 @@
+"""Weights that change after compiling: loaded into the model, given to the module, tied, moved."""
+
+import copy
+import gc
+import pickle
+
+import pytest
+import torch
+
+import ingot
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(10, 8)
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.BatchNorm1d(8))
+        self.head = torch.nn.Linear(8, 10, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.head(self.body(self.embed(ids)))
+
+
+IDS = torch.arange(6)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Tied().eval().requires_grad_(False)
+
+
+def changed(model, factor=1.5):
+    return {k: v * factor if v.is_floating_point() else v for k, v in model.state_dict().items()}
+
+
+def equal(compiled, model):
+    return torch.allclose(compiled(IDS), model(IDS), atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["gelu"]}], ids=["one engine", "gelu in torch"])
+@pytest.mark.parametrize("assign", [False, True], ids=["copied", "assigned"])
+def test_load_state_dict_on_the_model_is_noticed(model, options, assign):
+    compiled = ingot.compile(model, inputs=[IDS], **options)
+    assert equal(compiled, model)
+    before = compiled(IDS)
+    model.load_state_dict(changed(model), assign=assign)
+    if assign:
+        model.head.weight = model.embed.weight
+    assert equal(compiled, model) and not torch.allclose(compiled(IDS), before)
+    model.body.load_state_dict({k: v * 0.5 if v.is_floating_point() else v for k, v in model.body.state_dict().items()})  # a part of it
+    assert equal(compiled, model)
+
+
+def test_tied_weights_stay_tied(model):
+    compiled = ingot.compile(model, inputs=[IDS])
+    state = changed(model)
+    del state["head.weight"]
+    compiled.update_weights(state)
+    other = copy.deepcopy(model)
+    other.load_state_dict(state, strict=False)
+    assert equal(compiled, other)
+    with pytest.raises(ingot.InputError, match="has no weight 'nothing'"):
+        compiled.update_weights({"nothing": torch.zeros(1)})
+    with pytest.raises(ingot.InputError, match="weight 'embed.weight' is float32 \\[2\\], but the engine was built for float32 \\[10, 8\\]"):
+        compiled.update_weights({"embed.weight": torch.zeros(2)})
+    assert equal(compiled, other)  # nothing half-changed
+
+
+def test_copies_of_the_model_are_not_followed(model):
+    compiled = ingot.compile(model, inputs=[IDS])
+    before = compiled(IDS)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        other.load_state_dict(changed(other))
+        assert torch.equal(compiled(IDS), before)
+    hooks = len(model._load_state_dict_post_hooks)
+    del compiled
+    gc.collect()
+    assert hooks == 1 and not model._load_state_dict_post_hooks
+
+
+def test_to(model):
+    compiled = ingot.compile(model, inputs=[IDS])
+    assert compiled.to("cpu") is compiled and compiled.float() is compiled and compiled.eval() is compiled
+    with pytest.raises(ingot.InputError) as caught:
+        compiled.half()
+    assert str(caught.value) == (
+        "a compiled module stays on cpu with the dtypes it was compiled for; it cannot become torch.float16 on cpu\n  remedy: convert the model, then compile it again"
+    )
