@@ -75,7 +75,7 @@ def random_cuts():
 
 @line("segment")
 def cost_of_a_segment():
-    """What one more segment costs, beside what the report says of it."""
+    """What one more segment costs, without the operator of torch's between the two: that is timed right after a whole run, its code and data as cold."""
     import torch
     from models import minilm
 
@@ -86,15 +86,18 @@ def cost_of_a_segment():
     program = torch.export.export(model, x)
     gelus = [n.name for n in program.graph.nodes if "gelu" in str(n.target)]
     modules = [ingot.compile(program, torch_executed_ops=gelus[:n]) if n else ingot.compile(program) for n in (0, 6)]
-    times = [[], []]
+    hidden = torch.randn(1, 16, 1536)
+    calls = [lambda: modules[0](*x), lambda: modules[1](*x), lambda: torch.nn.functional.gelu(hidden)]
+    times = [[], [], []]
     for _ in range(300):
-        for module, taken in zip(modules, times):
+        for call, taken in zip(calls, times):
             start = time.perf_counter()
-            module(*x)
+            call()
             taken.append((time.perf_counter() - start) * 1e6)
-    extra = (statistics.median(times[1]) - statistics.median(times[0])) / 6
+    whole, cut, operator = map(statistics.median, times)
+    extra = (cut - whole) / 6 - operator
     said = statistics.mean(s["cost_us"] / 2 for s in modules[1].report.segments)
-    yield "cost of one more segment and its operator in torch, MiniLM 1x16", f"{extra:.0f} us (the report counts {said:.0f} us a call)", "150 us", extra <= 150
+    yield "cost of one more segment, MiniLM 1x16", f"{extra:.0f} us, lost fusion included (a call with warm caches: {said:.0f} us by the report)", "150 us", extra <= 150
 
 
 @line("mutation")

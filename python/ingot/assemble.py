@@ -28,6 +28,8 @@ class Segment(torch.nn.Module):
     def forward(self, *tensors):  # states after inputs
         return self._runner(list(tensors))
 
+    __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
+
     def extra_repr(self):
         return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['steps'])} steps"
 
@@ -47,13 +49,25 @@ class Assembled:
             self.run = _op.Runner(engine)
         else:
             self.graph = _Shell(f, engine, report).build()
-            self._check = _checker(f)
+            self._check, self._written = _checker(f), _written_memory(f)
+            self._forward = self.graph.forward
+            self._checked: set = set()  # kinds of inputs that were found right, the last few
             self.run = self._run
 
     def _run(self, flat):
-        self._check(flat)
+        try:
+            kind = tuple([(t.dtype, t.shape, t.is_cpu) if isinstance(t, torch.Tensor) else None for t in flat])
+        except RuntimeError:  # symbolic sizes, while torch traces
+            kind = None
+        if kind not in self._checked:
+            self._check(flat)
+            if len(self._checked) >= 64:
+                self._checked.clear()
+            self._checked.add(kind)
+        if self._written is not None:
+            self._written(flat)
         with torch.no_grad():
-            return self.graph(*flat)
+            return self._forward(*flat)
 
     def update_weights(self, state_dict, strict):
         """Other values for weights and buffers by state-dict name."""
@@ -383,13 +397,17 @@ def _checker(f: Functional):
                         remedy="give inputs whose sizes agree",
                     )
 
+    return check
+
+
+def _written_memory(f: Functional):
+    """A function that refuses inputs that share memory with what the graph writes; None when it writes nothing."""
     written = [i for i, slot in enumerate(f.inputs) if any(slot is s for s, _ in f.writes)]
     states = [s for s, _ in f.writes if s.kind == "state"]
     if not written and not states:
-        return check
+        return None
 
-    def check_writes(flat):
-        check(flat)
+    def check(flat):
         tensors = [(f"input {slot.name!r}", t) for slot, t in zip(f.inputs, flat) if isinstance(t, torch.Tensor)]
         tensors += [(f"buffer {s.name!r}", s.tensor) for s in states]
         spans = [(*_memory(t), name, t) for name, t in tensors]
@@ -402,7 +420,7 @@ def _checker(f: Functional):
                         remedy="give a clone() of one of them, or compile with inputs that share memory in the same way",
                     )
 
-    return check_writes
+    return check
 
 
 def _memory(tensor):
