@@ -326,6 +326,8 @@ def write(f: "Functional") -> Captured:
         else:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
         weights.append((slot.name, slot.tensor.detach().contiguous()))
+        if not slot.tensor.is_contiguous():  # the table has its elements row-major
+            writer.tensors[node.name]["strides"] = [{"as_int": s} for s in weights[-1][1].stride()]
     slots = {s.node for s in f.slots}
     for node in f.module.graph.nodes:
         if node.op == "call_function" and node in needed and node not in slots:

@@ -3,9 +3,14 @@
 import copy
 import gc
 import pickle
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
 
 import ingot
 
@@ -88,3 +93,14 @@ def test_to(model):
     assert str(caught.value) == (
         "a compiled module stays on cpu with the dtypes it was compiled for; it cannot become torch.float16 on cpu\n  remedy: convert the model, then compile it again"
     )
+
+
+def test_weights_that_are_not_row_major():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).eval()
+    model[2].weight = torch.nn.Parameter(torch.randn(32, 4).t())
+    x = torch.randn(5, 16)
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(x.double())
+        for compiled in (ingot.compile(model, inputs=[x]), torch.compile(model, backend="ingot")):
+            assert_accurate(compiled(x), model(x), exact, depth=32)
