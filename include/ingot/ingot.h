@@ -82,7 +82,7 @@ typedef struct ingot_tensor {
   const int64_t* strides;    /* rank strides in elements; NULL = row-major */
 } ingot_tensor;
 
-/* An input or output of a plan. */
+/* An input, output or weight of a plan. */
 typedef struct ingot_binding {
   const char* name;
   ingot_dtype dtype;
@@ -159,6 +159,14 @@ INGOT_API ingot_status ingot_plan_load(const char* path, ingot_plan** out);
 INGOT_API ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out);
 /* Atomic: the old file or the new one, never half. */
 INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path);
+/* The bytes that ingot_plan_save would write. values = 0: without the values of the weights (their "source" is "host" in
+ * ingot_plan_describe), for a program that keeps them itself: whoever loads such a plan gives each with ingot_weights_set, then calls
+ * ingot_weights_commit; until then its sessions refuse to run. First values of states may be left out where memory is bound to the
+ * states instead. Release with ingot_bytes_release. */
+INGOT_API ingot_status ingot_plan_write(const ingot_plan* plan, int values, uint8_t** bytes, size_t* count);
+INGOT_API void ingot_bytes_release(uint8_t* bytes);
+/* A plan of one function of another, with the weights and the share of prepare that this function needs; it is function 0 there. */
+INGOT_API ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function, ingot_plan** out);
 /* 32 bytes; zeros for a plan that was never written or read. */
 INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
 /* Checks the bytes of the weights too (ingot_plan_load checks metadata only). */
@@ -170,6 +178,10 @@ INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t functi
 /* State: buffers that the model writes, such as running means and caches; their first values are weights of the plan. */
 INGOT_API ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states);
 INGOT_API ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
+/* How many weights the plan has, and what each is (by state-dict name): what is pointed at lives as long as the plan. `written`: it is
+ * nothing but the first value of a state. */
+INGOT_API ingot_status ingot_plan_weight_count(const ingot_plan* plan, size_t* count);
+INGOT_API ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_binding* out);
 /* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The canonical graph of a function as text; release with ingot_string_release. */
@@ -181,7 +193,7 @@ INGOT_API void ingot_plan_release(ingot_plan* plan);
 
 /* ---- weights */
 
-/* Runs the plan's prepare function (packing, merging). Options: threads. */
+/* Runs the plan's prepare function (packing, merging), unless the values are still to be given (see ingot_plan_write). Options: threads. */
 INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out);
 /* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights. */
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);

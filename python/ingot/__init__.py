@@ -1,5 +1,7 @@
 """ingot: an inference compiler and runtime for PyTorch models."""
 
+import sys as _sys
+
 from ._engine import Engine, Session, load_engine, machine, ops, options
 from .errors import (
     AccuracyError,
@@ -29,3 +31,39 @@ def __getattr__(name):
 
         return getattr(importlib.import_module(f".{_TORCH[name]}", __name__), name)
     raise AttributeError(f"module 'ingot' has no attribute {name!r}")
+
+
+def _register_op():
+    from . import _op
+
+    try:
+        _op.library()
+    except Error:
+        pass  # told when it is used
+
+
+class _WhenTorchComes:
+    """Sees `import torch`: saved programs name an operator that must be there before torch.export.load."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        import importlib.util
+
+        _sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                _register_op()
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+if "torch" in _sys.modules:
+    _register_op()
+else:
+    _sys.meta_path.insert(0, _WhenTorchComes())

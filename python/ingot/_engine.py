@@ -63,6 +63,8 @@ _SIGNATURES = {
     "ingot_plan_load": [c_char_p, POINTER(c_void_p)],
     "ingot_plan_load_memory": [c_void_p, c_size_t, POINTER(c_void_p)],
     "ingot_plan_save": [c_void_p, c_char_p],
+    "ingot_plan_write": [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)],
+    "ingot_plan_part": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_verify": [c_void_p],
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
@@ -95,7 +97,8 @@ def lib():
                     function = getattr(loaded, f"ingot_{name}_release")
                     function.argtypes, function.restype = [c_void_p], None
                 loaded.ingot_last_error.argtypes, loaded.ingot_last_error.restype = [], POINTER(_Error)
-                loaded.ingot_string_release.argtypes, loaded.ingot_string_release.restype = [c_void_p], None
+                for release in (loaded.ingot_string_release, loaded.ingot_bytes_release):
+                    release.argtypes, release.restype = [c_void_p], None
                 _lib = loaded
     return _lib
 
@@ -226,6 +229,24 @@ class _Plan(_Handle):
         super().__init__(pointer)
         self.session_options = session_options or {}
 
+    def describe(self) -> dict:
+        return json.loads(_text(lib().ingot_plan_describe, self.pointer))
+
+    def part(self, function: int) -> "_Plan":
+        """The plan of one function alone, with the weights that it needs."""
+        out = c_void_p()
+        check(lib().ingot_plan_part(self.pointer, function, byref(out)))
+        return _Plan(out)
+
+    def without_values(self) -> bytes:
+        """The plan's bytes without the values of its weights."""
+        out, count = c_void_p(), c_size_t()
+        check(lib().ingot_plan_write(self.pointer, 0, byref(out), byref(count)))
+        try:
+            return ctypes.string_at(out, count.value)
+        finally:
+            lib().ingot_bytes_release(out)
+
 
 class Engine:
     """An immutable compiled model; threads share it. Works without torch, on numpy arrays."""
@@ -242,7 +263,7 @@ class Engine:
     def inspect(self) -> dict:
         """Functions with their bindings, sizes and steps, weights and provenance."""
         if self._description is None:
-            self._description = json.loads(_text(lib().ingot_plan_describe, self._plan.pointer))
+            self._description = self._plan.describe()
         return self._description
 
     @property
@@ -483,6 +504,8 @@ class TorchRegistry:
         library = ctypes.CDLL(path)
         library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        library.ingot_torch_forget.argtypes, library.ingot_torch_forget.restype = [c_void_p], None
+        self.forget = library.ingot_torch_forget  # (address of a saved program's plan)
         self._library = library
         self._engines: dict[int, Engine] = {}
 

@@ -150,7 +150,7 @@ class _Shell:
         self.graph = torch.fx.Graph()
         self.root = torch.nn.Module()
         self.env: dict[Node, Node] = {}
-        self.calls: dict[int, list[Node]] = {}
+        self.calls: dict[int, list[Node]] = {}  # outputs of segments
         self.weights: dict[str, str] = {}     # state-dict name -> attribute of the root
         self.symbols: dict[sympy.Symbol, Node] = {}
         self.slots = {s.node: s for s in f.slots}
@@ -168,8 +168,7 @@ class _Shell:
 
     def build(self) -> torch.fx.GraphModule:
         f = self.f
-        for slot in f.inputs:
-            self.env[slot.node] = self.graph.placeholder(slot.node.name)
+        self._inputs()
         for slot in f.inputs:
             self._learn_sizes(slot.node, self.env[slot.node])
         needed = capture._needed(f)
@@ -190,11 +189,18 @@ class _Shell:
                 self.graph.call_function(torch.ops.aten.copy_.default, (place, made))
                 self.env[value] = place  # from here on the new value is what is there
         given |= {result: self._result(result) for result in f.results if isinstance(result, Node) and result in late}
-        self.graph.output([given[r] if isinstance(r, Node) else r for r in f.results])
+        self._output([given[r] if isinstance(r, Node) else r for r in f.results])
         self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output") or n.target is torch.ops.aten.copy_.default or capture.has_effects(n) or (self.in_place and n.op == "call_module"))
         module = torch.fx.GraphModule(self.root, self.graph, "Ingot")
         module.ingot_weights = self.weights
         return module
+
+    def _inputs(self):
+        for slot in self.f.inputs:
+            self.env[slot.node] = self.graph.placeholder(slot.node.name)
+
+    def _output(self, results):
+        self.graph.output(results)
 
     def _runs_in_torch(self, node):
         value = node.meta.get("val")
@@ -285,11 +291,8 @@ class _Shell:
         segment = self.segments[index]
         names = {n.name: n for n in self.f.module.graph.nodes}
         inputs = [self.get(names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]]) for i in segment["inputs"]]
-        self.root.add_module(f"segment_{index}", Segment(self.engine, index))
-        call = self.graph.call_module(f"segment_{index}", tuple(inputs))
-        self.calls[index] = call
-        for i, name in enumerate(segment["outputs"]):
-            part = self.graph.call_function(operator.getitem, (call, i))
+        self.calls[index] = self._segment(index, inputs)
+        for i, (part, name) in enumerate(zip(self.calls[index], segment["outputs"])):
             if name in names:
                 node = names[name]
                 if order := segment.get("orders", [[]] * (i + 1))[i]:  # torch reads it with the strides it recorded
@@ -300,6 +303,12 @@ class _Shell:
                 part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
             self.env[node] = part
             self._learn_sizes(node, part)
+
+    def _segment(self, index: int, inputs: list[Node]) -> list[Node]:
+        """The outputs of an engine's function, called where the graph is now."""
+        self.root.add_module(f"segment_{index}", Segment(self.engine, index))
+        call = self.graph.call_module(f"segment_{index}", tuple(inputs))
+        return [self.graph.call_function(operator.getitem, (call, i)) for i in range(len(self.segments[index]["outputs"]))]
 
     # -- sizes
 

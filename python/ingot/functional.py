@@ -53,6 +53,7 @@ class Functional:
     wanted: list[Node] = field(default_factory=list)  # values that must be computed besides those written, in order
     orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
     strides: list | None = None               # of each result in the graph as it was before; torch sometimes loses them when it makes it functional
+    program: torch.export.ExportedProgram | None = None  # whose graph this is
 
     def __post_init__(self):
         self._split_views()
@@ -207,7 +208,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
                 writes.append((slot, value))
         else:
             raise UnsupportedError(f"an output of kind {spec.kind.name} ({spec.target}) is not supported")
-    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, strides=strides)
+    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, strides=strides, program=program)
 
 
 class NotFunctional(UnsupportedError):

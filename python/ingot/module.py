@@ -12,7 +12,7 @@ import traceback
 import torch
 import torch.utils._pytree as pytree
 
-from . import _engine, _op
+from . import _engine, _op, saving
 from .assemble import Segment, assemble, in_torch
 from .capture import write
 from .errors import FormatError, InputError, OptionError, UnsupportedError
@@ -322,7 +322,7 @@ def _compile_program(program, leaves, options):
     try:
         f = from_exported(program, names)
     except NotFunctional as problem:
-        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options))
+        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program)
     signature = _signature(program, f)
 
     def prepare(model):
@@ -416,11 +416,15 @@ class Module(torch.nn.Module):
     tensors. Calls from several threads run side by side; calls that write the same buffer are the caller's to order.
     """
 
-    def __init__(self, engine: "_engine.Engine | None" = None, *, assembled=None, signature=None, prepare=None, eager=None, report=None):
+    def __init__(self, engine: "_engine.Engine | None" = None, *, assembled=None, signature=None, prepare=None, eager=None, report=None, program=None):
         super().__init__()
-        if eager is not None:  # all of it runs in torch
+        if eager is not None:  # torch runs all of it, engines among the rest when it comes from a file
             self.engine, self.report, self._assembled = None, report, None
-            self._eager = eager
+            self.__dict__["_eager"], self._exported = eager, program  # no submodule: its tensors go by the model's names
+            self.training = False
+            for name, tensor in [*eager.named_parameters(), *eager.named_buffers()] if isinstance(eager, torch.nn.Module) else ():
+                if not name.startswith("ingot_plan_"):
+                    self._show_state(name, tensor)
             return
         self._eager = None
         self.engine = assembled.engine if assembled is not None else engine
@@ -472,7 +476,7 @@ class Module(torch.nn.Module):
                 place.add_module(part, torch.nn.Module())
             place = getattr(place, part)
         if isinstance(place, torch.nn.Module) and not hasattr(place, name):
-            place.register_buffer(name, tensor)
+            place.register_parameter(name, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(name, tensor)
 
     def _with_states(self, run):
         """A loaded engine's states are this module's buffers, begun with the file's values."""
@@ -517,8 +521,16 @@ class Module(torch.nn.Module):
 
     def forward(self, *args, **kwargs):
         if self._eager is not None:
-            with torch.no_grad():
-                return self._eager(*args, **kwargs)
+            try:
+                with torch.no_grad():
+                    return self._eager(*args, **kwargs)
+            except RuntimeError as problem:
+                raise _op.translate(problem) from None
+            except AssertionError as problem:
+                if not str(problem).startswith("Guard failed: "):
+                    raise
+                guard = str(problem).removeprefix("Guard failed: ")
+                raise InputError(f"the inputs do not fit the saved program, which was compiled for {guard}", remedy="give other sizes, or compile with wider ranges") from None
         if self._positional and not kwargs and len(args) == len(self._inputs):
             flat = args
         elif self._all_keywords is not None and not args and len(kwargs) == len(self._all_keywords) and all(k in kwargs for k in self._all_keywords):
@@ -567,10 +579,30 @@ class Module(torch.nn.Module):
 
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError."""
-        if self._assembled is None:
+        if self._eager is not None:
+            self._update_eager(state_dict, strict)
+        elif self._assembled is None:
             self.engine.update_weights(state_dict, strict=strict)
         else:
             self._assembled.update_weights(state_dict, strict)
+
+    def _update_eager(self, state_dict, strict):
+        if not isinstance(self._eager, torch.nn.Module):
+            raise UnsupportedError("the weights of an AOTInductor package cannot be replaced", remedy='save the module with other weights, or with format="exported_program"')
+        try:
+            unknown = self._eager.load_state_dict(state_dict, strict=False).unexpected_keys
+        except RuntimeError as problem:
+            raise InputError(str(problem)) from None
+        if strict and unknown:
+            raise InputError(f"the model has no weight {unknown[0]!r}")
+
+    def _program(self, empty_lists=True):
+        """The torch program of a saved file."""
+        if self._eager is not None and self._exported is not None:
+            return self._exported
+        if self._assembled is None or self._assembled.functional.program is None:
+            raise UnsupportedError("this module was made from a file alone, without the torch program around its engine", remedy="compile the original model, or torch.export.load(path) of the .pt2 file, and save that")
+        return saving.exported_program(self._assembled, empty_lists)
 
     def _plan(self):
         """An engine that is the whole model by itself."""
@@ -594,6 +626,8 @@ class Module(torch.nn.Module):
         return self.engine.session().profile(*arrays, runs=runs)
 
     def extra_repr(self):
+        if self.engine is None:
+            return "runs in torch"
         return f"inputs={self.engine.input_names}, outputs={self.engine.output_names}"
 
 
@@ -628,22 +662,52 @@ def _size_function(size):
         raise FormatError(f"the plan returns a size as {size['text']!r}, which is not an expression") from None
 
 
-def save(module: Module, path, *, format="ingot", weights="embed"):
-    """Writes a compiled module to a file that `ingot.load`, the command line and the C and C++ APIs run.
+_FORMATS = ("ingot", "exported_program", "aot_inductor")
 
-    Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written.
+
+def save(module: Module, path, *, format="ingot", weights="embed"):
+    """Writes a compiled module to a file.
+
+    format:
+        "ingot": one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError
+            when parts of the model need torch.
+        "exported_program": a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need
+            torch stay torch operators. In the process that loads it `import ingot` comes first; without it torch.export.load logs "We failed
+            to resolve torch.ops.ingot.execute.default to an operator" and raises RuntimeError. Parameters are saved without requires_grad;
+            other values for them (load_state_dict, an in-place write, another tensor) are noticed at the next call; writes through
+            `.data` may not be, since torch does not count them.
+        "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
+            `import ingot`. Parts that stay in torch are compiled by inductor, which rounds in its own way.
+    weights: "embed".
+
+    Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written, OptionError for another format.
     """
     if not isinstance(module, Module):
         raise InputError(f"only an ingot.Module can be saved, not a {type(module).__name__}", remedy="compile it first: ingot.compile(model, inputs=[...])")
-    if format != "ingot":
-        raise OptionError(f"format {format!r} is not known", remedy='"ingot"')
+    if format not in _FORMATS:
+        raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
     if weights != "embed":
         raise OptionError(f"weights {weights!r} is not known", remedy='"embed"')
-    module._plan().save(path)
+    if module._stale:
+        refresh(module)
+    if format == "ingot":
+        module._plan().save(path)
+    elif format == "exported_program":
+        saving.save_exported_program(module._program(), path)
+    else:
+        saving.save_aot_inductor(module._program(empty_lists=False), path)
 
 
 def load(path, *, device=None, **runtime_option) -> Module:
-    """Loads what `ingot.save` or `ingot compile` wrote. Takes milliseconds: weights are mapped, not read."""
+    """Loads what `ingot.save` or `ingot compile` wrote, of any format.
+
+    A `.ingot` file takes milliseconds: weights are mapped, not read. Of the other two, torch loads the program (torch.export.load, which
+    uses pickle: load only files you trust) and the module runs it; runtime options are for `.ingot` files.
+    """
     if device not in (None, "cpu", torch.device("cpu")):
         raise InputError(f"device {device!r} is not available; this plan holds a program for \"cpu\"")
+    if (kind := saving.kind_of(path)) is not None:
+        if runtime_option:
+            raise OptionError(f"option {next(iter(runtime_option))!r} is for .ingot files", remedy="torch.set_num_threads sets the threads of a torch program")
+        return saving.load(path, kind)
     return Module(_engine.load_engine(path, **runtime_option))

@@ -149,6 +149,7 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
         w.data = p.data;
         w.bytes = p.bytes;
       }
+      if (w.data == nullptr && w.bytes > 0) fail(Code::invalid_input, "weight \"{}\" has no data: the plan was saved without it", w.name);
     }
     std::vector<runtime::HostTensor> in, out;
     read_tensors(inputs, input_count, in);

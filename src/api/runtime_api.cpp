@@ -190,6 +190,23 @@ ingot_status ingot_plan_save(const ingot_plan* plan, const char* path) {
   return guard([&] { plan::write_file(*required(plan, "plan").plan, &required(path, "path")); });
 }
 
+ingot_status ingot_plan_write(const ingot_plan* plan, int values, uint8_t** bytes, size_t* count) {
+  return guard([&] {
+    required(bytes, "bytes"), required(count, "count");
+    std::vector<std::byte> written = plan::write(*required(plan, "plan").plan, values != 0 ? plan::Values::embedded : plan::Values::left_out);
+    auto* copy = new uint8_t[written.size()];
+    std::memcpy(copy, written.data(), written.size());
+    *bytes = copy;
+    *count = written.size();
+  });
+}
+
+void ingot_bytes_release(uint8_t* bytes) { delete[] bytes; }
+
+ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function, ingot_plan** out) {
+  return guard([&] { required(out, "out") = new ingot_plan{std::make_shared<plan::Plan>(plan::part(*required(plan, "plan").plan, function))}; });
+}
+
 ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash) {
   return guard([&] { std::memcpy(&required(hash, "hash"), required(plan, "plan").plan->hash.data(), 32); });
 }
@@ -221,6 +238,19 @@ ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, s
 
 ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out) {
   return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, Kind::state, index); });
+}
+
+ingot_status ingot_plan_weight_count(const ingot_plan* plan, size_t* count) {
+  return guard([&] { required(count, "count") = required(plan, "plan").plan->weights.size(); });
+}
+
+ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_binding* out) {
+  return guard([&] {
+    const std::vector<plan::Weight>& all = required(plan, "plan").plan->weights;
+    if (index >= all.size()) fail(Code::invalid_input, "there is no weight {}: the plan has {}, counted from 0", index, all.size());
+    const plan::Weight& w = all[index];
+    required(out, "out") = {w.name.c_str(), static_cast<ingot_dtype>(w.dtype), static_cast<int32_t>(w.dims.size()), w.dims.data(), plan::only_first_values(*plan->plan)[index]};
+  });
 }
 
 ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {

@@ -205,6 +205,8 @@ std::string describe(const Plan& plan) {
     j.number(static_cast<int64_t>(w.bytes));
     j.key("tied_to");
     j.text(w.tied_to);
+    j.key("source");
+    j.text(w.source == Weight::Source::host ? "host" : "embedded");
     j.close('}');
   }
   j.close(']');

@@ -121,10 +121,13 @@ struct Plan {
 
 // Every index, size program, kernel name and constant checked; Error (format) naming the first thing wrong.
 void verify(const Plan&);
-std::vector<std::byte> write(const Plan&);                 // byte-identical for identical plans
+enum class Values { embedded, left_out };                  // of the weights; left out: the host gives them (Weight::Source::host)
+std::vector<std::byte> write(const Plan&, Values = Values::embedded);  // byte-identical for identical plans
 void write_file(const Plan&, const std::string& path);     // atomic: the old file or the new one, never half
 std::shared_ptr<const Plan> read_file(const std::string& path);   // mmaps; checks metadata, not weight pages
 std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep);
+Plan part(const Plan&, size_t function);                   // that function alone, with the weights and the share of prepare it needs
+std::vector<bool> only_first_values(const Plan&);          // weights that nothing reads but states that begin with them
 void verify_content(const Plan&);                          // hashes of all sections: `ingot verify`, trust="data"
 
 }  // namespace ingot::plan

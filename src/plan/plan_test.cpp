@@ -22,8 +22,8 @@ Plan sample() {
   Function f;
   f.name = "forward";
   f.symbols = {{"B", 1, 4, 64}, {"S", 0, 3, INT64_MAX}};
-  f.sizes.code = {{Op::constant, 0, 0, 3}, {Op::symbol, 0}, {Op::symbol, 1}, {Op::add, 1, 2}, {Op::sub, 3, 0}, {Op::mul, 4, 3}, {Op::floordiv, 5, 0}, {Op::constant, 0, 0, 0},
-                  {Op::constant, 0, 0, 1}};
+  f.sizes.code = {{Op::constant, 0, 0, 3}, {Op::symbol, 0},      {Op::symbol, 1},         {Op::add, 1, 2},        {Op::sub, 3, 0},
+                  {Op::mul, 4, 3},         {Op::floordiv, 5, 0}, {Op::constant, 0, 0, 0}, {Op::constant, 0, 0, 1}};
   f.bindings = {{"x", DType::f32, {1, 0}, {}, Binding::Kind::input}, {"ids", DType::i64, {2}, {}, Binding::Kind::input}, {"y", DType::f16, {1, 0}, {0, 8}, Binding::Kind::output}};
   f.buffers = {{Buffer::Kind::binding, 0, 5}, {Buffer::Kind::weight, 1, 5}, {Buffer::Kind::arena, 0, 5, 0, 1}, {Buffer::Kind::derived, 0, 5}, {Buffer::Kind::binding, 2, 5}};
   OperandView view{0, DType::f32, 7, {1, 0}, {0, 8}};
@@ -87,8 +87,8 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
 
 TEST(Plan, DescribedForPeople) {
   std::string text = describe(sample());
-  for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")", R"("origin": "layers.0")",
-                           R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")"}) {
+  for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")",
+                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
   }
 }
@@ -147,7 +147,7 @@ TEST(Plan, DamageWithFittingChecksumsNeverLeavesThePlan) {
 
 TEST(Plan, SectionsOutsideTheFileAreRefused) {
   const std::vector<std::byte> good = bytes_of(sample());
-  for (uint64_t Header::*field : {&Header::metadata_offset, &Header::metadata_bytes, &Header::weights_offset, &Header::weights_bytes}) {
+  for (uint64_t Header::* field : {&Header::metadata_offset, &Header::metadata_bytes, &Header::weights_offset, &Header::weights_bytes}) {
     for (uint64_t value : {uint64_t{good.size() + 1}, uint64_t{1} << 63, UINT64_MAX}) {
       std::vector<std::byte> bytes = good;
       Header h;
@@ -192,6 +192,82 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
     std::string said = told(bytes_of(p));
     EXPECT_NE(said.find(text), std::string::npos) << text << ", not: " << said;
   }
+}
+
+TEST(Plan, WrittenWithoutValues) {
+  Plan p = sample();
+  std::vector<std::byte> bytes = write(p, Values::left_out);
+  EXPECT_LT(bytes.size(), bytes_of(p).size());
+  auto back = read(bytes, nullptr);
+  ASSERT_EQ(back->weights.size(), p.weights.size());
+  for (const Weight& w : back->weights) {
+    EXPECT_EQ(w.source, Weight::Source::host);
+    EXPECT_EQ(w.data, nullptr);
+  }
+  EXPECT_EQ(back->weights[0].bytes, 24u);
+  EXPECT_NO_THROW(verify_content(*back));
+  EXPECT_THROW(write(*back), Error);  // there is nothing to embed
+  float other[] = {1, 2, 3, 4, 5, 7};
+  p.weights[0].data = p.weights[2].data = reinterpret_cast<const std::byte*>(other);
+  EXPECT_NE(write(p, Values::left_out), bytes);  // the hash of what was left out
+}
+
+TEST(Plan, AnUnknownSourceOfAWeightIsRefused) {
+  Plan p = sample();
+  p.weights[1].source = Weight::Source::external;
+  EXPECT_EQ(told(bytes_of(p)), "weight \"b\" of the plan comes from an unknown source");
+}
+
+// Two functions: the sample's, which reads derived 0 and weight 1, and one that reads what is made in three steps from weight 2.
+Plan two_functions() {
+  Plan p = sample();
+  p.derived.push_back({"tied, merged", 24});
+  p.derived.push_back({"unused", 24});
+  p.prepare.buffers.insert(p.prepare.buffers.end(),
+                           {{Buffer::Kind::weight, 2, 1}, {Buffer::Kind::arena, 0, 1, 1, 3}, {Buffer::Kind::derived, 1, 1}, {Buffer::Kind::derived, 2, 1}});
+  auto step = [&](BufferId from, BufferId to, const char* label) {
+    Step s{"fused", {{from, DType::f32, 0, {1}, {2}}, {to, DType::f32, 0, {1}, {2}}}, {}, {}, UINT32_MAX, label, 1};
+    p.prepare.steps.push_back(s);
+  };
+  step(2, 3, "first half");
+  step(2, 3, "second half");
+  step(3, 4, "merge");
+  step(0, 5, "of no use");
+  Function g = p.functions[0];
+  g.name = "other";
+  g.buffers[3].index = 1;
+  g.buffers[1] = {Buffer::Kind::weight, 3, 5};
+  g.bindings.push_back({"b", DType::f32, {0}, {}, Binding::Kind::state, true, 1});
+  p.functions.push_back(g);
+  return p;
+}
+
+TEST(Plan, PartHasWhatOneFunctionNeeds) {
+  Plan p = two_functions();
+  ASSERT_NO_THROW(verify(p));
+  Plan first = part(p, 0), second = part(p, 1);
+  for (const Plan* one : {&first, &second}) {
+    ASSERT_NO_THROW(verify(*one));
+    EXPECT_EQ(bytes_of(*read(bytes_of(*one), nullptr)), bytes_of(*one));
+  }
+  EXPECT_EQ(first.functions[0].name, "forward");
+  ASSERT_EQ(first.prepare.steps.size(), 1u);
+  EXPECT_EQ(first.prepare.steps[0].label, "pack");
+  EXPECT_EQ(first.weights.size(), 2u);
+  EXPECT_EQ(first.derived.size(), 1u);
+  EXPECT_EQ(second.functions[0].name, "other");
+  ASSERT_EQ(second.prepare.steps.size(), 3u);
+  EXPECT_EQ(second.prepare.steps[2].label, "merge");
+  const Buffer& scratch = second.prepare.buffers[second.prepare.steps[0].operands[1].buffer];
+  EXPECT_EQ(scratch.first, 0u);
+  EXPECT_EQ(scratch.last, 2u);
+  ASSERT_EQ(second.weights.size(), 3u);
+  EXPECT_EQ(second.weights[0].name, "b");
+  EXPECT_EQ(second.weights[1].name, "tied");
+  EXPECT_EQ(second.functions[0].bindings.back().weight, 0u);
+  EXPECT_EQ(only_first_values(second), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(second.derived[0].name, "tied, merged");
+  EXPECT_THROW(part(p, 2), Error);
 }
 
 }  // namespace

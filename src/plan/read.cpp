@@ -151,7 +151,8 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   }
   if (h.header_hash != header_hash(h)) fail(Code::format, "the plan is damaged: its header does not match its checksum");
   auto section = [&](uint64_t offset, uint64_t size, const char* what) {
-    if (offset > bytes.size() || size > bytes.size() - offset) fail(Code::format, "the plan is cut off: its {} would end at byte {}, the file has {}", what, offset + size, bytes.size());
+    if (offset > bytes.size() || size > bytes.size() - offset)
+      fail(Code::format, "the plan is cut off: its {} would end at byte {}, the file has {}", what, offset + size, bytes.size());
     return bytes.subspan(offset, size);
   };
   auto metadata = section(h.metadata_offset, h.metadata_bytes, "metadata");
@@ -176,6 +177,14 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
       if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
     }
     if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
+    if (w.source() != static_cast<uint8_t>(Weight::Source::embedded) && w.source() != static_cast<uint8_t>(Weight::Source::host)) {
+      fail(Code::format, "weight \"{}\" of the plan comes from an unknown source", out.name);
+    }
+    out.source = static_cast<Weight::Source>(w.source());
+    if (out.source == Weight::Source::host) {
+      plan->weights.push_back(std::move(out));
+      return;
+    }
     if (w.offset() % 64 != 0) fail(Code::format, "weight \"{}\" of the plan is not aligned", out.name);
     if (w.offset() > weights.size() || out.bytes > weights.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
     out.data = weights.data() + w.offset();
@@ -228,6 +237,7 @@ std::shared_ptr<const Plan> read_file(const std::string& path) {
 
 void verify_content(const Plan& plan) {
   if (!plan.weights_hash) return;  // made here, not read
+  if (std::any_of(plan.weights.begin(), plan.weights.end(), [](const Weight& w) { return w.source == Weight::Source::host; })) return;  // nothing to check
   uint64_t hash = 0;
   std::vector<size_t> order;
   for (size_t i = 0; i < plan.weights.size(); ++i) {

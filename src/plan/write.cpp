@@ -17,15 +17,16 @@ using flatbuffers::Offset;
 
 class Writer {
  public:
-  std::vector<uint8_t> metadata(const Plan& plan, const std::vector<uint64_t>& offsets) {
+  std::vector<uint8_t> metadata(const Plan& plan, const std::vector<uint64_t>& offsets, Values values) {
     std::vector<Offset<fb::Function>> functions;
     for (const Function& f : plan.functions) functions.push_back(function(f));
     auto prepare = function(plan.prepare);
     std::vector<Offset<fb::Weight>> weights;
     for (size_t i = 0; i < plan.weights.size(); ++i) {
       const Weight& w = plan.weights[i];
+      Weight::Source source = values == Values::left_out ? Weight::Source::host : w.source;
       weights.push_back(fb::CreateWeight(b_, b_.CreateString(w.name), static_cast<uint8_t>(w.dtype), b_.CreateVector(w.dims), b_.CreateString(w.tied_to),
-                                         static_cast<uint8_t>(w.source), offsets[i], w.bytes));
+                                         static_cast<uint8_t>(source), offsets[i], w.bytes));
     }
     std::vector<Offset<fb::Derived>> derived;
     for (const Derived& d : plan.derived) derived.push_back(fb::CreateDerived(b_, b_.CreateString(d.name), d.bytes));
@@ -53,7 +54,8 @@ class Writer {
     for (const SizeInstruction& i : f.sizes.code) sizes.push_back(fb::CreateSizeOp(b_, static_cast<uint8_t>(i.op), i.a, i.b, i.value));
     std::vector<Offset<fb::Binding>> bindings;
     for (const Binding& x : f.bindings) {
-      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides), static_cast<uint8_t>(x.kind), x.written, x.weight));
+      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides),
+                                           static_cast<uint8_t>(x.kind), x.written, x.weight));
     }
     std::vector<Offset<fb::Buffer>> buffers;
     for (const Buffer& x : f.buffers) buffers.push_back(fb::CreateBuffer(b_, static_cast<uint8_t>(x.kind), x.index, x.bytes, x.first, x.last));
@@ -88,7 +90,7 @@ struct Parts {
   std::vector<std::span<const std::byte>> list;
 };
 
-Parts layout(const Plan& plan) {
+Parts layout(const Plan& plan, Values values) {
   static const std::vector<std::byte> zeros(page, std::byte{0});
   // Tied weights share their bytes; offsets count from the start of the weights section.
   std::vector<uint64_t> offsets(plan.weights.size(), 0);
@@ -105,12 +107,16 @@ Parts layout(const Plan& plan) {
       }
     }
     if (shared) continue;
-    if (w.data == nullptr && w.bytes > 0) fail(Code::invalid_input, "weight \"{}\" has no data to save", w.name);
+    if (w.data == nullptr && w.bytes > 0) {
+      if (values == Values::left_out) continue;
+      fail(Code::invalid_input, "weight \"{}\" has no data to save", w.name);
+    }
     offsets[i] = total;
     order.push_back(i);
     total += (w.bytes + 63) / 64 * 64;
   }
-  std::vector<uint8_t> metadata = Writer().metadata(plan, offsets);
+  if (values == Values::left_out) std::fill(offsets.begin(), offsets.end(), 0), total = 0;
+  std::vector<uint8_t> metadata = Writer().metadata(plan, offsets, values);
   Header h{};
   h.magic = file_magic;
   h.version = file_version;
@@ -119,7 +125,7 @@ Parts layout(const Plan& plan) {
   h.weights_offset = (sizeof(Header) + metadata.size() + page - 1) / page * page;
   h.weights_bytes = total;
   h.metadata_hash = hash256({reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()});
-  uint64_t weights_hash = 0;
+  uint64_t weights_hash = 0;  // also of values left out: programs that differ in them alone have plans that differ
   for (size_t i : order) weights_hash = hash64({plan.weights[i].data, plan.weights[i].bytes}, weights_hash + i + 1);
   h.weights_hash = weights_hash;
   h.header_hash = header_hash(h);
@@ -128,6 +134,7 @@ Parts layout(const Plan& plan) {
   std::memcpy(parts.head.data(), &h, sizeof h);
   std::memcpy(parts.head.data() + sizeof h, metadata.data(), metadata.size());
   parts.list.push_back(parts.head);
+  if (values == Values::left_out) return parts;
   for (size_t i : order) {
     const Weight& w = plan.weights[i];
     parts.list.push_back({w.data, w.bytes});
@@ -143,15 +150,15 @@ uint64_t header_hash(Header h) {
   return hash64({reinterpret_cast<const std::byte*>(&h), sizeof h});
 }
 
-std::vector<std::byte> write(const Plan& plan) {
-  Parts parts = layout(plan);
+std::vector<std::byte> write(const Plan& plan, Values values) {
+  Parts parts = layout(plan, values);
   std::vector<std::byte> out;
   for (auto part : parts.list) out.insert(out.end(), part.begin(), part.end());
   return out;
 }
 
 void write_file(const Plan& plan, const std::string& path) {
-  Parts parts = layout(plan);
+  Parts parts = layout(plan, Values::embedded);
   write_atomically(path, parts.list);
 }
 

@@ -73,7 +73,10 @@ Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator&
   for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f));
   sources_.resize(plan_->weights.size(), nullptr);
   copies_.resize(plan_->weights.size());
-  set_ = make(threads);
+  optional_ = plan::only_first_values(*plan_);
+  // Values that the host gives come with set(), and prepare runs in commit().
+  bool complete = std::none_of(plan_->weights.begin(), plan_->weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
+  if (complete) set_ = make(threads);
 }
 
 std::shared_ptr<Weights::Set> Weights::make(int threads) const {
@@ -82,7 +85,7 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
   for (size_t i = 0; i < plan_->weights.size(); ++i) {
     const plan::Weight& w = plan_->weights[i];
     const std::byte* data = sources_[i] != nullptr ? sources_[i] : w.data;
-    if (data == nullptr && w.bytes > 0) {
+    if (data == nullptr && w.bytes > 0 && !optional_[i]) {
       Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
       throw problem.fix("give it with ingot_weights_set before committing");
     }
@@ -114,7 +117,7 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
         }
       }
       for (size_t i = 0; i < used.size(); ++i) {
-        if (!used[i]) plan_->file->drop({plan_->weights[i].data, plan_->weights[i].bytes});
+        if (!used[i] && plan_->weights[i].data != nullptr) plan_->file->drop({plan_->weights[i].data, plan_->weights[i].bytes});
       }
     }
   }
@@ -173,7 +176,8 @@ void Session::refuse_size(size_t input, size_t axis, const HostTensor& given, in
 
 Resolved& Session::find(std::span<const HostTensor> inputs) {
   const plan::Function& f = *loaded_.function;
-  if (inputs.size() != loaded_.inputs) fail(Code::invalid_input, "the plan takes {}, but {} given", list_text("input", std::span(f.bindings).first(loaded_.inputs)), given_text(inputs.size()));
+  if (inputs.size() != loaded_.inputs)
+    fail(Code::invalid_input, "the plan takes {}, but {} given", list_text("input", std::span(f.bindings).first(loaded_.inputs)), given_text(inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const plan::Binding& b = f.bindings[i];
     if (inputs[i].dtype != b.dtype) {
@@ -183,7 +187,8 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     if (inputs[i].rank != static_cast<int>(b.dims.size())) {
       std::string dims;
       for (plan::SizeRef d : b.dims) dims += (dims.empty() ? "" : ", ") + plan::size_text(f, d);
-      fail(Code::invalid_input, "input \"{}\" has rank {} (shape {}), but the plan was built for rank {}: [{}]", b.name, inputs[i].rank, shape_text(inputs[i]), b.dims.size(), dims);
+      fail(Code::invalid_input, "input \"{}\" has rank {} (shape {}), but the plan was built for rank {}: [{}]", b.name, inputs[i].rank, shape_text(inputs[i]), b.dims.size(),
+           dims);
     }
   }
   for (size_t s = 0; s < loaded_.symbols.size(); ++s) {
@@ -191,7 +196,12 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : inputs[source.binding].dims[source.axis];
   }
   // New weights: everything that points at the old ones is resolved anew.
-  if (auto now = weights_->current(); now != set_) {
+  auto now = weights_->current();
+  if (now == nullptr) {
+    Error problem(Code::invalid_input, "the plan was saved without the values of its weights, and they have not been given");
+    throw problem.fix("give each with ingot_weights_set, then call ingot_weights_commit");
+  }
+  if (now != set_) {
     cache_.clear();
     set_ = std::move(now);
   }
@@ -235,7 +245,9 @@ const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTe
 
 void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   Resolved& r = find(inputs);
-  if (outputs.size() != loaded_.outputs) fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)), given_text(outputs.size()));
+  if (outputs.size() != loaded_.outputs)
+    fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
+         given_text(outputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", loaded_.function->bindings[i].name);
     pointers_[i] = row_major_of(i, inputs[i]);
@@ -244,7 +256,9 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
     const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
     const std::vector<int64_t>& dims = r.binding_dims[inputs.size() + o];
     bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && row_major(outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
-    if (!fits) fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name, ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
+    if (!fits)
+      fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name,
+           ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
     if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
     pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
   }
@@ -289,6 +303,10 @@ std::byte* Session::own_state(size_t index) {
   MemoryBlock& own = states_[index].own;
   size_t bytes = set_->memory.weight_bytes[b.weight];
   if (own.data() == nullptr) {
+    if (set_->memory.weights[b.weight] == nullptr && bytes > 0) {
+      Error problem(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", b.name));
+      throw problem.fix("give it with ingot_weights_set before committing, or bind memory with ingot_session_bind_state");
+    }
     own = MemoryBlock(std::max<size_t>(bytes, 1), allocator_);
     std::memcpy(own.data(), set_->memory.weights[b.weight], bytes);
   }

@@ -14,7 +14,8 @@ namespace ingot::runtime {
 // prepare function. Shared by sessions of any thread.
 class Weights {
  public:
-  // Runs prepare. `threads`: 0 = all that may be used.
+  // Runs prepare, unless the plan was written without values: then commit() does, and until then current() is null.
+  // `threads`: 0 = all that may be used.
   Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator = system_allocator());
   const plan::Plan& plan() const { return *plan_; }
   const std::shared_ptr<const plan::Plan>& shared_plan() const { return plan_; }
@@ -40,6 +41,7 @@ class Weights {
   LoadedFunction prepare_;
   std::vector<LoadedFunction> functions_;
   mutable std::mutex mutex_;
+  std::vector<bool> optional_;                   // values that only states begin with: the caller may bind memory instead
   std::vector<const std::byte*> sources_;        // what set() gave
   std::vector<std::shared_ptr<const MemoryBlock>> copies_;  // of those, what it copied
   std::shared_ptr<const Set> set_;

@@ -1,12 +1,11 @@
 // The dispatcher op: ingot::execute runs a function of a plan on torch tensors. LibTorch's stable ABI only, so that
 // one binary serves every Python and every torch from 2.10 on.
 //
-// In process, `plan` is a 32-byte tensor: magic and the id of a registered (plan, weights) pair. Sessions hold no user
-// state; they are pooled per pair, so that threads never wait for one another.
+// In process, `plan` is a 32-byte tensor: magic and the id of a registered (plan, weights) pair, and `weights` is empty. In saved
+// programs (saved.cpp) `plan` is a plan without the values of its weights, which `weights` are, in the plan's order. Sessions hold no
+// user state; they are pooled per pair, so that threads never wait for one another.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/core/ScalarType.h>
 
 #include <array>
 #include <cstring>
@@ -18,30 +17,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ingot/ingot.h"
+#include "torch/saved.h"
 
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
+using namespace ingot_torch;
 
 constexpr uint64_t plan_magic = 0x6e616c70746f676eULL;  // "ngotplan"
-
-[[noreturn]] void raise(ingot_status status) {
-  const ingot_error* error = ingot_last_error();
-  // The code travels in the text: python/ingot turns it back into the class of its own.
-  std::string text = "[ingot:" + std::to_string(static_cast<int>(status)) + "] ";
-  if (error != nullptr) {
-    text += error->message;
-    if (error->origin != nullptr && *error->origin != '\0') text += std::string("\n  at ") + error->origin;
-    if (error->remedy != nullptr && *error->remedy != '\0') text += std::string("\n  remedy: ") + error->remedy;
-  }
-  throw std::runtime_error(text);
-}
-
-void check(ingot_status status) {
-  if (status != INGOT_OK) raise(status);
-}
 
 // Registered engine with its idle sessions.
 struct Entry {
@@ -68,19 +50,25 @@ std::shared_mutex registry_mutex;
 std::unordered_map<uint64_t, std::shared_ptr<Entry>> registry;
 uint64_t next_id = 1;
 
-std::shared_ptr<Entry> find(const Tensor& plan) {
+std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights) {
   std::array<uint64_t, 2> head;
-  if (!plan.is_cpu() || plan.numel() < static_cast<int64_t>(sizeof head)) {
-    throw std::runtime_error("[ingot:3] ingot::execute: `plan` is not a plan tensor");
-  }
+  if (!plan.is_cpu() || plan.numel() < static_cast<int64_t>(sizeof head)) raise(INGOT_INVALID_INPUT, "ingot::execute: `plan` is not a plan tensor");
   std::memcpy(head.data(), plan.const_data_ptr(), sizeof head);
-  std::shared_lock lock(registry_mutex);
-  auto found = head[0] == plan_magic ? registry.find(head[1]) : registry.end();
-  if (found == registry.end()) {
-    throw std::runtime_error(
-        "[ingot:3] ingot::execute: the engine of this plan tensor is not loaded in this process\n"
-        "  remedy: keep the ingot.Module alive, or load the saved file with ingot.load");
+  if (head[0] != plan_magic && holds_plan(plan)) {
+    auto make = [](ingot_plan* p, ingot_weights* w) -> std::shared_ptr<void> {
+      auto entry = std::make_shared<Entry>();
+      entry->plan = p;
+      entry->weights = w;
+      return entry;
+    };
+    return std::static_pointer_cast<Entry>(saved_pool(plan, weights, make));
   }
+  if (head[0] != plan_magic) raise(INGOT_FORMAT, "ingot::execute: `plan` is not a plan tensor: it does not start as one", "save the program again with ingot.save");
+  std::shared_lock lock(registry_mutex);
+  auto found = registry.find(head[1]);
+  if (found == registry.end())
+    raise(INGOT_INVALID_INPUT, "ingot::execute: the engine of this plan tensor is not loaded in this process",
+          "keep the ingot.Module alive, or load the saved file with ingot.load");
   return found->second;
 }
 
@@ -132,47 +120,23 @@ class Lease {
   ingot_session* session_ = nullptr;
 };
 
-ingot_dtype dtype_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::Bool: return INGOT_BOOL;
-    case ScalarType::Byte: return INGOT_UINT8;
-    case ScalarType::Char: return INGOT_INT8;
-    case ScalarType::Short: return INGOT_INT16;
-    case ScalarType::Int: return INGOT_INT32;
-    case ScalarType::Long: return INGOT_INT64;
-    case ScalarType::Half: return INGOT_FLOAT16;
-    case ScalarType::BFloat16: return INGOT_BFLOAT16;
-    case ScalarType::Float: return INGOT_FLOAT32;
-    case ScalarType::Double: return INGOT_FLOAT64;
-    default: throw std::runtime_error("[ingot:3] ingot::execute: a tensor has a dtype that ingot does not support");
-  }
-}
-
-ingot_tensor view(const Tensor& tensor, bool written) {
-  if (!tensor.is_cpu()) {
-    throw std::runtime_error(
-        "[ingot:3] ingot::execute: a tensor is not on the CPU, but the plan was built for target \"cpu\"\n"
-        "  remedy: move the inputs with .cpu()");
-  }
-  ingot_tensor out{};
-  out.data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
-  out.dtype = dtype_of(tensor.scalar_type());
-  auto sizes = tensor.sizes();
-  auto strides = tensor.strides();
-  out.rank = static_cast<int32_t>(sizes.size());
-  out.dims = sizes.data();        // owned by the tensor, which outlives the call
-  out.strides = strides.data();
-  return out;
+// AOTInductor's executor cannot pass an empty list: one uint8 tensor without elements stands for it.
+void drop_nothing(std::vector<Tensor>& list) {
+  if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
 }
 
 // `state`: the inputs that the function writes, then its states, in the order of its bindings.
-void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs,
-             std::vector<Tensor> /*weights*/, std::vector<int64_t> /*sizes*/, Tensor plan, int64_t function) {
-  Lease lease(find(plan), function);
+void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs, std::vector<Tensor> weights, std::vector<int64_t> /*sizes*/, Tensor plan,
+             int64_t function) {
+  drop_nothing(weights);
+  Lease lease(find(plan, weights), function);
   const std::vector<bool>& written = lease.written_inputs();
+  if (written.size() == lease.written()) drop_nothing(inputs);
+  if (lease.written() + lease.states() == 0) drop_nothing(state);
   size_t given = inputs.size() + std::min(state.size(), lease.written());
   if (state.size() != lease.written() + lease.states()) {
-    throw std::runtime_error("[ingot:3] ingot::execute: the function writes " + std::to_string(lease.written() + lease.states()) + " tensors, but " + std::to_string(state.size()) + " are given as state");
+    raise(INGOT_INVALID_INPUT,
+          "ingot::execute: the function writes " + std::to_string(lease.written() + lease.states()) + " tensors, but " + std::to_string(state.size()) + " are given as state");
   }
   // Few tensors, so no heap for the usual call.
   constexpr size_t few = 16;

@@ -1,0 +1,286 @@
+"""Compiled models as torch programs: `.pt2` files of torch.export, and AOTInductor packages made from them.
+
+Each engine segment is a call of `ingot::execute` on tensors that the graph makes. Weights are the program's own parameters and
+buffers; a segment's plan, without their values, is a constant of bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import errno
+import operator
+import os
+import weakref
+import zipfile
+
+import torch
+from torch._export.verifier import TrainingIRVerifier
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+
+from . import _op
+from .assemble import Assembled, _Shell
+from .errors import IoError, UnsupportedError
+from .functional import Node
+
+
+def exported_program(assembled: Assembled, empty_lists=True) -> torch.export.ExportedProgram:
+    """The compiled model as a program that runs wherever the op library is loaded.
+
+    Without empty_lists, a list of tensors that would be empty holds one without elements: AOTInductor's executor loses empty lists.
+    """
+    _op.library()
+    return _Program(assembled, empty_lists).program()
+
+
+class _Program(_Shell):
+    """The graph of a saved program: parameters, buffers, plans and inputs are placeholders."""
+
+    def __init__(self, assembled: Assembled, empty_lists: bool):
+        self.empty_lists = empty_lists
+        super().__init__(assembled.functional, assembled.engine, assembled.report)
+        self.assembled, self.source = assembled, assembled.functional.program
+        self.parts = [self.engine._plan.part(i) for i in range(len(self.segments))] if self.engine is not None else []
+        self.plans: list[Node] = []
+        self.axes: dict[tuple[Node, int], Node] = {}
+        self.by_weight = {s.name: s for s in self.f.slots if s.kind in ("weight", "state")}
+
+    def program(self) -> torch.export.ExportedProgram:
+        module = self.build()
+        _complete_values(module.graph)
+        old = self.source.graph_signature
+        state_dict, constants = {}, dict(self.source.constants)
+        specs = {spec.arg.name: spec for spec in old.input_specs}
+        inputs = []
+        for node in module.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if node in self.plans:
+                inputs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), node.name.removeprefix("c_")))
+                constants[inputs[-1].target] = node.meta["plan"]
+                continue
+            spec = copy.copy(specs[node.name])
+            inputs.append(spec)
+            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                value = self._value(spec.target)
+                if spec.kind is InputKind.PARAMETER:
+                    state_dict[spec.target] = torch.nn.Parameter(value, requires_grad=False)
+                elif spec.target in self.source.state_dict:
+                    state_dict[spec.target] = value
+                else:
+                    constants[spec.target] = value
+        for slot in self.f.slots:  # other names of a parameter have no placeholder
+            state_dict.update({name: state_dict[slot.name] for name in slot.tied if slot.name in state_dict and name not in state_dict})
+        results = next(n for n in module.graph.nodes if n.op == "output").args[0]
+        written = [s for s in old.output_specs if s.kind is not OutputKind.USER_OUTPUT]
+        kinds = {s.target: s.kind for s in written}
+        outputs = []
+        for (slot, _), value in zip(self.f.writes, results):
+            target = slot.node.name if slot.kind in ("input", "number") else slot.name
+            outputs.append(OutputSpec(kinds[target], TensorArgument(value.name), target))
+        for value in results[len(self.f.writes) :]:
+            outputs.append(OutputSpec(OutputKind.USER_OUTPUT, _argument(value), None))
+        entry = copy.copy(next(e for e in self.source.module_call_graph if e.fqn == ""))
+        entry.signature = copy.copy(entry.signature)
+        entry.signature.inputs, entry.signature.outputs = [], []
+        return torch.export.ExportedProgram(
+            root=module,
+            graph=module.graph,
+            graph_signature=ExportGraphSignature(inputs, outputs),
+            state_dict=state_dict,
+            range_constraints=self.source.range_constraints,
+            module_call_graph=[entry],
+            example_inputs=self.source.example_inputs,
+            constants=constants,
+            verifiers=[TrainingIRVerifier],
+        )
+
+    def _value(self, name):
+        """The tensor that a weight or buffer is now."""
+        graph, slot = self.assembled.graph, self.by_weight[name]
+        if graph is not None and name in graph.ingot_weights:
+            return getattr(graph, graph.ingot_weights[name]).detach()
+        value = self.engine._values.get(name, slot.tensor) if self.engine is not None else slot.tensor
+        return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
+
+    # -- the graph
+
+    def _inputs(self):
+        lifted = [s for s in self.f.slots if s.kind in ("weight", "state")]
+        for slot in lifted:
+            self._placeholder(slot)
+        for i, part in enumerate(self.parts):
+            node = self.graph.placeholder(f"c_ingot_plan_{i}")
+            node.meta["plan"] = torch.frombuffer(bytearray(part.without_values()), dtype=torch.uint8)
+            self.plans.append(node)
+        for slot in self.f.inputs:
+            self._placeholder(slot)
+
+    def _placeholder(self, slot):
+        node = self.env[slot.node] = self.graph.placeholder(slot.node.name)
+        node.name = node.target = slot.node.name  # also one that Python knows as something else, such as "input"
+        node.meta = {"val": slot.node.meta.get("val")}
+
+    def _output(self, results):
+        written = [self.env[value] for _, value in self.f.writes]
+        self.graph.output((*written, *results))
+
+    def _segment(self, index, inputs):
+        # Sizes of outputs are expressions over those of the engine's inputs.
+        places = {}
+        for node, binding in zip(inputs, self.engine.inputs(index)):  # states follow
+            for axis, size in enumerate(binding["dims"]):
+                if isinstance(size, str) and size.isidentifier():
+                    places.setdefault(size, (node, axis))
+        outputs = [self._empty(binding, places) for binding in self.engine.outputs(index)]
+        states = {s["name"] for s in self.engine.states(index)}
+        weights = [self.env[self.by_weight[w["name"]].node] for w in self.parts[index].describe()["weights"] if w["name"] not in states]
+        written = [bool(b.get("written")) for b in self.engine.inputs(index)] + [True] * len(states)
+        read, state = [n for n, w in zip(inputs, written) if not w], [n for n, w in zip(inputs, written) if w]
+        lists = (read, state, outputs, weights)
+        if not self.empty_lists:
+            lists = tuple(tensors or [self._nothing()] for tensors in lists)
+        self.graph.call_function(torch.ops.ingot.execute.default, (*lists, [] if self.empty_lists else [0], self.plans[index], 0))
+        return outputs
+
+    def _nothing(self):
+        return self.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), {"dtype": torch.uint8, "device": torch.device("cpu"), "pin_memory": False})
+
+    def _empty(self, binding, places):
+        dims, strides = ([self._sized(d, places) for d in binding.get(what, ())] for what in ("dims", "strides"))
+        more = {"dtype": getattr(torch, binding["dtype"]), "device": torch.device("cpu"), "pin_memory": False}
+        if strides:
+            return self.graph.call_function(torch.ops.aten.empty_strided.default, (dims, strides), more)
+        return self.graph.call_function(torch.ops.aten.empty.memory_format, (dims,), more)
+
+    def _sized(self, text, places):
+        """A size of the engine's as a node: its text is walked."""
+        functions = {"floordiv": operator.floordiv, "mod": operator.mod, "min": torch.sym_min, "max": torch.sym_max}
+        operators = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+
+        def made(function, *parts):
+            return self.graph.call_function(function, parts) if any(isinstance(p, Node) for p in parts) else function(*parts)
+
+        def walk(e):
+            match e:
+                case ast.Constant(value=int(number)):
+                    return number
+                case ast.Name(id=name) if name in places:
+                    return self._axis(*places[name])
+                case ast.UnaryOp(op=ast.USub(), operand=operand):
+                    return made(operator.neg, walk(operand))
+                case ast.BinOp(left=left, op=op, right=right) if type(op) in operators:
+                    return made(operators[type(op)], walk(left), walk(right))
+                case ast.Call(func=ast.Name(id=name), args=parts) if name in functions:
+                    first, *rest = map(walk, parts)
+                    for part in rest:
+                        first = made(functions[name], first, part)
+                    return first
+            raise UnsupportedError(f"the size {text} of an output cannot be written into a torch program")
+
+        return text if isinstance(text, int) else walk(ast.parse(text, mode="eval").body)
+
+    def _axis(self, node, axis):
+        if (node, axis) not in self.axes:
+            self.axes[node, axis] = self.graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
+        return self.axes[node, axis]
+
+
+def _argument(value):
+    if not isinstance(value, Node):
+        return ConstantArgument("", value)
+    kinds = {torch.SymInt: SymIntArgument, torch.SymFloat: SymFloatArgument, torch.SymBool: SymBoolArgument}
+    return kinds.get(type(value.meta["val"]), TensorArgument)(value.name)
+
+
+def _complete_values(graph):
+    """What each node added here makes, as fake tensors and symbolic sizes: the others have it from the original."""
+    mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
+    for node in graph.nodes:
+        if "plan" in node.meta:
+            plan = node.meta["plan"]
+            node.meta["val"] = mode.from_tensor(plan, static_shapes=True) if mode is not None else plan.to("meta")
+        elif node.op == "call_function" and "val" not in node.meta:
+            arguments, keywords = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+            if node.target is torch.ops.ingot.execute.default:
+                node.meta["val"] = None
+                continue
+            with mode, torch.no_grad():
+                node.meta["val"] = node.target(*arguments, **keywords)
+
+
+# ---- files
+
+_REMEDIES = {  # those of src/base/mapped_file.cpp
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check the permissions of the file and its folder"),
+}
+
+def write(path, make):
+    """Writes `make(temporary path)`'s file to `path`: the old file or the new one, never half."""
+    path = os.fspath(path)
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.pt2")  # torch wants the ending
+    try:
+        try:
+            with open(temporary, "xb"):
+                pass
+            make(temporary)
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+    except OSError as problem:
+        raise IoError(f"cannot write {path}: {problem.strerror or problem}", remedy=_REMEDIES.get(problem.errno, "")) from None
+
+
+def save_exported_program(program, path):
+    def make(temporary):
+        try:
+            torch.export.save(program, temporary)
+        except NotImplementedError as problem:  # a container type without a name in files
+            raise UnsupportedError(f"torch cannot save the structure of the model's inputs or results: {problem}", remedy="return a tuple, list or dict") from None
+
+    write(path, make)
+
+
+def save_aot_inductor(program, path):
+    with torch.no_grad():
+        write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary))
+
+
+def kind_of(path):
+    """"exported_program" or "aot_inductor" for an archive of torch's, None for anything else."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        return "aot_inductor" if any("/data/aotinductor/" in name for name in archive.namelist()) else "exported_program"
+
+
+def load(path, kind):
+    from .module import Module
+
+    _op.library()
+    if kind == "aot_inductor":
+        return Module(eager=torch._inductor.aoti_load_package(os.fspath(path)))
+    program = torch.export.load(path)
+    module = Module(eager=program.module(), program=program)
+    # What was prepared for it goes with it.
+    for name, value in program.constants.items():
+        if name.startswith("ingot_plan_"):
+            weakref.finalize(module, _op.library().forget, value.data_ptr())
+    return module

@@ -1,0 +1,136 @@
+// One function of a plan as a plan of its own.
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace ingot::plan {
+
+namespace {
+
+constexpr uint32_t unused = UINT32_MAX;
+
+// New numbers of what stays, in the old order.
+std::vector<uint32_t> numbered(const std::vector<bool>& stays) {
+  std::vector<uint32_t> number(stays.size(), unused);
+  uint32_t next = 0;
+  for (size_t i = 0; i < stays.size(); ++i) {
+    if (stays[i]) number[i] = next++;
+  }
+  return number;
+}
+
+template <class T>
+std::vector<T> kept(const std::vector<T>& all, const std::vector<bool>& stays) {
+  std::vector<T> out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (stays[i]) out.push_back(all[i]);
+  }
+  return out;
+}
+
+// The steps of prepare that make the derived weights asked for; marks the weights they read.
+std::vector<bool> needed_steps(const Function& prepare, const std::vector<bool>& derived, std::vector<bool>& weights) {
+  std::vector<bool> wanted(prepare.buffers.size());
+  for (size_t b = 0; b < wanted.size(); ++b) {
+    const Buffer& buffer = prepare.buffers[b];
+    wanted[b] = buffer.kind == Buffer::Kind::derived && derived[buffer.index];
+  }
+  std::vector<bool> steps(prepare.steps.size());
+  for (size_t n = steps.size(); n-- > 0;) {
+    const Step& step = prepare.steps[n];
+    size_t reads = step.operands.size() - step.writes;
+    steps[n] = std::any_of(step.operands.begin() + static_cast<ptrdiff_t>(reads), step.operands.end(), [&](const OperandView& o) { return wanted[o.buffer]; });
+    if (!steps[n]) continue;
+    for (const OperandView& o : step.operands) {
+      wanted[o.buffer] = true;  // a step may write a part of a buffer: what others write to it is needed too
+      if (const Buffer& b = prepare.buffers[o.buffer]; b.kind == Buffer::Kind::weight) weights[b.index] = true;
+    }
+  }
+  return steps;
+}
+
+// Drops steps and the buffers that no other step uses, and renumbers.
+void shrink(Function& f, const std::vector<bool>& steps) {
+  std::vector<uint32_t> step_number = numbered(steps);
+  std::vector<bool> used(f.buffers.size());
+  for (size_t b = 0; b < f.buffers.size(); ++b) {
+    Buffer& buffer = f.buffers[b];
+    bool arena = buffer.kind == Buffer::Kind::arena;
+    uint32_t first = unused, last = 0;
+    for (size_t n = 0; n < f.steps.size(); ++n) {
+      if (!steps[n] || std::none_of(f.steps[n].operands.begin(), f.steps[n].operands.end(), [&](const OperandView& o) { return o.buffer == b; })) continue;
+      first = std::min(first, step_number[n]);
+      last = step_number[n];
+    }
+    used[b] = first != unused;
+    if (used[b] && arena) buffer.first = first, buffer.last = last;
+  }
+  std::vector<uint32_t> buffer_number = numbered(used);
+  f.buffers = kept(f.buffers, used);
+  f.steps = kept(f.steps, steps);
+  for (Step& s : f.steps) {
+    for (OperandView& o : s.operands) o.buffer = buffer_number[o.buffer];
+  }
+}
+
+void renumber(Function& f, const std::vector<uint32_t>& weights, const std::vector<uint32_t>& derived) {
+  for (Buffer& b : f.buffers) {
+    if (b.kind == Buffer::Kind::weight) b.index = weights[b.index];
+    if (b.kind == Buffer::Kind::derived) b.index = derived[b.index];
+  }
+  for (Binding& b : f.bindings) {
+    if (b.kind == Binding::Kind::state) b.weight = weights[b.weight];
+  }
+}
+
+}  // namespace
+
+std::vector<bool> only_first_values(const Plan& plan) {
+  std::vector<bool> out(plan.weights.size());
+  for (const Function& f : plan.functions) {
+    for (const Binding& b : f.bindings) {
+      if (b.kind == Binding::Kind::state) out[b.weight] = true;
+    }
+  }
+  auto read = [&](const Function& f) {
+    for (const Buffer& b : f.buffers) {
+      if (b.kind == Buffer::Kind::weight) out[b.index] = false;
+    }
+  };
+  for (const Function& f : plan.functions) read(f);
+  read(plan.prepare);
+  return out;
+}
+
+Plan part(const Plan& whole, size_t function) {
+  if (function >= whole.functions.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, whole.functions.size());
+  Plan out;
+  out.functions.push_back(whole.functions[function]);
+  out.prepare = whole.prepare;
+  out.origins = whole.origins;
+  out.signature = whole.signature;
+  out.provenance = whole.provenance;
+  out.file = whole.file;
+  std::vector<bool> weights(whole.weights.size()), derived(whole.derived.size());
+  for (const Buffer& b : out.functions[0].buffers) {
+    if (b.kind == Buffer::Kind::weight) weights[b.index] = true;
+    if (b.kind == Buffer::Kind::derived) derived[b.index] = true;
+  }
+  for (const Binding& b : out.functions[0].bindings) {
+    if (b.kind == Binding::Kind::state) weights[b.weight] = true;
+  }
+  shrink(out.prepare, needed_steps(whole.prepare, derived, weights));
+  // A step that stays may write derived weights that only others read.
+  for (const Buffer& b : out.prepare.buffers) {
+    if (b.kind == Buffer::Kind::derived) derived[b.index] = true;
+  }
+  out.weights = kept(whole.weights, weights);
+  out.derived = kept(whole.derived, derived);
+  std::vector<uint32_t> weight_number = numbered(weights), derived_number = numbered(derived);
+  renumber(out.functions[0], weight_number, derived_number);
+  renumber(out.prepare, weight_number, derived_number);
+  return out;
+}
+
+}  // namespace ingot::plan

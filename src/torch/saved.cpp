@@ -1,0 +1,317 @@
+// Plans inside saved programs. Torch tells nobody when a program goes, so nothing here is trusted to be alive: what a call brings is
+// compared with what was prepared, and of many programs the ones not called for longest are let go.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "torch/saved.h"
+
+namespace ingot_torch {
+
+namespace {
+
+constexpr size_t header_bytes = 112;  // of a plan; holds the hashes of all that follows
+constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
+constexpr size_t most_programs = 1024;
+
+// at::TensorBase::_version: how often a tensor was written in place. No part of the stable ABI, so it is looked up, and where it is
+// missing such writes go unnoticed unless they change the sample below.
+int64_t written(const Tensor& tensor) {
+  using Version = int64_t (*)(const void* tensor);
+  static const auto version = reinterpret_cast<Version>(dlsym(RTLD_DEFAULT, "_ZNK2at10TensorBase8_versionEv"));
+  return version != nullptr ? version(tensor.get()) : 0;
+}
+
+// What tells a weight from another value of it.
+struct Value {
+  const void* data = nullptr;
+  bool counted = true;                // tensors of torch.inference_mode are not
+  int64_t version = 0;
+  std::array<uint64_t, 3> sample{};   // of its first bytes, those in the middle and the last
+  std::vector<int64_t> strides;       // empty = row-major
+};
+
+std::array<uint64_t, 3> sample_of(const void* data, size_t bytes) {
+  std::array<uint64_t, 3> out{};
+  if (data == nullptr) return out;
+  size_t word = std::min(bytes, sizeof(uint64_t));
+  const auto* first = static_cast<const char*>(data);
+  std::memcpy(&out[0], first, word);
+  std::memcpy(&out[1], first + (bytes - word) / 2, word);
+  std::memcpy(&out[2], first + (bytes - word), word);
+  return out;
+}
+
+struct Description {
+  std::string name;
+  ingot_dtype dtype;
+  std::vector<int64_t> dims;
+  int64_t elements = 1;
+  size_t bytes = 0;
+};
+
+size_t size_of(ingot_dtype dtype) {
+  switch (dtype) {
+    case INGOT_BOOL:
+    case INGOT_UINT8:
+    case INGOT_INT8: return 1;
+    case INGOT_INT16:
+    case INGOT_FLOAT16:
+    case INGOT_BFLOAT16: return 2;
+    case INGOT_INT32:
+    case INGOT_FLOAT32: return 4;
+    default: return 8;
+  }
+}
+
+// A plan read from a copy of the bytes: the tensor may go before a running call ends.
+struct Plan {
+  std::vector<std::max_align_t> bytes;
+  size_t size = 0;
+  ingot_plan* handle = nullptr;
+  std::vector<Description> weights;  // that calls give; states are given as such, so their first values are not needed
+
+  explicit Plan(const Tensor& tensor);
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() { ingot_plan_release(handle); }
+};
+
+// Weights prepared from one set of tensors.
+struct Prepared {
+  std::shared_ptr<const Plan> of;
+  ingot_weights* weights = nullptr;
+  std::vector<Value> values;
+  std::vector<std::vector<char>> gathered;  // row-major copies of those that are not
+  std::shared_ptr<void> pool;
+
+  Prepared() = default;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared() {
+    pool.reset();
+    ingot_weights_release(weights);
+  }
+};
+
+struct Program {
+  const void* address = nullptr;
+  std::shared_ptr<const Plan> plan;
+  std::mutex preparing;
+  std::shared_mutex swapping;
+  std::shared_ptr<Prepared> prepared;
+  std::atomic<uint64_t> last_call = 0;
+
+  // Its bytes are in the tensor, as far as the hashes in their head tell.
+  bool is(const Tensor& tensor) const { return static_cast<size_t>(tensor.numel()) == plan->size && std::memcmp(plan->bytes.data(), tensor.const_data_ptr(), header_bytes) == 0; }
+};
+
+std::shared_mutex programs_mutex;
+std::unordered_map<const void*, std::shared_ptr<Program>>& programs() {
+  static auto* all = new std::unordered_map<const void*, std::shared_ptr<Program>>;  // never destroyed: calls may come late
+  return *all;
+}
+std::atomic<uint64_t> calls = 0;
+
+std::string text_of(const std::vector<int64_t>& dims) {
+  std::string s = "[";
+  for (size_t d = 0; d < dims.size(); ++d) s += (d ? ", " : "") + std::to_string(dims[d]);
+  return s + "]";
+}
+
+const char* name_of(ingot_dtype dtype) {
+  static const char* names[] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+  return names[dtype];
+}
+
+void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
+  if (given.size() != plan.weights.size()) {
+    std::string names;
+    for (const Description& w : plan.weights) names += (names.empty() ? "" : ", ") + w.name;
+    raise(INGOT_INVALID_INPUT, "ingot::execute: the plan needs " + std::to_string(plan.weights.size()) + " weights (" + names + "), but " + std::to_string(given.size()) +
+                                   (given.size() == 1 ? " is given" : " are given"));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Description& w = plan.weights[i];
+    ingot_tensor t = view(given[i], false);
+    std::vector<int64_t> dims(t.dims, t.dims + t.rank);
+    if (t.dtype == w.dtype && dims == w.dims) continue;
+    raise(INGOT_INVALID_INPUT,
+          "ingot::execute: weight \"" + w.name + "\" is " + name_of(t.dtype) + " " + text_of(dims) + ", but the plan was built for " + name_of(w.dtype) + " " + text_of(w.dims));
+  }
+}
+
+Value value_of(const Tensor& tensor, size_t bytes) {
+  Value v;
+  v.data = tensor.const_data_ptr();
+  try {
+    v.version = written(tensor);
+  } catch (const std::exception&) {
+    v.counted = false;
+  }
+  if (tensor.is_contiguous()) {
+    v.sample = sample_of(v.data, bytes);
+  } else {
+    auto strides = tensor.strides();
+    v.strides.assign(strides.begin(), strides.end());
+  }
+  return v;
+}
+
+bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
+  if (given.size() != prepared.values.size()) return false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Value& was = prepared.values[i];
+    const Description& w = prepared.of->weights[i];
+    const Tensor& now = given[i];
+    if (now.const_data_ptr() != was.data || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
+    if (was.counted && written(now) != was.version) return false;
+    if (now.is_contiguous() != was.strides.empty()) return false;
+    // An address may be another tensor's by now, of one that was written as often.
+    if (was.strides.empty() ? sample_of(was.data, w.bytes) != was.sample : !std::equal(was.strides.begin(), was.strides.end(), now.strides().begin())) return false;
+  }
+  return true;
+}
+
+// Row-major bytes of a tensor with other strides.
+std::vector<char> gather(const ingot_tensor& t, size_t bytes) {
+  std::vector<char> out(bytes);
+  size_t size = size_of(t.dtype);
+  std::vector<int64_t> index(static_cast<size_t>(t.rank), 0);
+  for (size_t n = 0; n < bytes; n += size) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * t.strides[d];
+    std::memcpy(out.data() + n, static_cast<const char*>(t.data) + offset * static_cast<int64_t>(size), size);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == t.dims[d];) index[d] = 0;
+  }
+  return out;
+}
+
+std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::vector<Tensor>& given, MakePool make) {
+  check_weights(*plan, given);
+  auto made = std::make_shared<Prepared>();
+  made->of = std::move(plan);
+  check(ingot_weights_create(made->of->handle, nullptr, &made->weights));
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Description& w = made->of->weights[i];
+    made->values.push_back(value_of(given[i], w.bytes));
+    const void* data = made->values.back().data;
+    if (!made->values.back().strides.empty()) data = made->gathered.emplace_back(gather(view(given[i], false), w.bytes)).data();
+    if (w.bytes > 0) check(ingot_weights_set(made->weights, w.name.c_str(), data, w.bytes, 0));
+  }
+  check(ingot_weights_commit(made->weights));
+  made->pool = make(made->of->handle, made->weights);
+  return made;
+}
+
+Plan::Plan(const Tensor& tensor) : size(static_cast<size_t>(tensor.numel())) {
+  bytes.resize((size + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  std::memcpy(bytes.data(), tensor.const_data_ptr(), size);
+  check(ingot_plan_load_memory(bytes.data(), size, &handle));
+  size_t count = 0;
+  check(ingot_plan_weight_count(handle, &count));
+  for (size_t i = 0; i < count; ++i) {
+    ingot_binding w;
+    check(ingot_plan_weight(handle, i, &w));
+    if (w.written) continue;
+    Description& d = weights.emplace_back(Description{w.name, w.dtype, {w.dims, w.dims + w.rank}});
+    for (int64_t n : d.dims) d.elements *= n;
+    d.bytes = size_of(d.dtype) * static_cast<size_t>(d.elements);
+  }
+}
+
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto *x = static_cast<const char*>(a), *y = static_cast<const char*>(b);
+  return x < y + b_bytes && y < x + a_bytes;
+}
+
+// Where one program's plan or weights are, another's plan was: that one is gone.
+bool replaced(const Program& old, const Program& now, const std::vector<Tensor>& weights) {
+  if (overlap(old.address, old.plan->size, now.address, now.plan->size)) return true;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (overlap(old.address, old.plan->size, weights[i].const_data_ptr(), now.plan->weights[i].bytes)) return true;
+  }
+  return false;
+}
+
+std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& weights) {
+  const void* address = plan.const_data_ptr();
+  auto& all = programs();
+  {
+    std::shared_lock lock(programs_mutex);
+    auto found = all.find(address);
+    if (found != all.end() && found->second->is(plan)) return found->second;
+  }
+  auto made = std::make_shared<Program>();
+  made->address = address;
+  made->plan = std::make_shared<const Plan>(plan);
+  check_weights(*made->plan, weights);
+  std::vector<std::shared_ptr<Program>> gone;  // let go after the lock
+  std::unique_lock lock(programs_mutex);
+  if (auto found = all.find(address); found != all.end() && found->second->is(plan)) return found->second;
+  for (auto old = all.begin(); old != all.end();) {
+    if (replaced(*old->second, *made, weights)) {
+      gone.push_back(std::move(old->second));
+      old = all.erase(old);
+    } else {
+      ++old;
+    }
+  }
+  if (all.size() >= most_programs) {
+    auto oldest = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second->last_call < b.second->last_call; });
+    gone.push_back(std::move(oldest->second));
+    all.erase(oldest);
+  }
+  all.emplace(address, made);
+  lock.unlock();
+  return made;
+}
+
+}  // namespace
+
+bool holds_plan(const Tensor& plan) {
+  return plan.is_cpu() && plan.scalar_type() == ScalarType::Byte && plan.is_contiguous() && plan.numel() >= static_cast<int64_t>(header_bytes) &&
+         std::memcmp(plan.const_data_ptr(), magic.data(), magic.size()) == 0;
+}
+
+std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& weights, MakePool make) {
+  std::shared_ptr<Program> program = find(plan, weights);
+  program->last_call.store(calls.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  auto current = [&] {
+    std::shared_lock lock(program->swapping);
+    return program->prepared;
+  };
+  std::shared_ptr<Prepared> prepared = current();
+  if (prepared == nullptr || !same(*prepared, weights)) {
+    std::lock_guard lock(program->preparing);
+    prepared = current();
+    if (prepared == nullptr || !same(*prepared, weights)) {
+      prepared = prepare(program->plan, weights, make);
+      std::unique_lock swap(program->swapping);  // calls that run finish with what they have
+      program->prepared = prepared;
+    }
+  }
+  void* pool = prepared->pool.get();
+  return {std::move(prepared), pool};
+}
+
+}  // namespace ingot_torch
+
+// For python/ingot: the program whose plan is at this address goes.
+extern "C" __attribute__((visibility("default"))) void ingot_torch_forget(const void* plan) {
+  using namespace ingot_torch;
+  std::shared_ptr<Program> gone;
+  std::unique_lock lock(programs_mutex);
+  auto found = programs().find(plan);
+  if (found == programs().end()) return;
+  gone = std::move(found->second);
+  programs().erase(found);
+  lock.unlock();
+}

@@ -1,0 +1,59 @@
+// Torch tensors and errors as the C API has them.
+#pragma once
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "ingot/ingot.h"
+
+namespace ingot_torch {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// The code travels in the text: python/ingot turns it back into the class of its own.
+[[noreturn]] inline void raise(ingot_status status, const std::string& message, const std::string& remedy = "") {
+  throw std::runtime_error("[ingot:" + std::to_string(static_cast<int>(status)) + "] " + message + (remedy.empty() ? "" : "\n  remedy: " + remedy));
+}
+
+inline void check(ingot_status status) {
+  if (status == INGOT_OK) return;
+  const ingot_error* error = ingot_last_error();
+  std::string text = error->message;
+  if (*error->origin != '\0') text += std::string("\n  at ") + error->origin;
+  raise(status, text, error->remedy);
+}
+
+inline ingot_dtype dtype_of(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool: return INGOT_BOOL;
+    case ScalarType::Byte: return INGOT_UINT8;
+    case ScalarType::Char: return INGOT_INT8;
+    case ScalarType::Short: return INGOT_INT16;
+    case ScalarType::Int: return INGOT_INT32;
+    case ScalarType::Long: return INGOT_INT64;
+    case ScalarType::Half: return INGOT_FLOAT16;
+    case ScalarType::BFloat16: return INGOT_BFLOAT16;
+    case ScalarType::Float: return INGOT_FLOAT32;
+    case ScalarType::Double: return INGOT_FLOAT64;
+    default: raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor has a dtype that ingot does not support");
+  }
+}
+
+// Dims and strides are the tensor's own, which outlives the call.
+inline ingot_tensor view(const Tensor& tensor, bool written) {
+  if (!tensor.is_cpu()) raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor is not on the CPU, but the plan was built for target \"cpu\"", "move the inputs with .cpu()");
+  ingot_tensor out{};
+  out.data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
+  out.dtype = dtype_of(tensor.scalar_type());
+  auto sizes = tensor.sizes();
+  auto strides = tensor.strides();
+  out.rank = static_cast<int32_t>(sizes.size());
+  out.dims = sizes.data();
+  out.strides = strides.data();
+  return out;
+}
+
+}  // namespace ingot_torch
