@@ -1,5 +1,6 @@
 // Reading and writing at computed positions.
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -31,6 +32,17 @@ Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& 
   return p;
 }
 
+// Where the mask holds, the next row of `rows`; elsewhere x. The mask covers x's leading axes.
+Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate) {
+  Dims none(rows.dims().size(), Dim(0)), one = none;
+  one[0] = 1;
+  // One row more, so that there is one to read where none is taken.
+  Value at = maximum(scan("sum", cast(reshape(mask, {mask.numel()}), DType::i64), 0) - 1, 0);
+  Value taken = reshape(gather(pad(rows, none, one, 0), {0}, {at}, 0, false), x.dims());
+  while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
+  return select(mask, accumulate ? x + taken : taken, x);
+}
+
 Value put(const Value& x, const std::vector<std::optional<Value>>& indices, Value values, bool accumulate) {
   // x[mask] = one value: a choice, whose size does not depend on the mask.
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && values.numel() == Dim(1) && indices[0]->rank() <= x.rank()) {
@@ -39,9 +51,22 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, Valu
     Value one = reshape(cast(values, x.dtype()), {});
     return select(mask, accumulate ? x + one : one, x);
   }
+  if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && indices[0]->rank() >= 1 && indices[0]->rank() <= x.rank() &&
+      values.rank() == 1 + x.rank() - indices[0]->rank() && Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
+    return put_where(x, *indices[0], cast(values, x.dtype()), accumulate);
+  }
   Positions p = positions_of(x, indices);
   Value shape = gather(x, p.axes, p.indices, p.position, true);
   return scatter(x, p.axes, p.indices, p.position, expand(cast(values, x.dtype()), shape.dims()), accumulate ? "add" : "set");
+}
+
+// Elements of the sorted `boundaries` that come before each of x; NaN comes last.
+Value places_among(const Value& boundaries, const Value& x, bool right, bool narrow) {
+  if (boundaries.rank() != 1) fail(Code::unsupported, "searchsorted in more than one sequence");
+  Dims line(static_cast<size_t>(x.rank()), Dim(1));
+  line.push_back(boundaries.dim(0));
+  Value b = reshape(boundaries, line), v = unsqueeze(x, -1);
+  return cast(sum(logical_not(right ? b > v : b >= v), {-1}), narrow ? DType::i32 : DType::i64);
 }
 
 const char* reduction(const std::string& reduce) {
@@ -117,6 +142,31 @@ const Row rows[] = {
        return slices(x, dim, index, source, "add");
      }},
     {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, index, source, "set"); }},
+    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)",
+     [](Value x, int64_t dim, Value index, Scalar value) {
+       Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
+       dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
+       return slices(x, dim, index, full(x.graph(), dims, value, x.dtype()), "set");
+     }},
+    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value)",
+     [](Value x, int64_t dim, Value index, Value value) {
+       Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
+       dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
+       return slices(x, dim, index, expand(cast(value, x.dtype()), dims), "set");
+     }},
+    {"masked_scatter(Tensor self, Tensor mask, Tensor source)",
+     [](Value x, Value mask, Value source) {
+       const Dims common = require_broadcast(x.graph(), {x.dims(), mask.dims()});
+       if (common.empty()) return select(mask, reshape(take(reshape(source, {Dim(-1)}), 0, Dim(0)), {}), x);
+       return put_where(expand(x, common), expand(mask, common), reshape(source, {source.numel()}), false);
+     }},
+    // A row of the unit matrix each: a class out of range is an error, as in eager.
+    {"one_hot(Tensor self, int num_classes=-1)",
+     [](Value x, int64_t n) {
+       if (n < 1) fail(Code::unsupported, "one_hot without num_classes: the number of classes comes from the values");
+       return gather(cast(equal(ir::index(x.graph(), {Dim(n), Dim(n)}, 0), ir::index(x.graph(), {Dim(n), Dim(n)}, 1)), DType::i64), {0}, {x}, 0, false);
+     }},
+    {"bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False)", [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},

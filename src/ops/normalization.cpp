@@ -56,6 +56,7 @@ Value rms_norm(const Value& x, const Dims& shape, const std::optional<Value>& we
 }
 
 Value per_channel(const Value& v, int64_t rank) {
+  if (rank < 2) fail(Code::unsupported, "channels of a tensor of rank {}", rank);
   Dims d(static_cast<size_t>(rank), Dim(1));
   d[1] = v.dim(0);
   return reshape(widened(v), d);
@@ -79,6 +80,29 @@ Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::
   return cast(widened(x) * per_channel(scale, x.rank()) + per_channel(shift, x.rank()), x.dtype());
 }
 
+// Statistics of the batch, and what becomes of the running ones: y, mean, 1 / deviation, new running mean, new running variance.
+std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const Value& running_mean, const Value& running_var, bool training,
+                                         double momentum, double eps) {
+  Graph& g = x.graph();
+  if (!training) {
+    Value none = full(g, {Dim(0)}, 0, widened(x).dtype());
+    return {batch_norm(x, weight, bias, running_mean, running_var, false, eps), none, none, running_mean, running_var};
+  }
+  Value wide = widened(x);
+  Axes axes{0};
+  for (Axis a = 2; a < x.rank(); ++a) axes.push_back(a);
+  Value m = mean(wide, axes, keep), centred = wide - m, v = mean(square(centred), axes, keep), r = rsqrt(v + eps);
+  Value y = centred * r;
+  if (weight) y = y * per_channel(*weight, x.rank());
+  if (bias) y = y + per_channel(*bias, x.rank());
+  Value flat_mean = reshape(m, {x.dim(1)}), flat_var = reshape(v, {x.dim(1)});
+  const Dim n = count(x, axes);
+  Value size = cast(literal(g, n, DType::i64), flat_var.dtype());
+  Value unbiased = flat_var * (size / (size - 1.0));
+  auto blend = [&](const Value& old, const Value& now) { return cast(widened(old) * (1 - momentum) + now * momentum, old.dtype()); };
+  return {cast(y, x.dtype()), flat_mean, reshape(r, {x.dim(1)}), blend(running_mean, flat_mean), blend(running_var, unbiased)};
+}
+
 const Row rows[] = {
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
     {"_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
@@ -99,6 +123,27 @@ const Row rows[] = {
      [](Value x, int64_t groups, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return group_norm(x, groups, w, b, eps); }},
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)",
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) { return batch_norm(x, w, b, m, v, training, eps); }},
+    {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)",
+     [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, double, double eps) {
+       Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
+       return std::tuple(batch_norm(x, w, b, m, v, false, eps), none, none);
+     }},
+    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)",
+     [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double momentum, double eps) { return batch_norm_functional(x, w, b, m, v, training, momentum, eps); }},
+    {"native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps)",
+     [](Value x, std::optional<Value> w, std::optional<Value> b, Dim n, Dim, Dim, int64_t groups, double eps) {
+       Value wide = reshape(widened(x), {n, Dim(groups), floordiv(x.numel(), n * Dim(groups))});
+       Value m = mean(wide, {2}), r = rsqrt(mean(square(wide - unsqueeze(m, 2)), {2}) + eps);
+       return std::tuple(group_norm(x, groups, w, b, eps), cast(m, x.dtype()), cast(r, x.dtype()));
+     }},
+    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)",
+     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool own, double, double eps, bool) {
+       if (!own) return batch_norm(x, w, b, m, v, false, eps);
+       if (m || v) fail(Code::unsupported, "instance_norm that keeps running statistics (call model.eval() first)");
+       auto channels = x.dim(1).constant();
+       if (!channels) fail(Code::unsupported, "instance_norm of a dynamic number of channels");
+       return group_norm(x, *channels, w, b, eps);
+     }},
 };
 
 }  // namespace

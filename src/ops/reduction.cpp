@@ -18,9 +18,15 @@ Value truth(const char* kind, Value x, Axes axes, Keep keep) {
   return x.dtype() == DType::u8 ? cast(y, DType::u8) : y;
 }
 
+// With a dtype asked for, narrow integers are added as int64 and wrapped once: the same bits.
 Value summed(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
-  if (t) x = cast(x, *t);
-  return sum(x, dim, Keep(keepdim));
+  if (!t) return sum(x, dim, Keep(keepdim));
+  return cast(sum(cast(x, *t), dim, Keep(keepdim)), *t);
+}
+
+Value multiplied(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
+  if (!t) return reduce("prod", x, dim, Keep(keepdim));
+  return cast(reduce("prod", cast(x, *t), dim, Keep(keepdim)), *t);
 }
 
 Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
@@ -97,8 +103,20 @@ Value arg(const char* kind, const Value& x, std::optional<int64_t> dim, bool kee
 }
 
 Value scanned(const char* kind, Value x, int64_t dim, std::optional<DType> t) {
-  if (t) x = cast(x, *t);
-  return scan(kind, x, dim);
+  if (!t) return scan(kind, x, dim);
+  return cast(scan(kind, cast(x, *t), dim), *t);
+}
+
+// Elements between min and max, counted in equal steps; the last bin has both of its ends.
+Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) {
+  double lo = min.to_double(), hi = max.to_double();
+  if (lo == hi) fail(Code::unsupported, "histc without a range: the range comes from the values");
+  if (!is_float(x.dtype())) fail(Code::invalid_input, "histc: dtype {} is not a float", name_of(x.dtype()));
+  Value flat = reshape(x, {Dim(-1)});
+  Value place = minimum(ir::map(Op::floor, {(flat - lo) * static_cast<double>(bins) / (hi - lo)}), static_cast<double>(bins - 1));
+  Value inside = (flat >= lo) & (flat <= hi);
+  Value bin = reshape(cast(iota(x.graph(), bins), x.dtype()), {Dim(bins), Dim(1)});
+  return cast(sum(equal(place, bin) & inside, {1}), x.dtype());
 }
 
 const Row rows[] = {
@@ -106,8 +124,8 @@ const Row rows[] = {
     {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(x, axes_of(d), k, t); }},
     {"mean(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return mean_of(x, {}, false, t); }},
     {"mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return mean_of(x, axes_of(d), k, t); }},
-    {"prod(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return reduce("prod", t ? cast(x, *t) : x, {}, drop); }},
-    {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, int64_t d, bool k, std::optional<DType> t) { return reduce("prod", t ? cast(x, *t) : x, {d}, Keep(k)); }},
+    {"prod(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return multiplied(x, {}, false, t); }},
+    {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None)", [](Value x, int64_t d, bool k, std::optional<DType> t) { return multiplied(x, {d}, k, t); }},
     {"amax(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amax(x, d, Keep(k)); }},
     {"amin(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amin(x, d, Keep(k)); }},
     {"max(Tensor self)", [](Value x) { return amax(x, {}); }},
@@ -158,6 +176,7 @@ const Row rows[] = {
      }},
     {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False)", [](Value x, std::optional<Scalar> p, Axes d, bool k) { return norm(x, p.value_or(Scalar(2)), d, k, std::nullopt); }},
     {"norm.Scalar(Tensor self, Scalar p=2)", [](Value x, Scalar p) { return norm(x, p, {}, false, std::nullopt); }},
+    {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0)", [](Value x, int64_t bins, Scalar lo, Scalar hi) { return histc(x, bins, lo, hi); }},
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False)", [](Value x, Axes d, bool k) { return logsumexp(x, d, k); }},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("sum", x, d, t); }},
     {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("prod", x, d, t); }},

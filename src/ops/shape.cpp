@@ -1,5 +1,6 @@
 // Views, copies, joins and splits.
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
@@ -319,6 +320,19 @@ const Row rows[] = {
      [](Value x, Value v, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return written(x, slice_of(x, dim, start, end, step), v); }},
     {"select_scatter(Tensor self, Tensor src, int dim, SymInt index)",
      [](Value x, Value v, int64_t dim, Dim i) { return written(x, x.graph().producer(take(x, dim, i).id()).attributes.map("map"), v); }},
+    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1)",
+     [](Value x, Value v, int64_t offset, int64_t dim1, int64_t dim2) { return written(x, x.graph().producer(diagonal(x, offset, dim1, dim2).id()).attributes.map("map"), v); }},
+    {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1)",
+     [](Value x, int64_t offset, int64_t dim1, int64_t dim2) {
+       const int64_t rank = x.rank() + 1;
+       const int64_t a = dim1 < 0 ? dim1 + rank : dim1, b = dim2 < 0 ? dim2 + rank : dim2;
+       const Dim side = x.dim(-1) + Dim(std::abs(offset));
+       Dims dims(x.dims().begin(), x.dims().end() - 1);
+       dims.insert(dims.begin() + std::min(a, b), side);
+       dims.insert(dims.begin() + std::max(a, b), side);
+       Value zeros = full(x.graph(), dims, 0, x.dtype());
+       return written(zeros, x.graph().producer(diagonal(zeros, offset, a, b).id()).attributes.map("map"), x);
+     }},
     {"fill.Scalar(Tensor self, Scalar value)", [](Value x, Scalar v) { return full(x.graph(), x.dims(), v, x.dtype()); }},
     {"fill.Tensor(Tensor self, Tensor value)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
     {"zero(Tensor self)", [](Value x) { return full(x.graph(), x.dims(), 0, x.dtype()); }},

@@ -9,7 +9,7 @@
 
 namespace ingot::ops {
 
-#define INGOT_FAMILIES(X) X(pointwise) X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(indexing)
+#define INGOT_FAMILIES(X) X(pointwise) X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(indexing)
 #define X(name) std::span<const Row> name##_rows();
 INGOT_FAMILIES(X)
 #undef X
