@@ -46,13 +46,20 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
 
 def _functionalised(module, fakes):
     check_writes(module.graph)
-    try:
-        with torch.no_grad():
-            return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=True)
-    except UnsupportedError:
-        raise
-    except Exception as problem:  # of many kinds, most of them assertions
-        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
+    first = None
+    for pre_dispatch in (True, False):  # the second splits operators up (linear, attention), but takes what the first refuses, such as vmap
+        depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        try:
+            with torch.no_grad():
+                return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=pre_dispatch)
+        except UnsupportedError:
+            raise
+        except Exception as problem:  # of many kinds, most of them assertions
+            first = first or problem
+        finally:
+            # A trace that fails inside vmap leaves its level behind, and Dynamo's guards would ask for it with every call.
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+    raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
 
 
 def _example(node, value):
