@@ -59,6 +59,9 @@ def given(values):
     return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
 
 
+_Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
+
+
 class Runner:
     """Runs one function of an engine on a flat list of tensors and returns the flat list of output tensors."""
 
@@ -76,8 +79,19 @@ class Runner:
         # Positions in a flat call of what is written: inputs, then the states that follow all inputs.
         self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
         self._read = [i for i, w in enumerate(written) if not w]
+        # Straight to the kernels with plain tensors; what traces (fake tensors, torch.compile) takes the op whose shapes it can follow.
+        self.plain = torch.ops.ingot.run.default._op if not self._state else None
 
     def __call__(self, flat):
+        if self.plain is not None and not _is_compiling():
+            for tensor in flat:
+                if type(tensor) is not _Tensor:
+                    break
+            else:
+                try:
+                    return self.plain(flat if type(flat) is list else list(flat), self._plan, self._function)
+                except RuntimeError as problem:
+                    raise self._explain(problem, flat) from None
         nothing = self._nothing
         try:
             outputs = self._allocate(flat)
@@ -97,6 +111,8 @@ class Runner:
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if value.is_meta:
+                return InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors")
             if value.device.type != "cpu":
                 return InputError(f"input {name!r} is on {value.device}, but the engine runs on the CPU", remedy=f"give {name}.cpu()")
             if value.dim() != len(binding["dims"]):

@@ -16,7 +16,7 @@ class _Loaded:
     def __call__(self, module, incompatible_keys):
         compiled = self._compiled()
         if compiled is not None:
-            compiled._stale = True
+            compiled._stale, compiled._quick = True, None
 
     def __reduce__(self):
         return _Loaded, ()

@@ -10,6 +10,7 @@ import threading
 import traceback
 
 import torch
+import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
 
 from . import _engine, _op, saving
@@ -459,6 +460,7 @@ class Module(torch.nn.Module):
             and all(c.is_leaf() for c in self._spec.children()[1].children())
             else None
         )  # fmt: skip
+        self._quick = self._quick_call()
         self.eval()
 
     def _set_specs(self, assembled):
@@ -503,10 +505,42 @@ class Module(torch.nn.Module):
 
     _stale = False  # see follow.py
 
+    _quick = None
+
     def __call__(self, *args, **kwargs):
+        quick = self._quick
+        if quick is not None and not kwargs and (result := quick(args)) is not None:
+            return result
         if self._stale:
             refresh(self)
+            self._quick = self._quick_call()
         return super().__call__(*args, **kwargs)
+
+    def _quick_call(self):
+        """The usual call, of plain tensors by position into one engine, with everything at hand: after a run the caches hold little of Python, and each
+        object that is looked up costs. Gives None when the call is not of that kind; None itself when no call is."""
+        runner = self._runner
+        if not (isinstance(runner, _op.Runner) and runner.plain and self._positional and self._plain_outputs):
+            return None
+        run, plan, function, explain = runner.plain, runner._plan, runner._function, runner._explain
+        count, single, spec, plain, compiling = len(self._inputs), self._single, self._out_spec, torch.Tensor, torch.compiler.is_compiling
+        hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
+
+        def call(args):
+            if hooks or before or all_hooks or all_before or len(args) != count or compiling():
+                return None
+            for tensor in args:
+                if type(tensor) is not plain:
+                    return None
+            try:
+                results = run(list(args), plan, function)
+            except RuntimeError as problem:
+                raise explain(problem, args) from None
+            if single:
+                return results[0]
+            return tuple(results) if spec is None else pytree.tree_unflatten(results, spec)
+
+        return call
 
     def _apply(self, function, recurse=True):
         # What .to(), .half(), .cuda() and their like do to a parameter.

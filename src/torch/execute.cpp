@@ -25,17 +25,33 @@ using namespace ingot_torch;
 
 constexpr uint64_t plan_magic = 0x6e616c70746f676eULL;  // "ngotplan"
 
+int32_t torch_number_of(ingot_dtype type) {
+  switch (type) {
+    case INGOT_BOOL: return aoti_torch_dtype_bool();
+    case INGOT_UINT8: return aoti_torch_dtype_uint8();
+    case INGOT_INT8: return aoti_torch_dtype_int8();
+    case INGOT_INT16: return aoti_torch_dtype_int16();
+    case INGOT_INT32: return aoti_torch_dtype_int32();
+    case INGOT_INT64: return aoti_torch_dtype_int64();
+    case INGOT_FLOAT16: return aoti_torch_dtype_float16();
+    case INGOT_BFLOAT16: return aoti_torch_dtype_bfloat16();
+    case INGOT_FLOAT32: return aoti_torch_dtype_float32();
+    default: return aoti_torch_dtype_float64();
+  }
+}
+
 // Registered engine with its idle sessions.
 struct Entry {
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
   const ingot_options* options = nullptr;  // of every session
   std::mutex mutex;
-  // Per function: sessions nobody uses, which inputs are written, how many states there are.
+  // Per function: sessions nobody uses, which inputs are written, how many states there are, what it gives.
   struct Function {
     std::vector<ingot_session*> idle;
     std::vector<bool> written_inputs;
     size_t written = 0, states = 0;
+    std::vector<int32_t> outputs;  // torch's number of each one's dtype
   };
   std::unordered_map<int64_t, Function> functions;
 
@@ -97,6 +113,7 @@ class Lease {
   const std::vector<bool>& written_inputs() const { return function_->written_inputs; }
   size_t written() const { return function_->written; }
   size_t states() const { return function_->states; }
+  const std::vector<int32_t>& outputs() const { return function_->outputs; }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ingot_session* operator->() const = delete;
@@ -111,6 +128,11 @@ class Lease {
       check(ingot_plan_input(entry_->plan, function, i, &b));
       function_->written_inputs.push_back(b.written != 0);
       function_->written += b.written != 0;
+    }
+    for (size_t o = 0; o < outputs; ++o) {
+      ingot_binding b;
+      check(ingot_plan_output(entry_->plan, function, o, &b));
+      function_->outputs.push_back(torch_number_of(b.dtype));
     }
     check(ingot_plan_state_count(entry_->plan, function, &function_->states));
   }
@@ -162,12 +184,54 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, outputs.size()));
 }
 
+// The same for eager calls of functions that write nothing but their outputs: it makes these itself, row-major, so that a call is few steps.
+std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t function) {
+  Lease lease(find(plan, {}), function);
+  if (lease.written() + lease.states() > 0) raise(INGOT_INVALID_INPUT, "ingot::run: the function writes state; ingot::execute runs it");
+  constexpr size_t few = 16;
+  std::array<ingot_tensor, few> small;
+  std::vector<ingot_tensor> large;
+  ingot_tensor* tensors = small.data();
+  size_t count = inputs.size(), made = lease.outputs().size();
+  if (count + made > few) {
+    large.resize(count + made);
+    tensors = large.data();
+  }
+  for (size_t i = 0; i < count; ++i) tensors[i] = view(inputs[i], false);
+  check(ingot_session_resolve(lease.get(), tensors, count));
+  std::vector<Tensor> outputs;
+  outputs.reserve(made);
+  for (size_t o = 0; o < made; ++o) {
+    int32_t rank = 0;
+    const int64_t* dims = nullptr;
+    check(ingot_session_output(lease.get(), o, &rank, &dims));
+    std::array<int64_t, 64> strides;
+    int64_t row = 1;
+    for (int32_t d = rank; d-- > 0;) {
+      strides[static_cast<size_t>(d)] = row;
+      row *= dims[d] > 1 ? dims[d] : 1;
+    }
+    AtenTensorHandle handle = nullptr;
+    if (aoti_torch_empty_strided(rank, dims, strides.data(), lease.outputs()[o], aoti_torch_device_type_cpu(), 0, &handle) != AOTI_TORCH_SUCCESS) {
+      raise(INGOT_OUT_OF_MEMORY, "ingot::run: no memory for output " + std::to_string(o));
+    }
+    outputs.emplace_back(handle);
+    tensors[count + o] = view(outputs.back(), true);
+  }
+  check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
+  return outputs;
+}
+
 STABLE_TORCH_LIBRARY(ingot, m) {
+  m.def("run(Tensor[] inputs, Tensor plan, int function) -> Tensor[]");
   m.def(
       "execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, "
       "Tensor plan, int function) -> ()");
 }
-STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) { m.impl("execute", TORCH_BOX(&execute)); }
+STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) {
+  m.impl("execute", TORCH_BOX(&execute));
+  m.impl("run", TORCH_BOX(&run));
+}
 
 }  // namespace
 
