@@ -39,9 +39,9 @@ const Row rows[] = {
     {"threshold(Tensor self, Scalar threshold, Scalar value)", [](Value x, Scalar t, Scalar v) { return cast(select(x <= Operand(t), Operand(v), x), x.dtype()); }},
     {"prelu(Tensor self, Tensor weight)",
      [](Value x, Value w) {
-       if (w.rank() == 1 && x.rank() > 1) {
+       if (w.rank() == 1 && x.rank() != 1) {
          Dims dims(static_cast<size_t>(x.rank()), Dim(1));
-         dims[1] = w.dim(0);
+         if (x.rank() > 1) dims[1] = w.dim(0);
          w = reshape(w, dims);
        }
        return select(x > 0, x, x * w);

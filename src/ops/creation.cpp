@@ -37,7 +37,8 @@ Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& ste
 
 Value linspace(Graph& g, const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype) {
   DType t = dtype.value_or(DType::f32), wide = is_float(t) ? t : DType::f64;
-  auto value = [&](const Operand& o) { return o.value ? cast(*o.value, wide) : literal(g, o.number.to_double(), wide); };
+  // The ends are numbers of the result's dtype before anything is computed from them.
+  auto value = [&](const Operand& o) { return cast(o.value ? cast(*o.value, t) : literal(g, o.number, t), wide); };
   Value from = value(start), to = value(end);
   if (steps == 1) return cast(expand(from, {Dim(1)}), t);
   Value step = (to - from) / static_cast<double>(steps - 1);

@@ -128,6 +128,7 @@ const Row rows[] = {
        Dims x_dims = common, i_dims = common;
        x_dims[static_cast<size_t>(a)] = mine[static_cast<size_t>(a)];
        i_dims[static_cast<size_t>(a)] = theirs[static_cast<size_t>(a)];
+       index = select(index < 0, index + Operand(x.dim(a)), index);  // along a named axis, negative positions count from the end
        return take_along(expand(x, x_dims), a, expand(index, i_dims));
      }},
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)",

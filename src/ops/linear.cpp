@@ -15,8 +15,16 @@ namespace {
 bool is_one(const Scalar& s) { return !std::holds_alternative<Dim>(s.value) && s.to_double() == 1; }
 bool is_zero(const Scalar& s) { return !std::holds_alternative<Dim>(s.value) && s.to_double() == 0; }
 
+// A factor in the tensors' dtype: for integers its fraction is dropped, as in eager.
+Scalar factor(const Scalar& s, DType t) {
+  if (is_float(t) || std::holds_alternative<Dim>(s.value)) return s;
+  if (is_bool(t)) return s.to_double() != 0;
+  return static_cast<int64_t>(s.to_double());
+}
+
 // beta * c + alpha * product; beta = 0 ignores c, NaN included.
-Value blend(const Value& c, const Value& product, const Scalar& beta, const Scalar& alpha) {
+Value blend(const Value& c, const Value& product, const Scalar& given_beta, const Scalar& given_alpha) {
+  const Scalar beta = factor(given_beta, c.dtype()), alpha = factor(given_alpha, c.dtype());
   Value y = is_one(alpha) ? product : product * Operand(alpha);
   if (is_zero(beta)) return y;
   return (is_one(beta) ? c : c * Operand(beta)) + y;
@@ -160,7 +168,7 @@ const Row rows[] = {
     {"outer(Tensor self, Tensor vec2)", [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
     {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
-    {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, sum(matmul(a, b), {0}), beta, alpha); }},
+    {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, cast(sum(matmul(a, b), {0}), c.dtype()), beta, alpha); }},
     {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
     {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
     {"einsum(str equation, Tensor[] tensors)", [](std::string equation, std::vector<Value> operands) { return einsum(equation, operands); }},

@@ -73,6 +73,7 @@ Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& wei
 
 Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training, double eps) {
   if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
+  if (x.rank() < 2) return x;  // torch accepts no elements only
   Value scale = rsqrt(widened(*v) + eps);
   if (weight) scale = scale * widened(*weight);
   Value shift = -widened(*m) * scale;

@@ -270,6 +270,7 @@ const Row rows[] = {
     {"stack(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
     {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)",
      [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
+       if (n == 0) return x;  // as eager, which then leaves prepend and append out too
        std::vector<Value> parts;
        if (before) parts.push_back(*before);
        parts.push_back(x);
