@@ -116,6 +116,7 @@ const Row rows[] = {
        if (x.rank() == 0 && index.rank() == 0) return x;
        if (x.rank() == 0) x = unsqueeze(x, 0);
        if (index.rank() == 0) return reshape(take_along(x, dim, unsqueeze(index, 0)), {});
+       if (index.numel() == Dim(0)) return full(x.graph(), index.dims(), 0, x.dtype());  // of any rank
        return take_along(x, dim, index);
      }},
     {"take_along_dim(Tensor self, Tensor indices, int? dim=None)",
@@ -135,6 +136,8 @@ const Row rows[] = {
      [](Value x, std::vector<std::optional<Value>> indices, Value values, bool accumulate) { return put(x, indices, values, accumulate); }},
     {"scatter.src(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "set"); }},
     {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
+    {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce)",
+     [](Value x, int64_t d, Value i, Scalar v, std::string r) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), reduction(r)); }},
     {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "add"); }},
     {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
     {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
@@ -171,6 +174,7 @@ const Row rows[] = {
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},
+    {"argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False)", [](Value x, bool s, int64_t d, bool down) { return sort(x, d, down, s).second; }},
     {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)", [](Value x, Dim k, int64_t d, bool largest, bool sorted) { return topk(x, k, d, largest, sorted); }},
 };
 

@@ -1,9 +1,12 @@
 // Products: linear, matmul and its relatives, einsum, attention.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -35,12 +38,41 @@ Value linear(const Value& x, const Value& w, const std::optional<Value>& bias) {
   return bias ? y + *bias : y;
 }
 
+// Names the axes behind "..." of a term, counted from the last one: '9', '8', ... are no letters. Returns their names in order.
+std::string name_ellipsis(std::string& term, int64_t rank) {
+  size_t dots = term.find("...");
+  const int64_t hidden = rank - static_cast<int64_t>(term.size()) + (dots == std::string::npos ? 0 : 3);
+  if (hidden < 0 || hidden > 9 || (hidden > 0 && dots == std::string::npos)) fail(Code::invalid_input, "einsum: \"{}\" for an operand of rank {}", term, rank);
+  std::string names;
+  for (int64_t i = hidden; i-- > 0;) names += static_cast<char>('9' - i);
+  if (dots != std::string::npos) term.replace(dots, 3, names);
+  return names;
+}
+
+// Axes of one operand with the same letter become one.
+Value diagonal_of(const Value& x, std::string& letters) {
+  AffineMap map;
+  std::string kept;
+  for (size_t i = 0; i < letters.size(); ++i) {
+    size_t place = kept.find(letters[i]);
+    if (place == std::string::npos) {
+      place = kept.size();
+      kept += letters[i];
+      map.dims.push_back(x.dims()[i]);
+    } else {
+      require(x.graph(), x.dims()[i], ir::Check::equal, map.dims[place], "axes of one einsum operand with the same letter have equal sizes");
+    }
+    map.axes.push_back({0, {{static_cast<uint32_t>(place), 1}}});
+  }
+  letters = kept;
+  return view(x, std::move(map));
+}
+
 Value einsum(const std::string& text, const std::vector<Value>& operands) {
   std::string equation;
   for (char c : text) {
     if (c != ' ') equation += c;
   }
-  if (equation.find("...") != std::string::npos) fail(Code::unsupported, "einsum: \"{}\" with an ellipsis", text);
   size_t arrow = equation.find("->");
   std::string left = equation.substr(0, arrow);
   std::vector<std::string> terms(1);
@@ -52,22 +84,37 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
     }
   }
   if (terms.size() != operands.size()) fail(Code::invalid_input, "einsum: \"{}\" names {} operands, got {}", text, terms.size(), operands.size());
-  std::string out;
+  std::string out, all_axes;
+  for (size_t k = 0; k < terms.size(); ++k) {
+    std::string axes = name_ellipsis(terms[k], operands[k].rank());
+    if (axes.size() > all_axes.size()) all_axes = axes;
+  }
   if (arrow != std::string::npos) {
     out = equation.substr(arrow + 2);
+    size_t dots = out.find("...");
+    if (dots != std::string::npos) out.replace(dots, 3, all_axes);
   } else {
+    out = all_axes;
     std::string letters = left;
     std::sort(letters.begin(), letters.end());
     for (char c : letters) {
-      if (c != ',' && std::count(left.begin(), left.end(), c) == 1) out += c;
+      if (std::isalpha(static_cast<unsigned char>(c)) && std::count(left.begin(), left.end(), c) == 1) out += c;
     }
   }
-  // Repeated letters of one operand: its diagonal.
   std::vector<Value> values = operands;
+  for (size_t k = 0; k < values.size(); ++k) values[k] = diagonal_of(values[k], terms[k]);
+  // An axis of size 1 that another operand has in full broadcasts: without it, the product does.
+  std::map<char, Dim> sizes;
   for (size_t k = 0; k < values.size(); ++k) {
     for (size_t i = 0; i < terms[k].size(); ++i) {
-      size_t j = terms[k].find(terms[k][i], i + 1);
-      if (j != std::string::npos) fail(Code::unsupported, "einsum: \"{}\" repeats a letter in one operand", text);
+      if (!(values[k].dims()[i] == Dim(1))) sizes[terms[k][i]] = values[k].dims()[i];
+    }
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    for (size_t i = terms[k].size(); i-- > 0;) {
+      if (!(values[k].dims()[i] == Dim(1)) || !sizes.contains(terms[k][i])) continue;
+      values[k] = squeeze(values[k], static_cast<Axis>(i));
+      terms[k].erase(i, 1);
     }
   }
   // Two operands at a time: letters in both and in the rest or the result are batch, in both only are summed.

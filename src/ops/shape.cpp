@@ -153,6 +153,26 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
   return view(x, std::move(map));
 }
 
+// Windows of an image as columns: [N, C, H, W] becomes [N, C * kernel, windows].
+Value columns(Value x, const Axes& kernel, const Axes& dilation, const Axes& padding, const Axes& stride) {
+  if (x.rank() == 3) {
+    Value y = columns(unsqueeze(x, 0), kernel, dilation, padding, stride);
+    return reshape(y, {y.dim(1), y.dim(2)});
+  }
+  if (x.rank() != 4 || kernel.size() != 2 || dilation.size() != 2 || padding.size() != 2 || stride.size() != 2) fail(Code::invalid_input, "im2col: rank {}", x.rank());
+  const Dims around{0, 0, padding[0], padding[1]};
+  x = pad(x, around, around, 0);
+  AffineMap map;
+  map.dims = {x.dim(0), x.dim(1), kernel[0], kernel[1]};
+  map.axes = {{0, {{0, 1}}}, {0, {{1, 1}}}};
+  for (uint32_t k = 0; k < 2; ++k) {
+    map.dims.push_back(floordiv(x.dims()[2 + k] - Dim(dilation[k] * (kernel[k] - 1) + 1), stride[k]) + Dim(1));
+    map.axes.push_back({0, {{2 + k, dilation[k]}, {4 + k, stride[k]}}});
+  }
+  const Dims d = map.dims;
+  return reshape(view(x, std::move(map)), {d[0], d[1] * Dim(kernel[0] * kernel[1]), d[4] * d[5]});
+}
+
 Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
   Dims before(x.dims().size(), Dim(0)), after = before;
   if (amounts.size() % 2 != 0 || amounts.size() / 2 > x.dims().size()) fail(Code::invalid_input, "pad: {} amounts for rank {}", amounts.size(), x.rank());
@@ -239,6 +259,7 @@ const Row rows[] = {
     {"t(Tensor self)", [](Value x) { return x.rank() < 2 ? x : transpose(x, 0, 1); }},
     {"numpy_T(Tensor self)", [](Value x) { Axes o; for (Axis i = x.rank(); i-- > 0;) o.push_back(i); return permute(x, o); }},
     {"adjoint(Tensor self)", [](Value x) { return transpose(x, -2, -1); }},
+    {"mH(Tensor self)", [](Value x) { return transpose(x, -2, -1); }},
     {"mT(Tensor self)", [](Value x) { return transpose(x, -2, -1); }},
     {"movedim.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
     {"movedim.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
@@ -290,6 +311,7 @@ const Row rows[] = {
     {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"unfold(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
+    {"im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)", [](Value x, Axes kernel, Axes dilation, Axes padding, Axes stride) { return columns(x, kernel, dilation, padding, stride); }},
     {"constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0)", [](Value x, Dims amounts, Scalar v) { return constant_pad(x, amounts, v); }},
     {"pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None)",
      [](Value x, Dims amounts, std::string mode, std::optional<double> v) {

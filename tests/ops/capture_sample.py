@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import warnings
 
 import numpy as np
@@ -12,6 +13,9 @@ from torch.utils import _pytree as pytree
 from ingot import _engine
 from ingot.capture import write
 from ingot.functional import Functional, Slot
+
+# torch keeps a stack trace for every node and guard; looking up on disk whether each frame's file has changed was half of a capture.
+linecache.checkcache = lambda filename=None: None
 
 WIDE = {torch.float16, torch.bfloat16, torch.float32}
 
