@@ -711,7 +711,7 @@ def save(module: Module, path, *, format="ingot", weights="embed"):
             other values for them (load_state_dict, an in-place write, another tensor) are noticed at the next call; writes through
             `.data` may not be, since torch does not count them.
         "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
-            `import ingot`. Parts that stay in torch are compiled by inductor, which rounds in its own way.
+            `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
     weights: "embed".
 
     Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written, OptionError for another format.
