@@ -565,7 +565,7 @@ void FunctionCompiler::emit_attention(NodeId n) {
     Dims scores = batch;
     scores.push_back(s);
     scores.push_back(t);
-    WrittenBody written = write_mask(*this, node.in[3], scores);
+    WrittenBody written = write_mask(*this, node.in[3], scores, g_.type(node.out[0]).dtype == DType::f64 ? DType::f64 : DType::f32);
     code = backend::cpu::emit(written.body);
     args.mask = code.code;
     for (const Place& p : written.operands) step.operands.push_back(view_of(p));

@@ -84,7 +84,7 @@ class Writer {
     return std::move(out_);
   }
 
-  WrittenBody write_mask(ValueId mask, const Dims& scores) {
+  WrittenBody write_mask(ValueId mask, const Dims& scores, DType dtype) {
     domain_ = scores;
     out_.body.outer.assign(scores.begin(), scores.end() - 1);
     out_.body.row = {scores.back()};
@@ -95,16 +95,16 @@ class Writer {
     }
     Instruction score{};
     score.kind = Instruction::Kind::accumulator;
-    score.dtype = DType::f32;
+    score.dtype = dtype;
     Reg accumulator = push(score);
     Reg m = value(mask, at);
     Reg result;
     if (g_.type(mask).dtype == DType::b8) {
-      result = map(Op::select, DType::f32, {m, accumulator, number(-std::numeric_limits<double>::infinity(), DType::f32)});
+      result = map(Op::select, dtype, {m, accumulator, number(-std::numeric_limits<double>::infinity(), dtype)});
     } else {
-      result = map(Op::add, DType::f32, {accumulator, m});
+      result = map(Op::add, dtype, {accumulator, m});
     }
-    out_.body.operands.push_back(DType::f32);
+    out_.body.operands.push_back(dtype);
     out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
     finish();
     return std::move(out_);
@@ -610,6 +610,6 @@ class Writer {
 
 WrittenBody write_root(const FunctionCompiler& f, ValueId value, const Place& target, bool itself) { return Writer(f).write(value, target, itself); }
 
-WrittenBody write_mask(const FunctionCompiler& f, ValueId mask, const Dims& scores) { return Writer(f).write_mask(mask, scores); }
+WrittenBody write_mask(const FunctionCompiler& f, ValueId mask, const Dims& scores, DType score) { return Writer(f).write_mask(mask, scores, score); }
 
 }  // namespace ingot::compile

@@ -24,6 +24,6 @@ struct WrittenBody {
 // memory, so it is computed even though it counts as stored; else it may be a load (a part of a join). Throws Cut.
 WrittenBody write_root(const FunctionCompiler&, ir::ValueId value, const Place& target, bool itself);
 // The mask body of an attention: domain [batch.., S, T], accumulator = the score, one store without memory.
-WrittenBody write_mask(const FunctionCompiler&, ir::ValueId mask, const ir::Dims& scores);
+WrittenBody write_mask(const FunctionCompiler&, ir::ValueId mask, const ir::Dims& scores, ir::DType score);
 
 }  // namespace ingot::compile

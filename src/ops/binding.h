@@ -22,6 +22,9 @@ using ir::Operand;
 using ir::Scalar;
 using Value = ir::Handle;
 
+// Halves are storage: a row whose intermediate results need more than their bits works in float32.
+inline Value widened(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
+
 // The arguments of one call, in the order of the row's schema.
 struct Arguments {
   Graph& graph;

@@ -53,8 +53,6 @@ Value windows_on(const Value& given, const Windows& w, const Dims& counts, const
   return view(x, std::move(map));
 }
 
-Value widened(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
-
 Axes last_axes(const Value& x, size_t n) {
   Axes axes;
   for (int64_t i = x.rank() - static_cast<int64_t>(n); i < x.rank(); ++i) axes.push_back(i);
@@ -277,8 +275,8 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
     const Dims both{Dim(*n), size};
     Value window = ir::index(g, both, 0), at = ir::index(g, both, 1);
     Value start = ir::map(Op::floordiv, {window * Operand(size), *n}), end = ir::map(Op::floordiv, {(window + 1) * Operand(size) + (*n - 1), *n});
-    Value weight = select((at >= start) & (at < end), 1.0, 0.0) / cast(end - start, DType::f32);
-    x = transpose(matmul(transpose(x, axis, -1), transpose(cast(weight, x.dtype()), 0, 1)), axis, -1);
+    Value weight = cast((at >= start) & (at < end), x.dtype()) / cast(end - start, x.dtype());
+    x = transpose(matmul(transpose(x, axis, -1), transpose(weight, 0, 1)), axis, -1);
   }
   return cast(x, t);
 }

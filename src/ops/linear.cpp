@@ -175,6 +175,13 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
 
 Value sdpa(Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) {
   if (dropout > 0) fail(Code::unsupported, "scaled_dot_product_attention with dropout (call model.eval() first)");
+  if (!scale && !q.dims().back().constant()) {
+    // The scale belongs to the attention as a number; of heads whose size is known only at run time the queries carry it.
+    const DType t = q.dtype();
+    q = widened(q);
+    q = q / sqrt(literal(q.graph(), q.dims().back(), q.dtype()));
+    return cast(sdpa(q, widened(k), widened(v), mask, dropout, causal, 1.0, gqa), t);
+  }
   double s = scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value()));
   Dims original = q.dims();
   original.back() = v.dims().back();

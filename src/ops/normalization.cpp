@@ -9,8 +9,6 @@ using namespace ir;
 namespace {
 
 // Half values are normalised in f32 and rounded once.
-Value widened(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
-
 Value softmax(Value x, int64_t dim, std::optional<DType> t) {
   DType result = t.value_or(float_type(x.dtype()));
   x = widened(cast(x, result));

@@ -24,7 +24,6 @@ Operand scaled_operand(const Operand& b, const Scalar& alpha) {
 }
 
 // Composed functions of half tensors are computed in f32 and rounded once, as in eager.
-Value wide(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
 Value narrow(const Value& y, const std::vector<Operand>& operands) { return cast(y, result_type(operands)); }
 
 Value divide(const Value& a, const Operand& b, const std::optional<std::string>& mode) {
@@ -94,9 +93,9 @@ const Row rows[] = {
     {"gcd(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
     {"logaddexp(Tensor self, Tensor other)", [](Value a, Value b) { return logaddexp(a, b); }},
     {"xlogy.Tensor(Tensor self, Tensor other)", [](Value a, Value b) { a = to_float(a); return select(ir::map(Op::is_nan, {to_float(b)}), b, select(equal(a, 0), 0.0, a * log(b))); }},
-    {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", [](Value a, Value b, Operand w) { return narrow(wide(a) + (wide(b) - wide(a)) * (w.value ? Operand(wide(*w.value)) : w), {a, b}); }},
-    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(wide(x) + scaled(wide(a), v) * wide(b), {x, a, b}); }},
-    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(wide(x) + scaled(wide(a), v) / wide(b), {x, a, b}); }},
+    {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", [](Value a, Value b, Operand w) { return narrow(widened(a) + (widened(b) - widened(a)) * (w.value ? Operand(widened(*w.value)) : w), {a, b}); }},
+    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) * widened(b), {x, a, b}); }},
+    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) / widened(b), {x, a, b}); }},
     {"neg(Tensor self)", [](Value x) { return -x; }},
     {"negative(Tensor self)", [](Value x) { return -x; }},
     {"positive(Tensor self)", [](Value x) { return x; }},

@@ -36,6 +36,13 @@ void each(const Vector* v, F fn) {
 
 std::vector<uint32_t> numbers(const flatbuffers::Vector<uint32_t>* v) { return v != nullptr ? std::vector<uint32_t>(v->begin(), v->end()) : std::vector<uint32_t>(); }
 
+// Copied as bytes: flatbuffers' verifier lets 64-bit elements lie at any address.
+std::vector<int64_t> numbers(const flatbuffers::Vector<int64_t>* v) {
+  std::vector<int64_t> out(v != nullptr ? v->size() : 0);
+  if (!out.empty()) std::memcpy(out.data(), v->Data(), out.size() * sizeof(int64_t));
+  return out;
+}
+
 Function function(const fb::Function* f) {
   Function out;
   if (f == nullptr) return out;
@@ -169,7 +176,7 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
     Weight out;
     out.name = text(w.name());
     out.dtype = dtype(w.dtype());
-    if (w.dims() != nullptr) out.dims.assign(w.dims()->begin(), w.dims()->end());
+    out.dims = numbers(w.dims());
     out.tied_to = text(w.tied_to());
     out.bytes = w.bytes();
     int64_t count = static_cast<int64_t>(ir::size_of(out.dtype));

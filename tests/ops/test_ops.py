@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 import torch
-from accuracy import assert_accurate
+from accuracy import assert_accurate, float64_error
 from capture_sample import Call, run
 from conftest import compared, skipped
 from ingot import _engine
@@ -121,12 +121,13 @@ def test_op(op, dtype, mode):
             exact = call.exact()
         except Exception:
             exact = eager  # an operator without float64
+        errors = float64_error(call, call.tensors, eager)
         for backend in ("reference", "cpu"):
             try:
                 results = run(engine, call.tensors, backend)
                 assert len(results) == len(eager), f"{len(results)} results, eager has {len(eager)}"
-                for y, e, x in zip(*(named(op, sample, r) for r in (results, eager, exact))):
-                    assert_accurate(y, e, x, depth_of(op, call), op.name.removeprefix("masked.") in LOGS_OF_SUMS)
+                for y, e, x, error in zip(*(named(op, sample, r) for r in (results, eager, exact)), errors):
+                    assert_accurate(y, e, x, depth_of(op, call), op.name.removeprefix("masked.") in LOGS_OF_SUMS, error)
                 compared[f"{backend} {mode}"] += 1
                 done += 1
             except Exception as error:

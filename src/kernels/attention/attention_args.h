@@ -3,7 +3,7 @@
 // operands = Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the mask body's loads over the domain [batch.., S, T],
 //   out [batch.., S, E] (written). Batch axes that broadcast (grouped heads) have stride 0.
 // sizes = S, T, D, E, then the mask body's. The mask body's accumulator is the scaled score; its single store value is the
-//   masked score in f32 (there is no memory behind that store).
+//   masked score. Scores are f32, of f64 operands f64 (there is no memory behind that store).
 #pragma once
 #include <cstddef>
 #include <cstdint>

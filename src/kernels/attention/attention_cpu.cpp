@@ -39,8 +39,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
     c->mask = load_program(args.mask, operands - 4, sizes - 4, false);
-    bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions && c->mask->memory.back() == DType::f32;
-    if (!fits || (c->mask->has_accumulator && c->mask->accumulator != Class::f32)) fail(Code::format, "an attention step's mask has another domain");
+    bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
+    if (!fits) fail(Code::format, "an attention step's mask has another domain");
   } else if (operands != 4) {
     fail(Code::format, "an attention step without a mask has {} operands", operands);
   }
@@ -90,6 +90,8 @@ backend::Resolved resolve(const Call& call) {
   p->f32 = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   if (!p->f32 && dtype != DType::f64) fail(Code::format, "attention: dtype {}", ir::name_of(dtype));
   if (c.mask) {
+    const DType score = p->f32 ? DType::f32 : DType::f64;
+    if (c.mask->memory.back() != score || (c.mask->has_accumulator && c.mask->accumulator != (p->f32 ? Class::f32 : Class::f64))) fail(Code::format, "attention: the mask of {} is not one of {} scores", ir::name_of(dtype), ir::name_of(score));
     std::vector<int64_t> domain = p->batch_dims;
     domain.push_back(p->s);
     domain.push_back(p->t);
@@ -361,16 +363,15 @@ class Task {
         for (int64_t d = 0; d < p_.d; ++d) x += element(0, s, d) * element(1, t, d);
         x *= c_.scale;
         if (c_.causal && t > s) x = -std::numeric_limits<double>::infinity();
-        if (p_.has_mask) {
-          Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
-          at_[c_.batch_rank] = s;
-          float added = 0;
-          evaluator.segment(at_, t, 1, &added, &added);
-          x += static_cast<double>(added);
-        }
         wide_[t] = x;
-        m = std::isnan(x) ? x : std::max(m, x);
       }
+      if (p_.has_mask) {
+        Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
+        at_[c_.batch_rank] = s;
+        const auto step = static_cast<int64_t>(p_.mask.block);
+        for (int64_t t = 0; t < p_.t; t += step) evaluator.segment(at_, t, std::min(step, p_.t - t), wide_ + t, wide_ + t);
+      }
+      for (int64_t t = 0; t < p_.t; ++t) m = std::isnan(wide_[t]) ? wide_[t] : std::max(m, wide_[t]);
       for (int64_t t = 0; t < p_.t; ++t) total += wide_[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(wide_[t] - m);
       for (int64_t e = 0; e < p_.e; ++e) {
         double x = 0;

@@ -60,7 +60,8 @@ void check(const Case& c, Workers& workers) {
   fill(k, 2, 1);
   fill(v, 3, 1);
   std::vector<size_t> same = {rank - 2};  // a padding mask is the same for all queries
-  TestTensor mask(DType::f32, with(c.batch, c.s, c.t), {}, c.mask == Mask::padding ? same : std::vector<size_t>{});
+  const DType score_type = c.type == DType::f64 ? DType::f64 : DType::f32;
+  TestTensor mask(score_type, with(c.batch, c.s, c.t), {}, c.mask == Mask::padding ? same : std::vector<size_t>{});
   mask.each([&](const std::vector<int64_t>& at) {
     const int64_t t = at.back();
     bool hidden = c.mask == Mask::padding ? t % 3 == 1 : c.mask == Mask::full ? (at[rank - 2] + t) % 4 == 1 : true;
@@ -76,9 +77,9 @@ void check(const Case& c, Workers& workers) {
     backend::cpu::BodyBuilder body(outer, {c.t});
     backend::Instruction score{};
     score.kind = backend::Instruction::Kind::accumulator;
-    score.dtype = DType::f32;
+    score.dtype = score_type;
     backend::Reg x = body.push(score);
-    body.store(DType::f32, body.map(Op::add, DType::f32, {x, body.load(DType::f32)}));
+    body.store(score_type, body.map(Op::add, score_type, {x, body.load(score_type)}));
     backend::cpu::Emitted emitted = backend::cpu::emit(body.body);
     code = emitted.code;
     for (const ir::Dim& d : emitted.sizes) sizes.push_back(d.value());
@@ -93,7 +94,7 @@ void check(const Case& c, Workers& workers) {
   args.mask = code;
   run_kernel("attention", serialise(args), operands, sizes, workers);
 
-  // Of the arithmetic, and of the result's dtype. Masks are added in f32 whatever the dtype.
+  // Of the arithmetic, and of the result's dtype. Masks are added to f32 scores, of f64 operands f64.
   const double unit = std::ldexp(1, c.type == DType::f64 ? -53 : -24);
   const double store = std::ldexp(1, c.type == DType::f64 ? -53 : c.type == DType::f16 ? -11 : c.type == DType::bf16 ? -8 : -24);
   const std::vector<double> queries = q.values(), keys = k.values(), values = v.values(), masked = mask.values(), found = out.values();

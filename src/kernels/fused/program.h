@@ -117,8 +117,8 @@ class Evaluator {
   // The whole row at outer coordinates `at`, reductions included.
   void row(const int64_t* at);
   // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
-  // `out`: when not null, the first store's f32 value goes there instead of memory.
-  void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, float* out = nullptr);
+  // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
+  void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
 
  private:
   struct Value;

@@ -406,12 +406,12 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   }
 }
 
-void Evaluator::segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, float* out) {
+void Evaluator::segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out) {
   accumulator_ = accumulator;
   direct_ = out == nullptr;
   for (uint32_t k : b_.active) run(p_.code[k], k, at, begin, n);
   if (out != nullptr) {
-    block_ops().store(DType::f32, out, 1, argument(p_.stores[0].reg), n);
+    block_ops().store(p_.memory[p_.stores[0].operand], out, 1, argument(p_.stores[0].reg), n);
     return;
   }
   for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
