@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import functools
 import json
 import os
 import threading
@@ -506,6 +507,7 @@ class TorchRegistry:
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
         library.ingot_torch_forget.argtypes, library.ingot_torch_forget.restype = [c_void_p], None
         self.forget = library.ingot_torch_forget  # (address of a saved program's plan)
+        self._path = path
         self._library = library
         self._engines: dict[int, Engine] = {}
 
@@ -513,6 +515,20 @@ class TorchRegistry:
         number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer)
         self._engines[number] = engine
         return number
+
+    def direct(self, exchange, number: int, function: int):
+        """A function from a tuple of torch tensors to one of results, without torch's dispatcher, by the DLPack exchange table in the capsule
+        `exchange`; RuntimeError as from the op. None where the table or Python is not one it can work with."""
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
+        library = ctypes.PyDLL(self._path)  # which keeps Python's lock until the model runs
+        library.ingot_torch_can_call.argtypes = [c_void_p]
+        table = pointer(exchange, b"dlpack_exchange_api")
+        if not library.ingot_torch_can_call(table):
+            return None
+        call = library.ingot_torch_call
+        call.argtypes, call.restype = [c_void_p, c_uint64, ctypes.c_int64, ctypes.py_object], ctypes.py_object
+        return functools.partial(call, c_void_p(table), c_uint64(number), ctypes.c_int64(function))
 
     def unregister(self, number: int):
         self._library.ingot_torch_unregister(number)

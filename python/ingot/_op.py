@@ -79,8 +79,36 @@ class Runner:
         # Positions in a flat call of what is written: inputs, then the states that follow all inputs.
         self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
         self._read = [i for i, w in enumerate(written) if not w]
-        # Straight to the kernels with plain tensors; what traces (fake tensors, torch.compile) takes the op whose shapes it can follow.
-        self.plain = torch.ops.ingot.run.default._op if not self._state else None
+        # With plain tensors straight to the kernels; what traces (fake tensors, torch.compile) takes the op whose shapes it can follow.
+        self.plain = self._plain_call() if not self._state else None
+
+    def _plain_call(self):
+        """From a sequence of as many plain tensors as the function has inputs to its results. What a call looks up is at hand: after a run the
+        caches hold little of Python."""
+        exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # torch 2.10 and later
+        direct = self._registry.direct(exchange, self._id, self._function) if exchange is not None else None
+        run, plan, function, explain = torch.ops.ingot.run.default._op, self._plan, self._function, self._explain
+        # Dispatch modes and the profiler see ops. Only a tensor of floats may be a negative view, which the dispatcher resolves.
+        modes, profiler = torch._C._len_torch_dispatch_stack, torch.autograd.profiler
+        bindings = self._engine.inputs(function)
+        floats, count = [i for i, binding in enumerate(bindings) if "float" in binding["dtype"]], len(bindings)
+
+        def call(flat):
+            if direct is not None and not modes() and not profiler._is_profiler_enabled and len(flat) == count:
+                for i in floats:
+                    if flat[i].is_neg():
+                        break
+                else:
+                    try:
+                        return direct(flat if type(flat) is tuple else tuple(flat))
+                    except RuntimeError:  # the op says why
+                        pass
+            try:
+                return run(flat if type(flat) is list else list(flat), plan, function)
+            except RuntimeError as problem:
+                raise explain(problem, flat) from None
+
+        return call
 
     def __call__(self, flat):
         if self.plain is not None and not _is_compiling():
@@ -88,10 +116,7 @@ class Runner:
                 if type(tensor) is not _Tensor:
                     break
             else:
-                try:
-                    return self.plain(flat if type(flat) is list else list(flat), self._plan, self._function)
-                except RuntimeError as problem:
-                    raise self._explain(problem, flat) from None
+                return self.plain(flat)
         nothing = self._nothing
         try:
             outputs = self._allocate(flat)

@@ -522,7 +522,7 @@ class Module(torch.nn.Module):
         runner = self._runner
         if not (isinstance(runner, _op.Runner) and runner.plain and self._positional and self._plain_outputs):
             return None
-        run, plan, function, explain = runner.plain, runner._plan, runner._function, runner._explain
+        run = runner.plain
         count, single, spec, plain, compiling = len(self._inputs), self._single, self._out_spec, torch.Tensor, torch.compiler.is_compiling
         hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
 
@@ -532,10 +532,7 @@ class Module(torch.nn.Module):
             for tensor in args:
                 if type(tensor) is not plain:
                     return None
-            try:
-                results = run(list(args), plan, function)
-            except RuntimeError as problem:
-                raise explain(problem, args) from None
+            results = run(args)
             if single:
                 return results[0]
             return tuple(results) if spec is None else pytree.tree_unflatten(results, spec)

@@ -1,0 +1,201 @@
+// The eager call without the dispatcher: from a Python tuple of tensors to one of results.
+//
+// After a run the caches hold little but the model, and what a call touches is fetched anew: the dispatcher's way, with its stack and
+// lists, was most of a small model's overhead. Torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__, torch 2.10 or later)
+// gives a view of a tensor and makes tensors in a few calls. Python's functions are found in the process, so that this library serves every
+// Python and also programs without one.
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch/engines.h"
+
+namespace {
+
+using namespace ingot_torch;
+
+// The parts of DLPack 1.x that are used here; its version is checked.
+struct Version {
+  uint32_t major, minor;
+};
+struct DataType {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+struct View {
+  void* data;
+  int32_t device_type, device;
+  int32_t rank;
+  DataType dtype;
+  const int64_t* dims;
+  const int64_t* strides;
+  uint64_t byte_offset;
+};
+struct Managed;
+struct Exchange {
+  Version version;
+  Exchange* previous;
+  int (*allocate)(View* like, Managed** out, void* context, void (*set_error)(void* context, const char* kind, const char* message));
+  int (*managed_from)(void* object, Managed** out);
+  int (*to_object)(Managed*, void** object);
+  int (*view_of)(void* object, View* out);
+};
+// What every version of Managed begins with; `dl_tensor` follows the flags.
+struct Managed {
+  Version version;
+  void* context;
+  void (*deleter)(Managed*);
+  uint64_t flags;
+  View view;
+};
+
+constexpr int32_t cpu = 1;
+
+DataType data_type(ingot_dtype type) {
+  switch (type) {
+    case INGOT_BOOL: return {6, 8, 1};
+    case INGOT_UINT8: return {1, 8, 1};
+    case INGOT_INT8: return {0, 8, 1};
+    case INGOT_INT16: return {0, 16, 1};
+    case INGOT_INT32: return {0, 32, 1};
+    case INGOT_INT64: return {0, 64, 1};
+    case INGOT_FLOAT16: return {2, 16, 1};
+    case INGOT_BFLOAT16: return {4, 16, 1};
+    case INGOT_FLOAT32: return {2, 32, 1};
+    default: return {2, 64, 1};
+  }
+}
+
+// -1: a dtype ingot does not have.
+int number_of(DataType t) {
+  if (t.lanes != 1) return -1;
+  for (int d = INGOT_BOOL; d <= INGOT_FLOAT64; ++d) {
+    DataType mine = data_type(static_cast<ingot_dtype>(d));
+    if (mine.code == t.code && mine.bits == t.bits) return d;
+  }
+  return -1;
+}
+
+// Python's limited API, of the interpreter in this process.
+struct Python {
+  void* (*tuple)(intptr_t size);
+  int (*set_item)(void* tuple, intptr_t at, void* steals);
+  void* (*item)(void* tuple, intptr_t at);
+  intptr_t (*size)(void* tuple);
+  void (*release)(void*);
+  void* (*leave)();
+  void (*enter)(void*);
+  void (*set_error)(void* type, const char* message);
+  void (*clear_error)();
+  void** runtime_error;
+
+  bool found() const { return tuple && set_item && item && size && release && leave && enter && set_error && clear_error && runtime_error; }
+};
+
+Python find_python() {
+  auto at = [](const char* name) { return dlsym(RTLD_DEFAULT, name); };
+  Python p{};
+  p.tuple = reinterpret_cast<decltype(p.tuple)>(at("PyTuple_New"));
+  p.set_item = reinterpret_cast<decltype(p.set_item)>(at("PyTuple_SetItem"));
+  p.item = reinterpret_cast<decltype(p.item)>(at("PyTuple_GetItem"));
+  p.size = reinterpret_cast<decltype(p.size)>(at("PyTuple_Size"));
+  p.release = reinterpret_cast<decltype(p.release)>(at("Py_DecRef"));
+  p.leave = reinterpret_cast<decltype(p.leave)>(at("PyEval_SaveThread"));
+  p.enter = reinterpret_cast<decltype(p.enter)>(at("PyEval_RestoreThread"));
+  p.set_error = reinterpret_cast<decltype(p.set_error)>(at("PyErr_SetString"));
+  p.clear_error = reinterpret_cast<decltype(p.clear_error)>(at("PyErr_Clear"));
+  p.runtime_error = reinterpret_cast<void**>(at("PyExc_RuntimeError"));
+  return p;
+}
+
+Python python;
+
+// Python without its lock while a model runs.
+struct Unlocked {
+  void* state = python.leave();
+  ~Unlocked() { python.enter(state); }
+};
+
+// A tuple under construction.
+struct Results {
+  void* tuple;
+  ~Results() {
+    if (tuple != nullptr) python.release(tuple);
+  }
+};
+
+void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* args) {
+  const std::shared_ptr<Entry> entry = registered(engine);
+  Lease lease(*entry, function);
+  constexpr size_t few = 16;
+  const size_t count = static_cast<size_t>(python.size(args)), made = lease.outputs().size();
+  std::array<ingot_tensor, few> small;
+  std::vector<ingot_tensor> large;
+  ingot_tensor* tensors = small.data();
+  if (count + made > few) {
+    large.resize(count + made);
+    tensors = large.data();
+  }
+  for (size_t i = 0; i < count; ++i) {
+    View v{};
+    if (exchange.view_of(python.item(args, static_cast<intptr_t>(i)), &v) != 0) {
+      python.clear_error();
+      raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " has no memory that can be read");
+    }
+    const int dtype = number_of(v.dtype);
+    if (v.device_type != cpu || dtype < 0) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + (dtype < 0 ? " has a dtype that ingot does not support" : " is not on the CPU"));
+    tensors[i] = ingot_tensor{};
+    tensors[i].data = static_cast<char*>(v.data) + v.byte_offset;
+    tensors[i].dtype = static_cast<ingot_dtype>(dtype);
+    tensors[i].rank = v.rank;
+    tensors[i].dims = v.dims;
+    tensors[i].strides = v.strides;
+  }
+  check(ingot_session_resolve(lease.get(), tensors, count));
+  Results results{python.tuple(static_cast<intptr_t>(made))};
+  if (results.tuple == nullptr) return nullptr;
+  for (size_t o = 0; o < made; ++o) {
+    View like{};
+    check(ingot_session_output(lease.get(), o, &like.rank, &like.dims));
+    like.device_type = cpu;
+    like.dtype = data_type(lease.outputs()[o]);
+    Managed* memory = nullptr;
+    void* object = nullptr;
+    if (exchange.allocate(&like, &memory, nullptr, [](void*, const char*, const char*) {}) != 0) raise(INGOT_OUT_OF_MEMORY, "no memory for output " + std::to_string(o));
+    ingot_tensor& t = tensors[count + o] = ingot_tensor{};
+    t.data = static_cast<char*>(memory->view.data) + memory->view.byte_offset;
+    t.dtype = lease.outputs()[o];
+    t.rank = memory->view.rank;
+    t.dims = memory->view.dims;
+    t.strides = memory->view.strides;
+    if (exchange.to_object(memory, &object) != 0) return nullptr;
+    python.set_item(results.tuple, static_cast<intptr_t>(o), object);
+  }
+  {
+    Unlocked unlocked;
+    check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
+  }
+  return std::exchange(results.tuple, nullptr);
+}
+
+}  // namespace
+
+// `args`: a tuple of plain tensors. A new tuple of results, or null with a Python exception set: the text is that of ingot::run's.
+extern "C" __attribute__((visibility("default"))) void* ingot_torch_call(const void* exchange, uint64_t engine, int64_t function, void* args) {
+  try {
+    return run(*static_cast<const Exchange*>(exchange), engine, function, args);
+  } catch (const std::exception& problem) {
+    python.set_error(*python.runtime_error, problem.what());
+    return nullptr;
+  }
+}
+
+// Whether ingot_torch_call can work with the exchange table and the Python of this process; before the first call.
+extern "C" __attribute__((visibility("default"))) int ingot_torch_can_call(const void* exchange) {
+  python = find_python();
+  return python.found() && exchange != nullptr && static_cast<const Exchange*>(exchange)->version.major == 1;
+}

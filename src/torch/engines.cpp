@@ -1,0 +1,118 @@
+// In process, `plan` is a 32-byte tensor: magic and the number of a registered (plan, weights) pair, and `weights` is empty. In saved
+// programs (saved.cpp) `plan` is a plan without the values of its weights, which `weights` are, in the plan's order. Sessions hold no
+// user state; they are pooled per pair, so that threads never wait for one another.
+#include "torch/engines.h"
+
+#include <array>
+#include <cstring>
+#include <shared_mutex>
+
+#include "torch/saved.h"
+
+namespace ingot_torch {
+
+namespace {
+
+constexpr uint64_t plan_magic = 0x6e616c70746f676eULL;  // "ngotplan"
+
+std::shared_mutex registry_mutex;
+std::unordered_map<uint64_t, std::shared_ptr<Entry>> registry;
+uint64_t next_id = 1;
+
+void describe(Entry& entry, uint32_t function, Entry::Function& into) {
+  size_t inputs = 0, outputs = 0;
+  check(ingot_plan_count(entry.plan, function, &inputs, &outputs));
+  for (size_t i = 0; i < inputs; ++i) {
+    ingot_binding b;
+    check(ingot_plan_input(entry.plan, function, i, &b));
+    into.written_inputs.push_back(b.written != 0);
+    into.written += b.written != 0;
+  }
+  for (size_t o = 0; o < outputs; ++o) {
+    ingot_binding b;
+    check(ingot_plan_output(entry.plan, function, o, &b));
+    into.outputs.push_back(b.dtype);
+  }
+  check(ingot_plan_state_count(entry.plan, function, &into.states));
+}
+
+}  // namespace
+
+Entry::~Entry() {
+  for (auto& [index, function] : functions) {
+    for (ingot_session* session : function.idle) ingot_session_release(session);
+  }
+}
+
+std::shared_ptr<Entry> registered(uint64_t number) {
+  std::shared_lock lock(registry_mutex);
+  auto found = registry.find(number);
+  if (found == registry.end())
+    raise(INGOT_INVALID_INPUT, "ingot::execute: the engine of this plan tensor is not loaded in this process",
+          "keep the ingot.Module alive, or load the saved file with ingot.load");
+  return found->second;
+}
+
+std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights) {
+  std::array<uint64_t, 2> head;
+  if (!plan.is_cpu() || plan.numel() < static_cast<int64_t>(sizeof head)) raise(INGOT_INVALID_INPUT, "ingot::execute: `plan` is not a plan tensor");
+  std::memcpy(head.data(), plan.const_data_ptr(), sizeof head);
+  if (head[0] != plan_magic && holds_plan(plan)) {
+    auto make = [](ingot_plan* p, ingot_weights* w) -> std::shared_ptr<void> {
+      auto entry = std::make_shared<Entry>();
+      entry->plan = p;
+      entry->weights = w;
+      return entry;
+    };
+    return std::static_pointer_cast<Entry>(saved_pool(plan, weights, make));
+  }
+  if (head[0] != plan_magic) raise(INGOT_FORMAT, "ingot::execute: `plan` is not a plan tensor: it does not start as one", "save the program again with ingot.save");
+  return registered(head[1]);
+}
+
+Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
+  {
+    std::lock_guard lock(entry.mutex);
+    auto [at, fresh] = entry.functions.try_emplace(function);
+    function_ = &at->second;
+    if (fresh) describe(entry, static_cast<uint32_t>(function), *function_);
+    if (!function_->idle.empty()) {
+      session_ = function_->idle.back();
+      function_->idle.pop_back();
+      return;
+    }
+  }
+  check(ingot_session_create(entry.plan, entry.weights, static_cast<uint32_t>(function), entry.options, &session_));
+}
+
+Lease::~Lease() {
+  if (session_ == nullptr) return;
+  std::lock_guard lock(entry_.mutex);
+  function_->idle.push_back(session_);
+}
+
+}  // namespace ingot_torch
+
+using namespace ingot_torch;
+
+// For python/ingot: makes a (plan, weights) pair and its session options known to the op. The caller keeps them alive until it unregisters them.
+extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options) {
+  auto entry = std::make_shared<Entry>();
+  entry->plan = plan;
+  entry->weights = weights;
+  entry->options = options;
+  std::unique_lock lock(registry_mutex);
+  uint64_t id = next_id++;
+  registry.emplace(id, std::move(entry));
+  return id;
+}
+
+extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(uint64_t id) {
+  std::shared_ptr<Entry> gone;  // released outside the lock, and not before running calls are over
+  std::unique_lock lock(registry_mutex);
+  auto found = registry.find(id);
+  if (found == registry.end()) return;
+  gone = std::move(found->second);
+  registry.erase(found);
+  lock.unlock();
+}

@@ -1,0 +1,55 @@
+// Engines as the ops know them: (plan, weights) pairs with their idle sessions.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "torch/tensors.h"
+
+namespace ingot_torch {
+
+// Registered engine with its idle sessions.
+struct Entry {
+  ingot_plan* plan = nullptr;
+  ingot_weights* weights = nullptr;
+  const ingot_options* options = nullptr;  // of every session
+  std::mutex mutex;
+  // Per function: sessions nobody uses, which inputs are written, how many states there are, what it gives.
+  struct Function {
+    std::vector<ingot_session*> idle;
+    std::vector<bool> written_inputs;
+    size_t written = 0, states = 0;
+    std::vector<ingot_dtype> outputs;
+  };
+  std::unordered_map<int64_t, Function> functions;
+
+  ~Entry();
+};
+
+// The engine of a plan tensor: a registered one, or that of a saved program with its weights. Raises where there is none.
+std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights);
+// The registered engine of that number. Raises where there is none.
+std::shared_ptr<Entry> registered(uint64_t number);
+
+// A session taken from the pool for one call. The engine must outlive it.
+class Lease {
+ public:
+  Lease(Entry& entry, int64_t function);
+  ~Lease();
+  const std::vector<bool>& written_inputs() const { return function_->written_inputs; }
+  size_t written() const { return function_->written; }
+  size_t states() const { return function_->states; }
+  const std::vector<ingot_dtype>& outputs() const { return function_->outputs; }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ingot_session* get() const { return session_; }
+
+ private:
+  Entry& entry_;
+  Entry::Function* function_ = nullptr;  // in a map, whose elements stay where they are
+  ingot_session* session_ = nullptr;
+};
+
+}  // namespace ingot_torch
