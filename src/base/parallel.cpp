@@ -42,22 +42,48 @@ class InlineWorkers final : public Workers {
   }
 };
 
-// One parallel section: tasks claimed by an atomic counter, the first exception kept.
-struct Section {
-  FunctionRef<void(int64_t, int)> fn;
-  int64_t tasks;
-  std::atomic<int64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr problem{};
+// One parallel section: each worker has a range of the tasks, and helps with the others' when it is done with its own; the first
+// exception is kept. Steps that cut the same rows into ranges so find them in the caches of the core that wrote them.
+class Section {
+ public:
+  Section(FunctionRef<void(int64_t, int)> fn, int64_t tasks, int workers) : fn_(fn), ranges_(std::min(workers, most)) {
+    for (int r = 0; r < ranges_; ++r) {
+      next_[r].task.store(tasks * r / ranges_, std::memory_order_relaxed);
+      next_[r].end = tasks * (r + 1) / ranges_;
+    }
+  }
 
   void work(int worker) {
     try {
-      for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) fn(task, worker);
+      for (int i = 0; i < ranges_; ++i) {
+        Range& range = next_[(worker + i) % ranges_];
+        // Read before it is added to, so that many visits cannot overflow it.
+        while (range.task.load(std::memory_order_relaxed) < range.end) {
+          const int64_t task = range.task.fetch_add(1, std::memory_order_relaxed);
+          if (task < range.end) fn_(task, worker);
+        }
+      }
     } catch (...) {
-      if (!failed.exchange(true)) problem = std::current_exception();
-      next.store(tasks, std::memory_order_relaxed);
+      if (!failed_.exchange(true)) problem_ = std::current_exception();
+      for (int r = 0; r < ranges_; ++r) next_[r].task.store(next_[r].end, std::memory_order_relaxed);
     }
   }
+  // After all workers are back.
+  void rethrow() const {
+    if (failed_) std::rethrow_exception(problem_);
+  }
+
+ private:
+  static constexpr int most = 32;  // ranges; further workers share them
+  struct alignas(64) Range {
+    std::atomic<int64_t> task;
+    int64_t end;
+  };
+  FunctionRef<void(int64_t, int)> fn_;
+  int ranges_;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr problem_{};
+  Range next_[most];
 };
 
 // About 30 us on common machines: longer than the gap between two steps of a model, shorter than anyone minds.
@@ -90,7 +116,7 @@ class Pool final : public Workers {
       std::atomic_flag& busy;
       ~Release() { busy.clear(std::memory_order_release); }
     } release{busy_};
-    Section section{fn, tasks};
+    Section section(fn, tasks, count());
     section_ = &section;
     pending_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_seq_cst);
@@ -104,7 +130,7 @@ class Pool final : public Workers {
       }
     }
     section_ = nullptr;
-    if (section.failed) std::rethrow_exception(section.problem);
+    section.rethrow();
   }
 
  private:
@@ -147,7 +173,7 @@ class GompWorkers final : public Workers {
       for (int64_t task = 0; task < tasks; ++task) fn(task, 0);
       return;
     }
-    Section section{fn, tasks};
+    Section section(fn, tasks, threads_);
     struct Shared {
       Section* section;
       Number self;
@@ -158,7 +184,7 @@ class GompWorkers final : public Workers {
           s->section->work(s->self());
         },
         &shared, static_cast<unsigned>(threads_), 0);
-    if (section.failed) std::rethrow_exception(section.problem);
+    section.rethrow();
   }
 
  private:

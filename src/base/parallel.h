@@ -1,4 +1,4 @@
-// Work on several threads: a list of tasks, claimed one by one.
+// Work on several threads: a list of tasks. Each worker begins with its own range of them, the same one in every section of as many tasks.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -52,6 +52,7 @@ constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
 // Blocks of about m_block rows, even in size so that no sliver reads all of B once more; none has more than m_most.
 constexpr int64_t m_most = m_block * 3 / 2;
 constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
+constexpr int64_t own_rows = 48;
 constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
 
 struct Plan {
@@ -133,7 +134,8 @@ backend::Resolved resolve(const Call& call) {
   // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
   const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
   const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
-  p->row_tasks = std::min(row_blocks(p->m), most);
+  // Where each worker can have rows enough of its own, it has them: the step before wrote them and the step after reads them on the same core.
+  p->row_tasks = std::min(p->m >= own_rows * workers ? (row_blocks(p->m) + workers - 1) / workers * workers : row_blocks(p->m), most);
   p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
   if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
     (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / ops.rows, 1, workers);
@@ -358,7 +360,7 @@ void run(const Call& call) {
     call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);
-      const int64_t r = t % p.row_tasks, g = t / p.row_tasks;  // workers side by side share a group of panels
+      const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // a worker's tasks share rows; workers go through the panels side by side
       block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows),
                 p.panels * g / p.column_tasks, p.panels * (g + 1) / p.column_tasks);
     });
