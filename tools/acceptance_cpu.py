@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from acceptance import BUILD, CLI, ROOT, SCRATCH, last, line, main, shell, succeeds
 
