@@ -6,18 +6,12 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// Numbers of cuda.h.
-enum Attribute : int {
-  multiprocessor_count = 16,
-  l2_bytes = 38,
-  threads_per_multiprocessor = 39,
-  capability_major = 75,
-  capability_minor = 76,
-  shared_per_multiprocessor = 81,
-  shared_per_block = 97,
-};
-enum FunctionAttribute : int { local_size = 3, register_count = 4, dynamic_shared = 8 };
-enum ModuleOption : int { error_log = 5, error_log_bytes = 6 };
+// Numbers of cuda.h: of devices,
+constexpr int multiprocessor_count = 16, l2_bytes = 38, threads_per_multiprocessor = 39, capability_major = 75, capability_minor = 76;
+constexpr int shared_per_multiprocessor = 81, shared_per_block = 97;
+// of functions, of loading modules, of events and streams.
+constexpr int local_size = 3, register_count = 4, dynamic_shared = 8;
+constexpr int error_log = 5, error_log_bytes = 6;
 constexpr unsigned event_untimed = 2, stream_apart = 1;  // apart from the default stream
 
 }  // namespace

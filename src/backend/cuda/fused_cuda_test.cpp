@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/fused_cases_test.h"
 #include "base/error.h"
 #include "base/parallel.h"
@@ -13,25 +14,6 @@ namespace ingot::backend::cuda {
 namespace {
 
 using ir::DType;
-
-// Why something cannot be tested here; empty when it can.
-std::string nvrtc_missing() {
-  try {
-    nvrtc_version();
-    return {};
-  } catch (const Error& e) {
-    return e.message + "; " + e.remedy;
-  }
-}
-std::string gpu_missing() {
-  try {
-    return device_count() > 0 ? std::string() : "this process sees no GPU";
-  } catch (const Error& e) {
-    return e.message + "; " + e.remedy;
-  }
-}
-#define SKIP_WITHOUT(what) \
-  if (std::string why = what##_missing(); !why.empty()) GTEST_SKIP() << why
 
 void append(std::vector<Case>& to, std::vector<Case> from) {
   for (Case& c : from) to.push_back(std::move(c));

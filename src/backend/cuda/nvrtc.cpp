@@ -19,19 +19,9 @@ namespace {
 using Program = struct _nvrtcProgram*;
 
 struct Nvrtc {
-  int (*version)(int* major, int* minor);
   const char* (*error_text)(int error);
-  int (*create)(Program*, const char* text, const char* name, int headers, const char* const* header_texts, const char* const* header_names);
-  int (*destroy)(Program*);
-  int (*compile)(Program, int options, const char* const* option);
-  int (*log_size)(Program, size_t*);
-  int (*log)(Program, char*);
-  int (*cubin_size)(Program, size_t*);
-  int (*cubin)(Program, char*);
-  int (*ptx_size)(Program, size_t*);
-  int (*ptx)(Program, char*);
-  int (*architecture_count)(int*);
-  int (*architectures)(int*);
+#define X(name, symbol, arguments) int(*name) arguments;
+#include "backend/cuda/nvrtc.def"
 };
 
 constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
@@ -42,19 +32,9 @@ constexpr LibraryNames library_names{"NVRTC (libnvrtc.so.13), which compiles cod
 Nvrtc load() {
   SharedLibrary library(library_names);
   Nvrtc n{};
-  library.find(n.version, "nvrtcVersion");
   library.find(n.error_text, "nvrtcGetErrorString");
-  library.find(n.create, "nvrtcCreateProgram");
-  library.find(n.destroy, "nvrtcDestroyProgram");
-  library.find(n.compile, "nvrtcCompileProgram");
-  library.find(n.log_size, "nvrtcGetProgramLogSize");
-  library.find(n.log, "nvrtcGetProgramLog");
-  library.find(n.cubin_size, "nvrtcGetCUBINSize");
-  library.find(n.cubin, "nvrtcGetCUBIN");
-  library.find(n.ptx_size, "nvrtcGetPTXSize");
-  library.find(n.ptx, "nvrtcGetPTX");
-  library.find(n.architecture_count, "nvrtcGetNumSupportedArchs");
-  library.find(n.architectures, "nvrtcGetSupportedArchs");
+#define X(name, symbol, arguments) library.find(n.name, #symbol);
+#include "backend/cuda/nvrtc.def"
   NvrtcVersion v;
   if (n.version(&v.major, &v.minor) == 0) library.load_neighbour(fmt::format("libnvrtc-builtins.so.{}.{}", v.major, v.minor));
   return n;

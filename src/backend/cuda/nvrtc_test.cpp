@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/symbols.h"
 #include "base/error.h"
@@ -15,15 +16,6 @@ namespace ingot::backend::cuda {
 namespace {
 
 constexpr const char* small = "extern \"C\" __global__ void one(int* p) { *p = 1; }\n";
-
-std::string nvrtc_missing() {
-  try {
-    nvrtc_version();
-    return {};
-  } catch (const Error& e) {
-    return e.message + "; " + e.remedy;
-  }
-}
 
 struct Folder {
   std::string path = testing::TempDir() + "ingot_code_cache_test";

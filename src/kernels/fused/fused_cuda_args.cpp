@@ -19,7 +19,11 @@ struct Writer {
     out.resize(at + sizeof v);
     std::memcpy(out.data() + at, &v, sizeof v);
   }
-  void flag(bool v) { field(static_cast<uint8_t>(v)); }
+  void field(bool v) { field(static_cast<uint8_t>(v)); }
+  template <class... T>
+  void all(const T&... v) {
+    (field(v), ...);
+  }
   void text(const std::string& v) {
     field(static_cast<uint32_t>(v.size()));
     for (char c : v) field(c);
@@ -39,10 +43,14 @@ struct Reader {
     std::memcpy(&v, in.data(), sizeof v);
     in = in.subspan(sizeof v);
   }
-  void flag(bool& v) {
+  void field(bool& v) {
     uint8_t b;
     field(b);
     v = b != 0;
+  }
+  template <class... T>
+  void all(T&... v) {
+    (field(v), ...);
   }
   void text(std::string& v) {
     uint32_t n;
@@ -65,42 +73,16 @@ struct Reader {
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.field(a.rank);
-  s.field(a.row_rank);
-  s.field(a.stores);
-  s.field(a.outer);
-  s.field(a.sizes);
-  auto number = [&](auto& n) {
-    s.field(n.kind);
-    s.field(n.a);
-    s.field(n.b);
-  };
-  s.list(a.operands, [&](auto& o) {
-    s.field(o.dtype);
-    s.field(o.gathered);
-    s.flag(o.guarded);
-    s.flag(o.vector);
-  });
-  s.list(a.groups, [&](auto& g) {
-    s.field(g.first);
-    s.field(g.last);
-  });
+  s.all(a.rank, a.row_rank, a.stores, a.outer, a.sizes);
+  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
+  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered, o.guarded, o.vector); });
+  s.list(a.groups, [&](auto& g) { s.all(g.first, g.last); });
   s.list(a.numbers, number);
   s.list(a.known, [&](auto& k) {
     number(k.number);
     s.field(k.value);
   });
-  s.list(a.variants, [&](auto& v) {
-    s.field(v.mapping);
-    s.field(v.vector);
-    s.field(v.units);
-    s.flag(v.reread);
-    s.flag(v.wide);
-    s.flag(v.fitted);
-    s.field(v.kept);
-    s.field(v.threads);
-    s.field(v.lanes);
-  });
+  s.list(a.variants, [&](auto& v) { s.all(v.mapping, v.vector, v.units, v.reread, v.wide, v.fitted, v.kept, v.threads, v.lanes); });
 }
 
 void check_number(const FusedCudaArgs& a, const FusedCudaArgs::Number& n) {
