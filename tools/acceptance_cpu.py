@@ -304,7 +304,7 @@ def structure():
 
             deeper = Family(family.kind, family.vocabulary, **{**family.config, "num_hidden_layers": layers})
             engine = ingot.compile(deeper(), inputs=[ingot.Input((3, 11), dtype=torch.int64, name=n) for n in ("input_ids", "attention_mask")]).engine
-            steps = engine.inspect()["functions"][0]["steps"]
+            steps = engine.inspect()["functions"][0]["programs"][0]["steps"]
             counts.append(len(steps))
         per_layer = (counts[1] - counts[0]) / 2
         yield f"{name}: steps a layer", f"{per_layer:g}", f"{bar}", per_layer <= bar

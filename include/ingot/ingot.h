@@ -75,7 +75,7 @@ typedef struct ingot_error {
 } ingot_error;
 
 typedef struct ingot_tensor {
-  void* data;                /* host memory */
+  void* data;                /* host memory; or memory of the GPU that the session runs on, row-major there */
   ingot_dtype dtype;
   int32_t rank;
   const int64_t* dims;       /* rank sizes */
@@ -193,9 +193,10 @@ INGOT_API void ingot_plan_release(ingot_plan* plan);
 
 /* ---- weights */
 
-/* Runs the plan's prepare function (packing, merging), unless the values are still to be given (see ingot_plan_write). Options: threads. */
+/* Puts the weights where they are read and runs the plan's prepare function (packing, merging), unless the values are still to be given (see
+ * ingot_plan_write). Options: threads, device ("cpu", "cuda", "cuda:1"; the plan must have a program for it). */
 INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out);
-/* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights. */
+/* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights, and may be the GPU's. */
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);
 /* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
@@ -203,7 +204,7 @@ INGOT_API void ingot_weights_release(ingot_weights* weights);
 
 /* ---- sessions */
 
-/* `function`: index in the plan, 0 = forward. Options: threads. */
+/* `function`: index in the plan, 0 = forward. It runs on the device of its weights. Options: threads. */
 INGOT_API ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out);
 /* Sizes of the outputs for inputs of these shapes (data may be NULL); see ingot_session_output. */
 INGOT_API ingot_status ingot_session_resolve(ingot_session* session, const ingot_tensor* inputs, size_t count);
@@ -212,6 +213,11 @@ INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t
 /* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
  * bindings, with any strides (those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* On a GPU, runs are work in the caller's CUDA stream (a CUstream or cudaStream_t; NULL, as at first, is the default one) from now on. A run
+ * whose outputs are all on the GPU returns before it is done. Ignored on the CPU. */
+INGOT_API ingot_status ingot_session_set_stream(ingot_session* session, void* stream);
+/* Returns when all runs so far are done, with INGOT_INVALID_INPUT when one of them met an index out of range. */
+INGOT_API ingot_status ingot_session_wait(ingot_session* session);
 /* State `index` lives in the caller's memory from now on: read and written in place by every run, of the state's dtype and shape, any strides.
  * data NULL: in the session's own memory again (where it is until something is bound), which begins with the plan's value. */
 INGOT_API ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory);

@@ -255,6 +255,9 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // On a GPU: the caller's stream, and until all runs in it are done.
+  void set_stream(void* stream) { detail::check(ingot_session_set_stream(handle_.get(), stream)); }
+  void wait() { detail::check(ingot_session_wait(handle_.get())); }
   ingot_session* handle() const { return handle_.get(); }
 
  private:

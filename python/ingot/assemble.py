@@ -31,7 +31,7 @@ class Segment(torch.nn.Module):
     __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
 
     def extra_repr(self):
-        return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['steps'])} steps"
+        return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['programs'][0]['steps'])} steps"
 
 
 class Assembled:

@@ -46,6 +46,7 @@ ingot_binding binding(const ingot_plan& plan, uint32_t function, Kind kind, size
   return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()), dims.data(), b.written || kind == Kind::state};
 }
 
+std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
 int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
 
 }  // namespace
@@ -266,7 +267,7 @@ void ingot_plan_release(ingot_plan* plan) { delete plan; }
 ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out) {
   return guard([&] {
     required(out, "out");
-    *out = new ingot_weights{std::make_shared<runtime::Weights>(required(plan, "plan").plan, threads_of(options))};
+    *out = new ingot_weights{std::make_shared<runtime::Weights>(required(plan, "plan").plan, threads_of(options), system_allocator(), device_of(options))};
   });
 }
 
@@ -289,6 +290,7 @@ ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights
     function_of(required(plan, "plan"), function);
     if (required(weights, "weights").weights->shared_plan() != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
     *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
+    (*out)->session.set_recording(options == nullptr || options->values.text("cuda_graphs") == "true");
   });
 }
 
@@ -333,6 +335,14 @@ ingot_status ingot_session_state(ingot_session* session, size_t index, void* dat
 
 ingot_status ingot_session_reset(ingot_session* session) {
   return guard([&] { required(session, "session").session.reset(); });
+}
+
+ingot_status ingot_session_set_stream(ingot_session* session, void* stream) {
+  return guard([&] { required(session, "session").session.set_stream(stream); });
+}
+
+ingot_status ingot_session_wait(ingot_session* session) {
+  return guard([&] { required(session, "session").session.wait(); });
 }
 
 ingot_status ingot_session_profile(ingot_session* session, int on, char** json) {

@@ -1,11 +1,15 @@
-// The run-time half of a backend: what the runtime calls to run a step. Knows no graphs.
+// The run-time half of a backend: what the runtime calls to run a step, and where its memory is. Knows no graphs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/buffer.h"
+#include "base/function_ref.h"
 #include "base/parallel.h"
 #include "ir/dtype.h"
 
@@ -21,13 +25,18 @@ struct TensorRef {
   const int64_t* strides = nullptr;
 };
 
+class Backend;
+class Lane;
+
 struct Call {
   std::span<const TensorRef> operands;   // inputs first, as the kernel's x_args.h says
   std::span<const int64_t> sizes;        // resolved size expressions, meaning as the kernel's x_args.h says
   const void* constants = nullptr;       // what load() returned
   const void* prepared = nullptr;        // what resolve() returned in Resolved::state
-  std::byte* scratch = nullptr;          // Resolved::scratch bytes, 64-byte aligned; contents undefined
-  Workers* workers = nullptr;
+  std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned as the backend's memory; contents undefined
+  Workers* workers = nullptr;            // CPU kernels
+  const Backend* backend = nullptr;      // other kernels: the one that gave them
+  Lane* lane = nullptr;                  // and where their work goes
 };
 
 struct Resolved {
@@ -47,8 +56,58 @@ struct RunKernel {
   void (*run)(const Call&);
 };
 
-// The kernels of the CPU backend by name; null when unknown. The list is in cpu/device.cpp.
+// Work that a lane has recorded, to be done again at once with the same addresses.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+// Where a session's work goes, in order: a CUDA stream; on the CPU everything happens at once. One caller at a time.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  // The caller's stream (a CUstream; null is the default one), from now on.
+  virtual void set_stream(void* stream) = 0;
+  // From or to the host, or on the device. What is copied to the host is there after wait(); memory copied from may be reused at once.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  // Until everything so far is done. Error when a kernel could not go on (an index out of range).
+  virtual void wait() = 0;
+  // Null when the device has no such thing, or the caller's stream is being recorded by the caller.
+  virtual std::unique_ptr<Recording> record(FunctionRef<void()> work) = 0;
+  virtual void replay(const Recording&) = 0;
+  // Notes the time when all before is done; nanoseconds() are those between each mark and the next since it was asked last.
+  virtual void mark() = 0;
+  virtual std::vector<int64_t> nanoseconds() = 0;
+};
+
+// A device that programs run on, with the code of one plan. Shared by threads.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Null when unknown.
+  virtual const RunKernel* find(std::string_view kernel) const = 0;
+  // What kernels read and write, aligned to alignment(); null: memory of the host.
+  virtual Allocator* memory() const = 0;
+  virtual size_t alignment() const = 0;
+  // Whether kernels can use what is at this address.
+  virtual bool reaches(const void*) const = 0;
+  virtual std::unique_ptr<Lane> lane() const = 0;
+};
+
+// The host, with the kernels listed in cpu/device.cpp.
+const Backend& cpu_backend();
 const RunKernel* find_cpu_kernel(std::string_view name);
+
+// Code of a plan for one architecture; borrowed until the backend is made.
+struct CodeImage {
+  bool ptx = false;
+  uint32_t architecture = 0;
+  std::span<const std::string> kernels;
+  std::span<const std::byte> image;
+};
+// A GPU of NVIDIA's. Error (device) without driver or GPU, (invalid_input) when it has fewer.
+std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code);
+int cuda_architecture(int ordinal);
 
 // The most this machine does with these workers: float multiply-adds in registers (2 operations each) and reading memory.
 struct MachineLimits {

@@ -10,7 +10,7 @@ namespace ingot::cli {
 namespace {
 
 struct Arguments {
-  std::string plan, against;
+  std::string plan, against, device = "auto";
   std::vector<std::string> shapes;
   int threads = 0, warmup = 3;
   double seconds = 2;
@@ -77,7 +77,7 @@ void run(const Arguments& a) {
   if (!a.against.empty()) paths.push_back(a.against);
   std::vector<std::unique_ptr<Runner>> runners;
   for (const std::string& p : paths) {
-    runners.push_back(std::make_unique<Runner>(p, a.threads));
+    runners.push_back(std::make_unique<Runner>(p, a.threads, a.device));
     runners.back()->fill({}, a.shapes);
     for (int i = 0; i < a.warmup; ++i) runners.back()->run();
   }
@@ -105,6 +105,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
   verb->add_option("--seconds", a->seconds, "how long")->check(CLI::PositiveNumber);
   verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::NonNegativeNumber);
+  verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_flag("--json", a->json, "one JSON line a plan");

@@ -89,8 +89,8 @@ Function describe(const ingot_plan* plan) {
   return out;
 }
 
-Runner::Runner(const std::string& path, int threads) : plan(load_plan(path)) {
-  Options options = make_options({"threads=" + std::to_string(threads)});
+Runner::Runner(const std::string& path, int threads, const std::string& device) : plan(load_plan(path)) {
+  Options options = make_options({"threads=" + std::to_string(threads), "device=" + device});
   ingot_weights* w = nullptr;
   check(ingot_weights_create(plan.get(), options.get(), &w));
   weights.reset(w);

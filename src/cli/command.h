@@ -55,7 +55,7 @@ struct Runner {
   std::vector<HostArray> inputs, outputs;
   std::vector<ingot_tensor> in, out;
 
-  Runner(const std::string& path, int threads);
+  Runner(const std::string& path, int threads, const std::string& device = "auto");
   // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();

@@ -60,10 +60,11 @@ void run(const Arguments& a) {
         std::printf("  %s %s %s%s\n", std::string(kind, 6 - (kind[0] == 'i')).c_str(), std::string(std::string_view(b["name"])).c_str(), std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str());
       }
     }
-    std::printf("  %zu steps\n", simdjson::dom::array(f["steps"]).size());
-    if (a.steps) print_steps(f);
-    if (a.memory) {
-      for (auto b : simdjson::dom::array(f["buffers"])) {
+    for (auto p : simdjson::dom::array(f["programs"])) {
+      std::printf("  on %s: %zu steps\n", std::string(std::string_view(p["target"])).c_str(), simdjson::dom::array(p["steps"]).size());
+      if (a.steps) print_steps(p);
+      if (!a.memory) continue;
+      for (auto b : simdjson::dom::array(p["buffers"])) {
         std::printf("  buffer of %s bytes, steps %lld to %lld\n", std::string(std::string_view(b["bytes"])).c_str(), static_cast<long long>(int64_t(b["first"])), static_cast<long long>(int64_t(b["last"])));
       }
     }
@@ -73,9 +74,16 @@ void run(const Arguments& a) {
     bytes += int64_t(w["bytes"]);
     if (a.weights) std::printf("  weight %s %s%s\n", std::string(std::string_view(w["name"])).c_str(), std::string(std::string_view(w["dtype"])).c_str(), dims_text(w["dims"]).c_str());
   }
-  std::printf("weights: %zu, %.1f MB; prepared from them: %zu; steps to prepare: %zu\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6,
-              simdjson::dom::array(document["derived"]).size(), simdjson::dom::array(document["prepare"]["steps"]).size());
-  if (a.steps) print_steps(document["prepare"]);
+  std::printf("weights: %zu, %.1f MB\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6);
+  for (auto t : simdjson::dom::array(document["targets"])) {
+    std::printf("on %s: prepared from weights: %zu; steps to prepare: %zu\n", std::string(std::string_view(t["name"])).c_str(), simdjson::dom::array(t["derived"]).size(),
+                simdjson::dom::array(t["prepare"]["steps"]).size());
+    if (a.steps) print_steps(t["prepare"]);
+    for (auto c : simdjson::dom::array(t["code"])) {
+      std::printf("  %s of sm_%lld: %lld kernels, %lld bytes\n", std::string(std::string_view(c["form"])).c_str(), static_cast<long long>(int64_t(c["architecture"])),
+                  static_cast<long long>(int64_t(c["kernels"])), static_cast<long long>(int64_t(c["bytes"])));
+    }
+  }
 }
 
 void verify(const std::string& path) {

@@ -10,13 +10,13 @@ namespace ingot::cli {
 namespace {
 
 struct Arguments {
-  std::string plan, output;
+  std::string plan, output, device = "auto";
   std::vector<std::string> inputs, shapes;
   int threads = 0, repeat = 1;
 };
 
 void run(const Arguments& a) {
-  Runner runner(a.plan, a.threads);
+  Runner runner(a.plan, a.threads, a.device);
   runner.fill(a.inputs, a.shapes);
   for (int i = 0; i < a.repeat; ++i) runner.run();
   if (!a.output.empty()) {
@@ -50,6 +50,7 @@ void add_run(CLI::App& app) {
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
   verb->add_option("--repeat", a->repeat, "run this often")->check(CLI::PositiveNumber);
+  verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
   verb->callback([a] { run(*a); });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compile/expand.h"
 #include "compile/function.h"
 #include "compile/split.h"
 
@@ -48,13 +49,8 @@ void append(Graph& to, const Graph& from) {
   for (const Output& o : from.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
 }
 
-}  // namespace
-
-plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
-  auto report = [&](std::string_view stage, double fraction) {
-    if (progress && !progress(stage, fraction)) fail(Code::cancelled, "the build was cancelled during {}", stage);
-  };
-  plan::Plan out;
+// Weights and origins of all functions; the first origin of each.
+std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> functions) {
   std::vector<uint32_t> first_origin;
   for (const NamedGraph& f : functions) {
     for (const Weight& w : f.graph.weights) {
@@ -73,7 +69,16 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
     first_origin.push_back(static_cast<uint32_t>(out.origins.size()));
     for (const Origin& o : f.graph.origins) out.origins.push_back({o.file, o.code, o.module, o.target, o.line});
   }
-  report("split", 0.1);
+  return first_origin;
+}
+
+// Programs of all functions for one target, its prepare function and its code.
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, const std::vector<uint32_t>& first_origin,
+                const std::function<void(std::string_view, double)>& report) {
+  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name);
+  plan::Target target;
+  target.name = name;
+  target.prepare.name = "prepare";
   // What depends on weights alone is made once, by one prepare function for all.
   std::vector<Split> parts;
   Graph prepare;
@@ -81,9 +86,10 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   std::vector<uint32_t> order;
   std::vector<bool> packed;
   for (const NamedGraph& f : functions) {
-    parts.push_back(split(f.graph, static_cast<uint32_t>(bytes.size())));
+    auto stays = [&](const Type& q, const Type& v) { return emitter->attends(q.dtype, q.dims.back(), v.dims.back()); };
+    parts.push_back(split(without_attention(f.graph, stays), emitter->packs(), static_cast<uint32_t>(bytes.size())));
     for (const DerivedTensor& d : parts.back().derived) {
-      out.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
+      target.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       order.push_back(static_cast<uint32_t>(order.size()));
       packed.push_back(d.packed);
       bytes.push_back(d.bytes);
@@ -91,30 +97,64 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
     append(prepare, parts.back().prepare);
   }
   report("prepare", 0.3);
-  if (!out.derived.empty()) {
-    FunctionCompiler compiler(prepare, places_of(prepare, out), {}, order, packed, bytes);
-    out.prepare = compiler.run("prepare");
+  if (!target.derived.empty()) {
+    FunctionCompiler compiler(prepare, *emitter, places_of(prepare, out), {}, order, packed, bytes);
+    compiler.run(target.prepare);
     // Sizes of the model do not occur here.
-    out.prepare.symbols.clear();
+    target.prepare.symbols.clear();
   } else {
-    out.prepare.name = "prepare";
+    target.prepare.programs.resize(1);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
-    report(functions[i].name, 0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(functions.size()));
+    report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
     LeafPlaces leaves = places_of(parts[i].main, out);
     leaves.derived = parts[i].derived_leaf;
-    FunctionCompiler compiler(parts[i].main, std::move(leaves), parts[i].packed_operand, {}, {}, bytes);
-    plan::Function made = compiler.run(functions[i].name);
-    for (plan::Step& s : made.steps) {
+    FunctionCompiler compiler(parts[i].main, *emitter, std::move(leaves), parts[i].packed_operand, {}, {}, bytes);
+    compiler.run(out.functions[i]);
+    for (plan::Step& s : out.functions[i].programs.back().steps) {
       if (s.origin != none_id) s.origin += first_origin[i];
     }
-    for (plan::Check& c : made.checks) {
+  }
+  report("code", 0.9);
+  auto keep = [&](const plan::Program& p) {
+    for (const plan::Step& s : p.steps) emitter->keep(s.kernel, s.constants);
+  };
+  keep(target.prepare.programs[0]);
+  for (const plan::Function& f : out.functions) keep(f.programs.back());
+  for (backend::DeviceCode& c : emitter->finish()) {
+    auto form = c.ptx ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
+    target.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
+  }
+  out.targets.push_back(std::move(target));
+}
+
+}  // namespace
+
+plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
+  std::vector<std::string> targets = options.list("target");
+  if (targets == std::vector<std::string>{"auto"}) targets = {"cpu"};
+  size_t done = 0;
+  auto report = [&](std::string_view stage, double fraction) {
+    double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());
+    if (progress && !progress(stage, all)) fail(Code::cancelled, "the build was cancelled during {}", stage);
+  };
+  plan::Plan out;
+  std::vector<uint32_t> first_origin = add_weights(out, functions);
+  for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
+  for (; done < targets.size(); ++done) {
+    report("split", 0.1);
+    add_target(out, functions, targets[done], first_origin, report);
+  }
+  for (size_t i = 0; i < functions.size(); ++i) {
+    for (plan::Check& c : out.functions[i].checks) {
       if (c.origin != none_id) c.origin += first_origin[i];
     }
-    made.graph = print(functions[i].graph);
-    out.functions.push_back(std::move(made));
+    out.functions[i].graph = print(functions[i].graph);
   }
-  out.provenance = {{"producer", "ingot 0.1.0"}, {"target", options.text("target") == "auto" ? "cpu" : options.text("target")}};
+  std::string names;
+  for (const std::string& t : targets) names += (names.empty() ? "" : ",") + t;
+  out.provenance = {{"producer", "ingot 0.1.0"}, {"target", names}};
+  --done;
   report("done", 1.0);
   return out;
 }

@@ -9,23 +9,26 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <random>
 
+#include "backend/cuda/available_test.h"
 #include "base/error.h"
+#include "ir/half.h"
 #include "ir/reference.h"
 #include "runtime/session.h"
 
 namespace ingot::compile {
 namespace {
 
-const std::string path = std::string(INGOT_SOURCE_DIR) + "/src/compile/testdata/steps.test";
+const std::string folder = std::string(INGOT_SOURCE_DIR) + "/src/compile/testdata/";
 
 struct Case {
   std::string name, graph, steps;
 };
 
-std::vector<Case> read_cases() {
-  std::ifstream f(path);
+std::vector<Case> read_cases(const std::string& name = "steps.test") {
+  std::ifstream f(folder + name);
   std::vector<Case> cases;
   bool after = false;
   for (std::string line; std::getline(f, line);) {
@@ -49,6 +52,7 @@ ir::Array random_array(const ir::Type& t, std::span<const int64_t> sizes, std::m
     auto put = [&](auto v) { std::memcpy(a.bytes.data() + static_cast<size_t>(i) * sizeof(v), &v, sizeof(v)); };
     switch (t.dtype) {
       case ir::DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
+      case ir::DType::f16: put(ir::float_to_f16(std::uniform_real_distribution<float>(-1, 1)(random))); break;
       case ir::DType::i64: put(static_cast<int64_t>(random() % 3)); break;
       case ir::DType::b8: put(random() % 2 == 0); break;
       default: ADD_FAILURE() << "no random values of " << name_of(t.dtype);
@@ -59,14 +63,29 @@ ir::Array random_array(const ir::Type& t, std::span<const int64_t> sizes, std::m
 
 std::string steps_of(const plan::Plan& p) {
   std::string s;
-  for (const plan::Step& step : p.prepare.steps) s += "prepare: " + step.kernel + " | " + step.label + "\n";
-  for (const plan::Step& step : p.functions[0].steps) s += step.kernel + " | " + step.label + "\n";
+  for (const plan::Step& step : p.targets[0].prepare.programs[0].steps) s += "prepare: " + step.kernel + " | " + step.label + "\n";
+  for (const plan::Step& step : p.functions[0].programs[0].steps) s += step.kernel + " | " + step.label + "\n";
   return s;
 }
 
 // Sums in another order and other forms of the same function: a hundred roundings of the largest value.
 void expect_close(const ir::Array& found, const ir::Array& wanted) {
   ASSERT_EQ(found.dims, wanted.dims);
+  if (wanted.dtype == ir::DType::f16) {
+    std::vector<double> x, y;
+    double largest = 1;
+    for (size_t i = 0; i < wanted.bytes.size(); i += 2) {
+      uint16_t bits[2];
+      std::memcpy(&bits[0], found.bytes.data() + i, 2);
+      std::memcpy(&bits[1], wanted.bytes.data() + i, 2);
+      x.push_back(ir::f16_to_float(bits[0]));
+      y.push_back(ir::f16_to_float(bits[1]));
+      largest = std::max(largest, std::abs(y.back()));
+    }
+    // The interpreter rounds after every operation.
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 16 * largest * 4.9e-4) << "element " << i;
+    return;
+  }
   if (wanted.dtype != ir::DType::f32) {
     EXPECT_EQ(found.bytes, wanted.bytes);
     return;
@@ -79,8 +98,8 @@ void expect_close(const ir::Array& found, const ir::Array& wanted) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 100 * largest * 6e-8f) << "element " << i;
 }
 
-void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random) {
-  runtime::Session session(std::make_shared<runtime::Weights>(plan, 1), 0, 1);
+void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random, std::string_view device = "auto") {
+  runtime::Session session(std::make_shared<runtime::Weights>(plan, 1, system_allocator(), device), 0, 1);
   for (bool usual : {true, false}) {
     std::vector<int64_t> sizes;
     for (const ir::Symbol& s : g.symbols) sizes.push_back(usual ? s.opt : s.min);
@@ -92,27 +111,34 @@ void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan,
     for (ir::Array& a : inputs) in.push_back(host(a));
     for (const ir::Array& a : wanted) found.push_back(ir::Array::empty(a.dtype, a.dims));
     for (ir::Array& a : found) out.push_back(host(a));
-    session.run(in, out);
-    for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i]);
+    // The third run on a GPU is recorded work.
+    for (int again = 0; again < (device == "cuda" ? 4 : 1); ++again) {
+      for (ir::Array& a : found) std::fill(a.bytes.begin(), a.bytes.end(), std::byte{0});
+      session.run(in, out);
+      for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i]);
+    }
+  }
+}
+
+void add_weights(ir::Graph& g, std::mt19937& random) {
+  for (ir::Weight& w : g.weights) {
+    auto data = std::make_shared<ir::Array>(random_array(g.type(w.value), {}, random));
+    w.data = data->bytes.data();
+    w.bytes = data->bytes.size();
+    w.keep = data;
   }
 }
 
 TEST(Compile, StepsOfSmallGraphs) {
   std::vector<Case> cases = read_cases();
-  ASSERT_FALSE(cases.empty()) << path;
+  ASSERT_FALSE(cases.empty());
   std::string updated;
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     ir::Graph g = ir::parse(c.graph);
     ir::verify(g, ir::Level::canonical);
     std::mt19937 random(7);
-    std::vector<std::shared_ptr<ir::Array>> data;
-    for (ir::Weight& w : g.weights) {
-      data.push_back(std::make_shared<ir::Array>(random_array(g.type(w.value), {}, random)));
-      w.data = data.back()->bytes.data();
-      w.bytes = data.back()->bytes.size();
-      w.keep = data.back();
-    }
+    add_weights(g, random);
     auto plan = std::make_shared<plan::Plan>(compile(g, {}));
     EXPECT_NO_THROW(plan::verify(*plan));
     updated += "== " + c.name + "\n" + c.graph + "--\n" + steps_of(*plan);
@@ -121,7 +147,105 @@ TEST(Compile, StepsOfSmallGraphs) {
     }
     run_and_compare(g, plan, random);
   }
-  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(path) << updated;
+  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + "steps.test") << updated;
+}
+
+Options for_targets(const char* targets) {
+  Options o;
+  o.set("target", targets);
+  return o;
+}
+
+// For a GPU that need not be there; where there is one, it runs and is compared.
+TEST(Compile, StepsForAGpu) {
+  SKIP_WITHOUT(nvrtc);
+  std::string updated;
+  std::vector<Case> cases = read_cases("steps_cuda.test");
+  ASSERT_FALSE(cases.empty());
+  bool gpu = backend::cuda::gpu_missing().empty();
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    ir::Graph g = ir::parse(c.graph);
+    ir::verify(g, ir::Level::canonical);
+    std::mt19937 random(7);
+    add_weights(g, random);
+    auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cuda:sm_90")));
+    EXPECT_NO_THROW(plan::verify(*plan));
+    updated += "== " + c.name + "\n" + c.graph + "--\n" + steps_of(*plan);
+    if (std::getenv("INGOT_UPDATE") == nullptr) {
+      EXPECT_EQ(steps_of(*plan), c.steps);
+    }
+    if (gpu) run_and_compare(g, plan, random, "cuda");
+  }
+  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + "steps_cuda.test") << updated;
+}
+
+// What the CPU runs, a GPU runs, from the same plan.
+TEST(Compile, OnePlanForBoth) {
+  SKIP_WITHOUT(nvrtc);
+  bool gpu = backend::cuda::gpu_missing().empty();
+  for (const Case& c : read_cases()) {
+    SCOPED_TRACE(c.name);
+    ir::Graph g = ir::parse(c.graph);
+    std::mt19937 random(7);
+    add_weights(g, random);
+    auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cpu,cuda:sm_90")));
+    ASSERT_EQ(plan->targets.size(), 2u);
+    EXPECT_EQ(plan->targets[1].name, "cuda:sm_90");
+    EXPECT_EQ(plan->functions[0].programs.size(), 2u);
+    // Every kernel that a step names is there, as machine code and as PTX.
+    for (bool ptx : {false, true}) {
+      size_t kernels = 0;
+      for (const plan::DeviceCode& code : plan->targets[1].code) kernels += (code.form == plan::DeviceCode::Form::ptx) == ptx ? code.kernels.size() : 0;
+      bool bodies = false;
+      for (const plan::Step& s : plan->functions[0].programs[1].steps) bodies = bodies || s.kernel == "fused";
+      EXPECT_EQ(kernels > 0, bodies);
+    }
+    std::vector<std::byte> bytes = plan::write(*plan);
+    EXPECT_EQ(plan::write(compile(g, for_targets("cpu,cuda:sm_90"))), bytes);
+    auto back = plan::read(bytes, nullptr);
+    EXPECT_EQ(plan::write(*back), bytes);
+    run_and_compare(g, back, random, "cpu");
+    if (gpu) run_and_compare(g, back, random, "cuda");
+  }
+}
+
+std::string told(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& e) {
+    return e.message + " | " + e.remedy;
+  }
+  return "";
+}
+
+TEST(Compile, WhatAGpuHasNoKernelForIsNamed) {
+  ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[4]\n%1 = scan(%0) {axis=0, kind=\"sum\"} : f32[4]\noutput %1 \"y\" []\n");
+  EXPECT_EQ(told([&] { compile(g, for_targets("cpu,cuda:sm_90")); }), "target cuda:sm_90 has no kernel for scan | leave this target out, or compile the model for the CPU");
+}
+
+TEST(Compile, APlanForTheCpuAloneDoesNotRunOnAGpu) {
+  ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[4]\n%1 = exp(%0) {} : f32[4]\noutput %1 \"y\" []\n");
+  auto plan = std::make_shared<plan::Plan>(compile(g, {}));
+  auto on = [&](const char* device) { return told([&] { runtime::Weights(plan, 1, system_allocator(), device); }); };
+  EXPECT_EQ(on("auto"), "");
+  EXPECT_EQ(on("cpu"), "");
+  EXPECT_EQ(on("gpu"), "there is no device \"gpu\" | the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, or \"auto\"");
+  std::string cuda = on("cuda");
+  if (backend::cuda::gpu_missing().empty()) {
+    EXPECT_TRUE(cuda.starts_with("the plan has no program for this GPU (sm_")) << cuda;
+  } else {
+    EXPECT_NE(cuda.find(" | "), std::string::npos) << cuda;
+    EXPECT_GT(cuda.size(), 20u) << cuda;
+  }
+}
+
+TEST(Compile, APlanForAGpuAloneDoesNotRunOnTheCpu) {
+  SKIP_WITHOUT(nvrtc);
+  ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[4]\n%1 = exp(%0) {} : f32[4]\noutput %1 \"y\" []\n");
+  auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cuda:sm_90")));
+  EXPECT_EQ(told([&] { runtime::Weights(plan, 1, system_allocator(), "cpu"); }),
+            "the plan has no program for the CPU: it was compiled for cuda:sm_90 | compile the model with \"cpu\" among its targets");
 }
 
 TEST(Compile, TheSameGraphGivesTheSameBytes) {

@@ -1,4 +1,5 @@
-// One function of a plan from one graph: which values get memory and where, which steps make them.
+// One program of a plan from one graph: which values get memory and where, which steps make them. stored.cpp decides which values have
+// memory, places.cpp where it is, steps.cpp and writer.cpp make them, states.cpp minds memory that the model writes.
 //
 // A value is *stored* when it has memory of its own; every other value lives inside the fused body that uses it. Bodies are
 // written by pulling: starting at a stored value, operands are inlined until stored ones are reached. What cannot be inlined
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/body.h"
+#include "backend/emitter.h"
 #include "compile/place.h"
 #include "compile/size_table.h"
 #include "compile/split.h"
@@ -48,13 +49,20 @@ struct Cut {
   ir::ValueId value;
 };
 
+// Whether a value is another one's elements under a map of indices.
+bool is_plain_view(const ir::Graph& g, ir::ValueId v);
+std::vector<backend::Layout> layouts_of(const std::vector<Place>& places);
+
+struct WrittenBody;
+
 class FunctionCompiler {
  public:
-  // `packs`: for the prepare function, pairs (value, derived index) that are packed rather than stored row-major.
-  FunctionCompiler(const ir::Graph& g, LeafPlaces leaves, std::vector<uint32_t> packed_operand,
+  // `output_derived`, `output_packed`: of a prepare function, which derived tensor each output is, and whether it is packed rather than stored row-major.
+  FunctionCompiler(const ir::Graph& g, backend::Emitter& emitter, LeafPlaces leaves, std::vector<uint32_t> packed_operand,
                    std::vector<uint32_t> output_derived, std::vector<bool> output_packed, const std::vector<int64_t>& derived_bytes);
 
-  plan::Function run(std::string name);
+  // Appends a program to the function; the first one brings symbols, bindings and checks.
+  void run(plan::Function& function);
 
   // ---- used by the body writer
   const ir::Graph& graph() const { return g_; }
@@ -78,13 +86,17 @@ class FunctionCompiler {
 
   void emit_node(ir::NodeId n);
   void emit_root(uint32_t root);
+  void emit_body(WrittenBody written, ir::OriginId origin);
+  void emit_product(WrittenBody written);
+  void emit_product_by_sums(const WrittenBody& written, const Place& a, const Place& b);
   void emit_attention(ir::NodeId n);
   void emit_kernel(ir::NodeId n);
   void emit_pack(ir::ValueId v, uint32_t derived);
   plan::OperandView view_of(const Place& place);
   plan::BufferId arena_buffer(const ir::Dim& bytes);
   plan::BufferId leaf_buffer(plan::Buffer::Kind kind, uint32_t index, const ir::Dim& bytes);
-  std::vector<plan::SizeRef> fused_sizes(const ir::Dims& sizes, const backend::FusedBody& body);
+  // A step of what the backend emitted, over these places.
+  plan::Step step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<Place>& operands);
   void push(plan::Step step, ir::OriginId origin);
   void liveness();
   void place_states();
@@ -94,6 +106,7 @@ class FunctionCompiler {
   void copy_outputs();
 
   const ir::Graph& g_;
+  backend::Emitter& emitter_;
   LeafPlaces leaves_;
   std::vector<uint32_t> packed_operand_, output_derived_;
   std::vector<bool> output_packed_;
@@ -104,7 +117,8 @@ class FunctionCompiler {
   std::vector<int> cost_;
   Layout layout_;
   SizeTable sizes_;
-  plan::Function out_;
+  std::vector<plan::Binding> bindings_;
+  plan::Program out_;
   std::set<ir::ValueId> emitted_parts_;
   // State: an output to an input or weight is computed in that memory, unless somebody still reads the old value (`copied_`: then it is
   // made elsewhere and copied at the end). In place it has a buffer entry of its own, apart from the one through which the old value is read.

@@ -29,6 +29,32 @@ size_t index_of(std::string_view name) {
   throw problem.fix(near.empty() ? "the options are " + all : fmt::format("did you mean \"{}\"?", near));
 }
 
+bool is_target(std::string_view text) {
+  constexpr std::string_view cuda = "cuda:sm_";
+  if (text == "cpu") return true;
+  std::string_view digits = text.starts_with(cuda) ? text.substr(cuda.size()) : "";
+  return digits.size() >= 2 && digits.size() <= 3 && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "cpu,cuda:sm_90": every one a target, none of them twice.
+bool are_targets(std::string_view text) {
+  if (text == "auto") return true;
+  std::vector<std::string_view> seen;
+  for (;;) {
+    std::string_view one = text.substr(0, text.find(','));
+    if (!is_target(one) || std::find(seen.begin(), seen.end(), one) != seen.end()) return false;
+    seen.push_back(one);
+    if (one.size() == text.size()) return true;
+    text.remove_prefix(one.size() + 1);
+  }
+}
+
+bool is_device(std::string_view text) {
+  if (text == "auto" || text == "cpu" || text == "cuda") return true;
+  std::string_view digits = text.starts_with("cuda:") ? text.substr(5) : "";
+  return !digits.empty() && digits.size() <= 4 && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 void check_value(const Option& option, std::string_view text) {
   auto refuse = [&](std::string_view wanted) { fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", option.name, text, wanted); };
   if (option.type == "int") {
@@ -37,7 +63,8 @@ void check_value(const Option& option, std::string_view text) {
     if (error != std::errc() || end != text.data() + text.size() || v < 0 || v > INT32_MAX) refuse("an integer of 0 or more");
   }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
-  if (option.name == "target" && text != "cpu" && text != "auto") refuse("\"cpu\" or \"auto\"");
+  if (option.name == "target" && !are_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
+  if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 

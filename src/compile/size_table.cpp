@@ -10,6 +10,13 @@ uint32_t SizeTable::add(Op op, uint32_t a, uint32_t b, int64_t value) {
   return found->second;
 }
 
+SizeTable::SizeTable(SizeProgram program) : program_(std::move(program)) {
+  for (uint32_t i = 0; i < program_.code.size(); ++i) {
+    const SizeInstruction& c = program_.code[i];
+    known_.try_emplace({c.op, c.a, c.b, c.value}, i);
+  }
+}
+
 plan::SizeRef SizeTable::ref(const ir::Dim& dim) {
   using Kind = ir::Dim::Kind;
   ir::Dim::Expression e = dim.expression();

@@ -14,6 +14,9 @@ namespace ingot::compile {
 
 class SizeTable {
  public:
+  SizeTable() = default;
+  // Goes on where another one's program ends.
+  explicit SizeTable(SizeProgram program);
   plan::SizeRef ref(const ir::Dim&);
   std::vector<plan::SizeRef> refs(std::span<const ir::Dim>);
   SizeProgram take() { return std::move(program_); }

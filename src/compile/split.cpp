@@ -15,7 +15,7 @@ bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
 
 class Splitter {
  public:
-  Splitter(const Graph& g, uint32_t first) : g_(g), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
+  Splitter(const Graph& g, bool packs, uint32_t first) : g_(g), packs_(packs), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
 
   Split run() {
     classify();
@@ -132,7 +132,7 @@ class Splitter {
   }
 
   void copy_main(const Node& node) {
-    if (node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
+    if (packs_ && node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
       uint32_t index = derive(node.in[1], true);
       ValueId a = main(node.in[0]);
       // The packed operand keeps its place as a leaf of its own, so that the node still infers.
@@ -154,6 +154,7 @@ class Splitter {
   }
 
   const Graph& g_;
+  const bool packs_;
   const uint32_t first_;
   Split out_;
   std::vector<bool> constant_, free_;
@@ -163,6 +164,6 @@ class Splitter {
 
 }  // namespace
 
-Split split(const Graph& g, uint32_t first) { return Splitter(g, first).run(); }
+Split split(const Graph& g, bool packs, uint32_t first) { return Splitter(g, packs, first).run(); }
 
 }  // namespace ingot::compile

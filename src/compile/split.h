@@ -23,7 +23,8 @@ struct Split {
   std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
 };
 
-// `first`: index of the first derived tensor among those of all functions; indices in the result count from there.
-Split split(const ir::Graph&, uint32_t first = 0);
+// `packs`: products read weights packed. `first`: index of the first derived tensor among those of all functions; indices in the result
+// count from there.
+Split split(const ir::Graph&, bool packs, uint32_t first = 0);
 
 }  // namespace ingot::compile

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "compile/function.h"
+#include "compile/body_writer.h"
 
 namespace ingot::compile {
 
@@ -18,29 +18,6 @@ using backend::Reg;
 
 namespace {
 
-// How an index of some value follows from the coordinates of the domain: one entry per axis of the value.
-struct Coordinate {
-  Dim offset = 0;
-  std::map<uint32_t, Dim> terms;  // domain axis -> coefficient
-  bool operator==(const Coordinate&) const = default;
-};
-using Point = std::vector<Coordinate>;
-
-Coordinate scaled(const Coordinate& c, const Dim& by) {
-  Coordinate out{c.offset * by, {}};
-  for (const auto& [axis, coefficient] : c.terms) out.terms[axis] = coefficient * by;
-  return out;
-}
-
-void add(Coordinate& to, const Coordinate& c) {
-  to.offset += c.offset;
-  for (const auto& [axis, coefficient] : c.terms) {
-    Dim& sum = to.terms.try_emplace(axis, Dim(0)).first->second;
-    sum += coefficient;
-    if (sum == Dim(0)) to.terms.erase(axis);
-  }
-}
-
 Reduction reduction_of(const std::string& kind) {
   static const std::map<std::string, Reduction> kinds = {{"sum", Reduction::sum}, {"prod", Reduction::prod}, {"max", Reduction::max},
                                                          {"min", Reduction::min}, {"any", Reduction::any},   {"all", Reduction::all},
@@ -48,7 +25,7 @@ Reduction reduction_of(const std::string& kind) {
   return kinds.at(kind);
 }
 
-class Writer {
+class Writer : BodyWriter {
  public:
   explicit Writer(const FunctionCompiler& f) : f_(f), g_(f.graph()) {}
 
@@ -218,139 +195,6 @@ class Writer {
     return at;
   }
 
-  // ---- instructions
-
-  Reg push(Instruction i) {
-    out_.body.code.push_back(std::move(i));
-    return static_cast<Reg>(out_.body.code.size() - 1);
-  }
-  Reg map(Op op, DType t, std::vector<Reg> in) {
-    for (size_t k = 0; k < out_.body.code.size(); ++k) {
-      const Instruction& c = out_.body.code[k];
-      if (c.kind == Instruction::Kind::map && c.op == op && c.dtype == t && c.in == in) return static_cast<Reg>(k);
-    }
-    Instruction i{};
-    i.kind = Instruction::Kind::map;
-    i.op = op;
-    i.dtype = t;
-    i.in = std::move(in);
-    return push(std::move(i));
-  }
-  Reg number(Scalar s, DType t) {
-    for (size_t k = 0; k < out_.body.code.size(); ++k) {
-      const Instruction& c = out_.body.code[k];
-      if (c.kind == Instruction::Kind::literal && c.dtype == t && c.number == s) return static_cast<Reg>(k);
-    }
-    Instruction i{};
-    i.kind = Instruction::Kind::literal;
-    i.dtype = t;
-    i.number = std::move(s);
-    return push(std::move(i));
-  }
-  Reg size(const Dim& d) {
-    if (auto c = d.constant()) return number(*c, DType::i64);
-    Instruction i{};
-    i.kind = Instruction::Kind::size;
-    i.dtype = DType::i64;
-    i.dim = d;
-    return push(std::move(i));
-  }
-  Reg axis_index(uint32_t axis) {
-    for (size_t k = 0; k < out_.body.code.size(); ++k) {
-      const Instruction& c = out_.body.code[k];
-      if (c.kind == Instruction::Kind::index && c.axis == axis) return static_cast<Reg>(k);
-    }
-    Instruction i{};
-    i.kind = Instruction::Kind::index;
-    i.dtype = DType::i64;
-    i.axis = axis;
-    return push(std::move(i));
-  }
-  Reg coordinate(const Coordinate& c) {
-    std::optional<Reg> sum;
-    for (const auto& [axis, coefficient] : c.terms) {
-      Reg r = axis_index(axis);
-      if (!(coefficient == Dim(1))) r = map(Op::mul, DType::i64, {r, size(coefficient)});
-      sum = sum ? map(Op::add, DType::i64, {*sum, r}) : r;
-    }
-    if (!sum) return size(c.offset);
-    if (!(c.offset == Dim(0))) sum = map(Op::add, DType::i64, {*sum, size(c.offset)});
-    return *sum;
-  }
-
-  Window over_domain(const Window& w, const Point& at) {
-    Window out{domain_, w.offset, std::vector<Dim>(domain_.size(), Dim(0))};
-    for (size_t d = 0; d < at.size(); ++d) {
-      out.offset += w.strides[d] * at[d].offset;
-      for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
-    }
-    for (size_t d = 0; d < domain_.size(); ++d) {
-      if (out.strides[d] == Dim(0)) out.dims[d] = 1;
-    }
-    return out;
-  }
-
-  uint32_t operand(Place place) {
-    for (size_t k = 0; k < out_.operands.size(); ++k) {
-      const Place& p = out_.operands[k];
-      if (p.buffer == place.buffer && p.dtype == place.dtype && p.window.offset == place.window.offset && p.window.strides == place.window.strides &&
-          p.window.dims == place.window.dims) {
-        return static_cast<uint32_t>(k);
-      }
-    }
-    out_.body.operands.push_back(place.dtype);
-    out_.operands.push_back(std::move(place));
-    return static_cast<uint32_t>(out_.operands.size() - 1);
-  }
-
-  Reg load(const Place& place, const Point& at) {
-    Place p = place;
-    p.window = over_domain(place.window, at);
-    uint32_t k = operand(std::move(p));
-    for (size_t r = 0; r < out_.body.code.size(); ++r) {
-      const Instruction& c = out_.body.code[r];
-      if (c.kind == Instruction::Kind::load && c.operand == k && c.in.empty() && c.lower.empty()) return static_cast<Reg>(r);
-    }
-    Instruction i{};
-    i.kind = Instruction::Kind::load;
-    i.dtype = compute_type(place.dtype);
-    i.operand = k;
-    return push(std::move(i));
-  }
-
-  Reg guarded(const Place& place, const Point& at, const Scalar& fill) {
-    // `at` may leave the operand: each of its axes follows one domain axis with coefficient 1, or lies inside for certain.
-    Place p = place;
-    Window w{domain_, place.window.offset, std::vector<Dim>(domain_.size(), Dim(0))};
-    std::vector<Dim> lower(domain_.size(), Dim(0));
-    std::vector<bool> taken(domain_.size(), false);
-    for (size_t d = 0; d < domain_.size(); ++d) w.dims[d] = domain_[d];
-    for (size_t d = 0; d < at.size(); ++d) {
-      const Coordinate& c = at[d];
-      if (c.terms.empty()) {
-        if (c.offset == Dim(0)) continue;
-        throw Cut{pad_value_};
-      }
-      if (c.terms.size() != 1 || !(c.terms.begin()->second == Dim(1)) || taken[c.terms.begin()->first]) throw Cut{pad_value_};
-      uint32_t axis = c.terms.begin()->first;
-      taken[axis] = true;
-      w.strides[axis] = place.window.strides[d];
-      w.dims[axis] = place.window.dims[d];
-      lower[axis] = -c.offset;
-    }
-    for (size_t d = 0; d < domain_.size(); ++d) {
-      if (!taken[d]) w.dims[d] = domain_[d];
-    }
-    p.window = std::move(w);
-    Instruction i{};
-    i.kind = Instruction::Kind::load;
-    i.dtype = compute_type(place.dtype);
-    i.operand = operand(std::move(p));
-    i.number = fill;
-    i.lower = std::move(lower);
-    return push(std::move(i));
-  }
-
   // ---- pulling
 
   Reg value(ValueId v, const Point& at) {
@@ -514,38 +358,9 @@ class Writer {
     return r;
   }
 
-  // How many reductions lie one behind another up to this register.
-  int stages_of(Reg r) {
-    std::vector<int> depth(r + 1, 0);
-    for (Reg k = 0; k <= r; ++k) {
-      const Instruction& c = out_.body.code[k];
-      for (Reg in : c.in) depth[k] = std::max(depth[k], depth[in]);
-      depth[k] += c.kind == Instruction::Kind::reduce;
-    }
-    return depth[r];
-  }
-
   Reg wrapped(Reg index, const Dim& extent) {
     Reg negative = map(Op::lt, DType::b8, {index, number(int64_t{0}, DType::i64)});
     return map(Op::select, DType::i64, {negative, map(Op::add, DType::i64, {index, size(extent)}), index});
-  }
-
-  // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
-  Reg gathered(const Place& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point) {
-    Window w = over_domain(table.window, point);
-    for (const auto& [axis, reg] : axes) {
-      w.dims.push_back(table.window.dims[axis]);
-      w.strides.push_back(table.window.strides[axis]);
-    }
-    Place p = table;
-    p.window = std::move(w);
-    Instruction i{};
-    i.kind = Instruction::Kind::load;
-    i.dtype = compute_type(table.dtype);
-    i.operand = operand(std::move(p));
-    for (const auto& [axis, reg] : axes) i.in.push_back(reg);
-    label_text("gather");
-    return push(std::move(i));
   }
 
   Reg pull_gather(const Node& node, const Point& at) {
@@ -580,30 +395,13 @@ class Writer {
     return gathered(f_.require(node.in[0]), {{axis, r}}, point);
   }
 
-  // ---- labels
-
-  void label(Op op) {
-    if (op != Op::cast) label_text(std::string(name_of(op)));
-  }
-  void label_text(const std::string& text) {
-    if (names_.size() < 6 && std::find(names_.begin(), names_.end(), text) == names_.end()) names_.push_back(text);
-  }
-  void finish() {
-    if (out_.anchor != none_id) out_.label = "matmul";
-    for (const std::string& n : names_) out_.label += (out_.label.empty() ? "" : " + ") + n;
-    if (out_.label.empty()) out_.label = "copy";
-  }
-
 
   const FunctionCompiler& f_;
   const Graph& g_;
 
-  WrittenBody out_;
-  Dims domain_;
-  ValueId anchor_ = none_id, pad_value_ = none_id;
+  ValueId anchor_ = none_id;
   bool uniform_store_ = false;
   std::vector<std::pair<std::pair<ValueId, Point>, Reg>> memo_;
-  std::vector<std::string> names_;
 };
 
 }  // namespace

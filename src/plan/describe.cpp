@@ -93,6 +93,53 @@ void sizes(Json& j, const Function& f, const std::vector<SizeRef>& refs) {
   j.close(']');
 }
 
+// Its steps and buffers.
+void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
+  j.key("steps");
+  j.open('[');
+  for (const Step& s : p.steps) {
+    j.open('{');
+    j.key("kernel");
+    j.text(s.kernel);
+    j.key("label");
+    j.text(s.label);
+    j.key("writes");
+    j.open('[');
+    for (size_t k = s.operands.size() - s.writes; k < s.operands.size(); ++k) {
+      j.open('{');
+      j.key("dtype");
+      j.text(ir::name_of(s.operands[k].dtype));
+      j.key("dims");
+      sizes(j, f, s.operands[k].dims);
+      j.close('}');
+    }
+    j.close(']');
+    j.key("origin");
+    if (s.origin == UINT32_MAX) {
+      j.text("");
+    } else {
+      const Origin& o = plan.origins[s.origin];
+      j.text(o.module.empty() ? o.file + ":" + std::to_string(o.line) : o.module);
+    }
+    j.close('}');
+  }
+  j.close(']');
+  j.key("buffers");
+  j.open('[');
+  for (const Buffer& b : p.buffers) {
+    if (b.kind != Buffer::Kind::arena) continue;
+    j.open('{');
+    j.key("bytes");
+    j.text(size_text(f, b.bytes));
+    j.key("first");
+    j.number(b.first);
+    j.key("last");
+    j.number(b.last);
+    j.close('}');
+  }
+  j.close(']');
+}
+
 void function(Json& j, const Plan& plan, const Function& f) {
   j.open('{');
   j.key("name");
@@ -132,46 +179,50 @@ void function(Json& j, const Plan& plan, const Function& f) {
     }
     j.close(']');
   }
-  j.key("steps");
+  j.key("programs");
   j.open('[');
-  for (const Step& s : f.steps) {
+  for (size_t t = 0; t < f.programs.size(); ++t) {
     j.open('{');
-    j.key("kernel");
-    j.text(s.kernel);
-    j.key("label");
-    j.text(s.label);
-    j.key("writes");
-    j.open('[');
-    for (size_t k = s.operands.size() - s.writes; k < s.operands.size(); ++k) {
-      j.open('{');
-      j.key("dtype");
-      j.text(ir::name_of(s.operands[k].dtype));
-      j.key("dims");
-      sizes(j, f, s.operands[k].dims);
-      j.close('}');
-    }
-    j.close(']');
-    j.key("origin");
-    if (s.origin == UINT32_MAX) {
-      j.text("");
-    } else {
-      const Origin& o = plan.origins[s.origin];
-      j.text(o.module.empty() ? o.file + ":" + std::to_string(o.line) : o.module);
-    }
+    j.key("target");
+    j.text(plan.targets[t].name);
+    program(j, plan, f, f.programs[t]);
     j.close('}');
   }
   j.close(']');
-  j.key("buffers");
+  j.close('}');
+}
+
+void target(Json& j, const Plan& plan, const Target& t) {
+  j.open('{');
+  j.key("name");
+  j.text(t.name);
+  j.key("prepare");
+  j.open('{');
+  program(j, plan, t.prepare, t.prepare.programs[0]);
+  j.close('}');
+  j.key("derived");
   j.open('[');
-  for (const Buffer& b : f.buffers) {
-    if (b.kind != Buffer::Kind::arena) continue;
+  for (const Derived& d : t.derived) {
     j.open('{');
+    j.key("name");
+    j.text(d.name);
     j.key("bytes");
-    j.text(size_text(f, b.bytes));
-    j.key("first");
-    j.number(b.first);
-    j.key("last");
-    j.number(b.last);
+    j.number(static_cast<int64_t>(d.bytes));
+    j.close('}');
+  }
+  j.close(']');
+  j.key("code");
+  j.open('[');
+  for (const DeviceCode& c : t.code) {
+    j.open('{');
+    j.key("form");
+    j.text(c.form == DeviceCode::Form::cubin ? "cubin" : "ptx");
+    j.key("architecture");
+    j.number(c.architecture);
+    j.key("kernels");
+    j.number(static_cast<int64_t>(c.kernels.size()));
+    j.key("bytes");
+    j.number(static_cast<int64_t>(c.image.size()));
     j.close('}');
   }
   j.close(']');
@@ -187,8 +238,10 @@ std::string describe(const Plan& plan) {
   j.open('[');
   for (const Function& f : plan.functions) function(j, plan, f);
   j.close(']');
-  j.key("prepare");
-  function(j, plan, plan.prepare);
+  j.key("targets");
+  j.open('[');
+  for (const Target& t : plan.targets) target(j, plan, t);
+  j.close(']');
   j.key("weights");
   j.open('[');
   for (const Weight& w : plan.weights) {
@@ -207,17 +260,6 @@ std::string describe(const Plan& plan) {
     j.text(w.tied_to);
     j.key("source");
     j.text(w.source == Weight::Source::host ? "host" : "embedded");
-    j.close('}');
-  }
-  j.close(']');
-  j.key("derived");
-  j.open('[');
-  for (const Derived& d : plan.derived) {
-    j.open('{');
-    j.key("name");
-    j.text(d.name);
-    j.key("bytes");
-    j.number(static_cast<int64_t>(d.bytes));
     j.close('}');
   }
   j.close(']');

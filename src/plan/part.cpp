@@ -30,7 +30,7 @@ std::vector<T> kept(const std::vector<T>& all, const std::vector<bool>& stays) {
 }
 
 // The steps of prepare that make the derived weights asked for; marks the weights they read.
-std::vector<bool> needed_steps(const Function& prepare, const std::vector<bool>& derived, std::vector<bool>& weights) {
+std::vector<bool> needed_steps(const Program& prepare, const std::vector<bool>& derived, std::vector<bool>& weights) {
   std::vector<bool> wanted(prepare.buffers.size());
   for (size_t b = 0; b < wanted.size(); ++b) {
     const Buffer& buffer = prepare.buffers[b];
@@ -51,7 +51,7 @@ std::vector<bool> needed_steps(const Function& prepare, const std::vector<bool>&
 }
 
 // Drops steps and the buffers that no other step uses, and renumbers.
-void shrink(Function& f, const std::vector<bool>& steps) {
+void shrink(Program& f, const std::vector<bool>& steps) {
   std::vector<uint32_t> step_number = numbered(steps);
   std::vector<bool> used(f.buffers.size());
   for (size_t b = 0; b < f.buffers.size(); ++b) {
@@ -74,13 +74,10 @@ void shrink(Function& f, const std::vector<bool>& steps) {
   }
 }
 
-void renumber(Function& f, const std::vector<uint32_t>& weights, const std::vector<uint32_t>& derived) {
-  for (Buffer& b : f.buffers) {
+void renumber(Program& p, const std::vector<uint32_t>& weights, const std::vector<uint32_t>& derived) {
+  for (Buffer& b : p.buffers) {
     if (b.kind == Buffer::Kind::weight) b.index = weights[b.index];
     if (b.kind == Buffer::Kind::derived) b.index = derived[b.index];
-  }
-  for (Binding& b : f.bindings) {
-    if (b.kind == Binding::Kind::state) b.weight = weights[b.weight];
   }
 }
 
@@ -94,12 +91,14 @@ std::vector<bool> only_first_values(const Plan& plan) {
     }
   }
   auto read = [&](const Function& f) {
-    for (const Buffer& b : f.buffers) {
-      if (b.kind == Buffer::Kind::weight) out[b.index] = false;
+    for (const Program& p : f.programs) {
+      for (const Buffer& b : p.buffers) {
+        if (b.kind == Buffer::Kind::weight) out[b.index] = false;
+      }
     }
   };
   for (const Function& f : plan.functions) read(f);
-  read(plan.prepare);
+  for (const Target& t : plan.targets) read(t.prepare);
   return out;
 }
 
@@ -107,29 +106,41 @@ Plan part(const Plan& whole, size_t function) {
   if (function >= whole.functions.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, whole.functions.size());
   Plan out;
   out.functions.push_back(whole.functions[function]);
-  out.prepare = whole.prepare;
+  out.targets = whole.targets;
   out.origins = whole.origins;
   out.signature = whole.signature;
   out.provenance = whole.provenance;
   out.file = whole.file;
-  std::vector<bool> weights(whole.weights.size()), derived(whole.derived.size());
-  for (const Buffer& b : out.functions[0].buffers) {
-    if (b.kind == Buffer::Kind::weight) weights[b.index] = true;
-    if (b.kind == Buffer::Kind::derived) derived[b.index] = true;
-  }
-  for (const Binding& b : out.functions[0].bindings) {
+  Function& f = out.functions[0];
+  std::vector<bool> weights(whole.weights.size());
+  std::vector<std::vector<bool>> derived;
+  for (const Binding& b : f.bindings) {
     if (b.kind == Binding::Kind::state) weights[b.weight] = true;
   }
-  shrink(out.prepare, needed_steps(whole.prepare, derived, weights));
-  // A step that stays may write derived weights that only others read.
-  for (const Buffer& b : out.prepare.buffers) {
-    if (b.kind == Buffer::Kind::derived) derived[b.index] = true;
+  for (size_t t = 0; t < out.targets.size(); ++t) {
+    Program& prepare = out.targets[t].prepare.programs[0];
+    std::vector<bool>& made = derived.emplace_back(whole.targets[t].derived.size());
+    for (const Buffer& b : f.programs[t].buffers) {
+      if (b.kind == Buffer::Kind::weight) weights[b.index] = true;
+      if (b.kind == Buffer::Kind::derived) made[b.index] = true;
+    }
+    shrink(prepare, needed_steps(prepare, made, weights));
+    // A step that stays may write derived weights that only others read.
+    for (const Buffer& b : prepare.buffers) {
+      if (b.kind == Buffer::Kind::derived) made[b.index] = true;
+    }
   }
   out.weights = kept(whole.weights, weights);
-  out.derived = kept(whole.derived, derived);
-  std::vector<uint32_t> weight_number = numbered(weights), derived_number = numbered(derived);
-  renumber(out.functions[0], weight_number, derived_number);
-  renumber(out.prepare, weight_number, derived_number);
+  std::vector<uint32_t> weight_number = numbered(weights);
+  for (Binding& b : f.bindings) {
+    if (b.kind == Binding::Kind::state) b.weight = weight_number[b.weight];
+  }
+  for (size_t t = 0; t < out.targets.size(); ++t) {
+    out.targets[t].derived = kept(whole.targets[t].derived, derived[t]);
+    std::vector<uint32_t> derived_number = numbered(derived[t]);
+    renumber(f.programs[t], weight_number, derived_number);
+    renumber(out.targets[t].prepare.programs[0], weight_number, derived_number);
+  }
   return out;
 }
 

@@ -1,5 +1,7 @@
 // A plan in memory: checked, immutable, plain structs. read.cpp makes it from a file, compile makes it from a graph,
 // write.cpp writes it. Knows sizes, buffers, steps and weights; no graphs (canonical graphs are kept as text).
+//
+// What a function takes and gives is the same on every device; what it does there is a program for each target.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -30,7 +32,7 @@ struct Buffer {
     arena,    // scratch of the session; lives from step `first` to step `last`
     binding,  // the caller's tensor `index` of Function::bindings
     weight,   // Plan::weights[index], canonical row-major bytes
-    derived,  // Plan::derived[index], made by the prepare function
+    derived,  // Target::derived[index], made by the target's prepare function
   };
   Kind kind;
   uint32_t index = 0;
@@ -73,15 +75,20 @@ struct Binding {
   uint32_t weight = UINT32_MAX;        // states: Plan::weights[weight] is the first value
 };
 
-struct Function {
-  std::string name;                    // "forward"; "prepare" for the function over the weights
-  std::vector<Symbol> symbols;
-  SizeProgram sizes;                   // expressions over the symbols
-  std::vector<Binding> bindings;       // inputs, then outputs, then states
+// What one target does for a function. Sizes are the function's.
+struct Program {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;             // one region; regions and branches come with data-dependent sizes
+};
+
+struct Function {
+  std::string name;                    // "forward"; "prepare" for a function over the weights
+  std::vector<Symbol> symbols;
+  SizeProgram sizes;                   // expressions over the symbols, of bindings, checks and all programs
+  std::vector<Binding> bindings;       // inputs, then outputs, then states
   std::vector<Check> checks;
   std::string graph;                   // the canonical graph it was made from, text form
+  std::vector<Program> programs;       // one for each of Plan::targets; a prepare function has its target's alone
 };
 
 struct Weight {
@@ -101,6 +108,21 @@ struct Derived {
   uint64_t bytes;
 };
 
+// Native code that a target's kernels are in.
+struct DeviceCode {
+  enum class Form : uint8_t { cubin, ptx } form = Form::cubin;
+  uint32_t architecture = 0;           // 90: sm_90
+  std::vector<std::string> kernels;    // by name: what is in it
+  std::vector<std::byte> image;
+};
+
+struct Target {
+  std::string name;                    // "cpu", "cuda:sm_90"
+  Function prepare;                    // no bindings; reads weight buffers, writes derived buffers
+  std::vector<Derived> derived;
+  std::vector<DeviceCode> code;
+};
+
 struct Origin {
   std::string file, code, module, target;
   int line = 0;
@@ -108,9 +130,8 @@ struct Origin {
 
 struct Plan {
   std::vector<Function> functions;     // [0] is what run() runs by default
-  Function prepare;                    // no bindings; reads weight buffers, writes derived buffers
+  std::vector<Target> targets;         // the first is the usual one
   std::vector<Weight> weights;
-  std::vector<Derived> derived;
   std::vector<Origin> origins;
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths

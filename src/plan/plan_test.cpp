@@ -25,28 +25,31 @@ Plan sample() {
   f.sizes.code = {{Op::constant, 0, 0, 3}, {Op::symbol, 0},      {Op::symbol, 1},         {Op::add, 1, 2},        {Op::sub, 3, 0},
                   {Op::mul, 4, 3},         {Op::floordiv, 5, 0}, {Op::constant, 0, 0, 0}, {Op::constant, 0, 0, 1}};
   f.bindings = {{"x", DType::f32, {1, 0}, {}, Binding::Kind::input}, {"ids", DType::i64, {2}, {}, Binding::Kind::input}, {"y", DType::f16, {1, 0}, {0, 8}, Binding::Kind::output}};
-  f.buffers = {{Buffer::Kind::binding, 0, 5}, {Buffer::Kind::weight, 1, 5}, {Buffer::Kind::arena, 0, 5, 0, 1}, {Buffer::Kind::derived, 0, 5}, {Buffer::Kind::binding, 2, 5}};
+  Program program;
+  program.buffers = {{Buffer::Kind::binding, 0, 5}, {Buffer::Kind::weight, 1, 5}, {Buffer::Kind::arena, 0, 5, 0, 1}, {Buffer::Kind::derived, 0, 5}, {Buffer::Kind::binding, 2, 5}};
   OperandView view{0, DType::f32, 7, {1, 0}, {0, 8}};
   auto of = [&](BufferId b) {
     OperandView v = view;
     v.buffer = b;
     return v;
   };
-  f.steps = {{"matmul", {of(0), of(3), of(2)}, {1, 0, 0}, {std::byte{1}, std::byte{0xff}}, 0, "matmul + bias", 1}, {"fused", {of(2), of(1), of(4)}, {}, {}, UINT32_MAX, "add", 1}};
+  program.steps = {{"matmul", {of(0), of(3), of(2)}, {1, 0, 0}, {std::byte{1}, std::byte{0xff}}, 0, "matmul + bias", 1}, {"fused", {of(2), of(1), of(4)}, {}, {}, UINT32_MAX, "add", 1}};
+  f.programs = {program};
   f.checks = {{3, 5, false, 1, "the sum is at most the product"}, {1, 1, true, UINT32_MAX, "B is B"}};
   p.functions = {f};
   Function prepare;
   prepare.name = "prepare";
   prepare.sizes.code = {{Op::constant, 0, 0, 0}, {Op::constant, 0, 0, 6}, {Op::constant, 0, 0, 1}};
-  prepare.buffers = {{Buffer::Kind::weight, 0, 1}, {Buffer::Kind::derived, 0, 1}};
-  prepare.steps = {{"matmul_pack", {{0, DType::f32, 0, {1}, {2}}, {1, DType::f32, 0, {1}, {2}}}, {1}, {}, UINT32_MAX, "pack", 1}};
-  p.prepare = prepare;
+  Program packing;
+  packing.buffers = {{Buffer::Kind::weight, 0, 1}, {Buffer::Kind::derived, 0, 1}};
+  packing.steps = {{"matmul_pack", {{0, DType::f32, 0, {1}, {2}}, {1, DType::f32, 0, {1}, {2}}}, {1}, {}, UINT32_MAX, "pack", 1}};
+  prepare.programs = {packing};
   auto bytes = reinterpret_cast<const std::byte*>(numbers);
   p.weights = {{"a", DType::f32, {2, 3}, "", Weight::Source::embedded, bytes, 24, nullptr},
                {"b", DType::f32, {3}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
                {"tied", DType::f32, {2, 3}, "a", Weight::Source::embedded, bytes, 24, nullptr},
                {"empty", DType::i8, {0, 7}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
-  p.derived = {{"a, packed", 64}};
+  p.targets = {{"cpu", prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
   p.functions[0].graph = "ingot-graph 1\n";
   p.signature = "{\"in\": \"\xc3\xa9\"}";
@@ -75,7 +78,12 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   EXPECT_EQ(bytes_of(*back), bytes);  // all that describe() leaves out too
   EXPECT_EQ(bytes_of(sample()), bytes);
   const Function& f = back->functions[0];
-  EXPECT_EQ(f.steps[0].constants, p.functions[0].steps[0].constants);
+  EXPECT_EQ(f.programs[0].steps[0].constants, p.functions[0].programs[0].steps[0].constants);
+  const DeviceCode& code = back->targets[0].code[0];
+  EXPECT_EQ(code.form, DeviceCode::Form::ptx);
+  EXPECT_EQ(code.architecture, 90u);
+  EXPECT_EQ(code.kernels, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(code.image, p.targets[0].code[0].image);
   EXPECT_EQ(f.checks[0].why, "the sum is at most the product");
   EXPECT_EQ(f.bindings[2].strides, (std::vector<SizeRef>{0, 8}));
   EXPECT_EQ(back->functions[0].graph, p.functions[0].graph);
@@ -166,25 +174,28 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
       {"a binding names a size that does not exist", [](Plan& p) { p.functions[0].bindings[0].dims[0] = 9; }},
       {"a binding has another number of strides than axes", [](Plan& p) { p.functions[0].bindings[2].strides.pop_back(); }},
       {"size B has an impossible range", [](Plan& p) { p.functions[0].symbols[0].opt = 65; }},
-      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].buffers[1].index = 4; }},
-      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].buffers[3].index = 1; }},
-      {"a buffer has an impossible life", [](Plan& p) { p.functions[0].buffers[2].last = 2; }},
-      {"a step writes nothing", [](Plan& p) { p.functions[0].steps[0].writes = 0; }},
-      {"a step writes nothing", [](Plan& p) { p.functions[0].steps[0].writes = 4; }},
-      {"a step names a buffer that does not exist", [](Plan& p) { p.functions[0].steps[0].operands[0].buffer = 5; }},
-      {"an operand has an impossible rank", [](Plan& p) { p.functions[0].steps[0].operands[0].strides.pop_back(); }},
-      {"a step uses a buffer outside its life", [](Plan& p) { p.functions[0].buffers[2].last = 0; }},
-      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 1; }},
-      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 0; }},
-      {"a step writes what is read-only", [](Plan& p) { p.functions[0].steps[0].operands[2].buffer = 3; }},
-      {"a step names an origin that does not exist", [](Plan& p) { p.functions[0].steps[0].origin = 2; }},
+      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[1].index = 4; }},
+      {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[3].index = 1; }},
+      {"a buffer has an impossible life", [](Plan& p) { p.functions[0].programs[0].buffers[2].last = 2; }},
+      {"a step writes nothing", [](Plan& p) { p.functions[0].programs[0].steps[0].writes = 0; }},
+      {"a step writes nothing", [](Plan& p) { p.functions[0].programs[0].steps[0].writes = 4; }},
+      {"a step names a buffer that does not exist", [](Plan& p) { p.functions[0].programs[0].steps[0].operands[0].buffer = 5; }},
+      {"an operand has an impossible rank", [](Plan& p) { p.functions[0].programs[0].steps[0].operands[0].strides.pop_back(); }},
+      {"a step uses a buffer outside its life", [](Plan& p) { p.functions[0].programs[0].buffers[2].last = 0; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].programs[0].steps[0].operands[2].buffer = 1; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].programs[0].steps[0].operands[2].buffer = 0; }},
+      {"a step writes what is read-only", [](Plan& p) { p.functions[0].programs[0].steps[0].operands[2].buffer = 3; }},
+      {"a step names an origin that does not exist", [](Plan& p) { p.functions[0].programs[0].steps[0].origin = 2; }},
       {"a check names a size that does not exist", [](Plan& p) { p.functions[0].checks[0].left = 9; }},
-      {"the plan's prepare function has bindings", [](Plan& p) { p.prepare.bindings.push_back({"x", DType::f32, {}, {}, Binding::Kind::input}); }},
+      {"the plan's prepare function has bindings", [](Plan& p) { p.targets[0].prepare.bindings.push_back({"x", DType::f32, {}, {}, Binding::Kind::input}); }},
+      {"the plan is for no device", [](Plan& p) { p.targets.clear(); }},
+      {"has 1 programs for 2 targets", [](Plan& p) { p.targets.push_back(p.targets[0]); }},
+      {"the plan's prepare function has 0 programs", [](Plan& p) { p.targets[0].prepare.programs.clear(); }},
       {"size 3 reads a size that comes later", [](Plan& p) { p.functions[0].sizes.code[3].b = 3; }},
       {"weight \"b\" of the plan has 12 bytes, its sizes need 16", [](Plan& p) { p.weights[1].dims[0] = 4; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {-3}; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {INT64_MAX, 3}; }},
-      {"a derived weight of the plan has an impossible size", [](Plan& p) { p.derived[0].bytes = uint64_t{1} << 62; }},
+      {"a derived weight of the plan has an impossible size", [](Plan& p) { p.targets[0].derived[0].bytes = uint64_t{1} << 62; }},
   };
   for (const auto& [text, damage] : damages) {
     Plan p = sample();
@@ -221,13 +232,14 @@ TEST(Plan, AnUnknownSourceOfAWeightIsRefused) {
 // Two functions: the sample's, which reads derived 0 and weight 1, and one that reads what is made in three steps from weight 2.
 Plan two_functions() {
   Plan p = sample();
-  p.derived.push_back({"tied, merged", 24});
-  p.derived.push_back({"unused", 24});
-  p.prepare.buffers.insert(p.prepare.buffers.end(),
+  p.targets[0].derived.push_back({"tied, merged", 24});
+  p.targets[0].derived.push_back({"unused", 24});
+  Program& prepare = p.targets[0].prepare.programs[0];
+  prepare.buffers.insert(prepare.buffers.end(),
                            {{Buffer::Kind::weight, 2, 1}, {Buffer::Kind::arena, 0, 1, 1, 3}, {Buffer::Kind::derived, 1, 1}, {Buffer::Kind::derived, 2, 1}});
   auto step = [&](BufferId from, BufferId to, const char* label) {
     Step s{"fused", {{from, DType::f32, 0, {1}, {2}}, {to, DType::f32, 0, {1}, {2}}}, {}, {}, UINT32_MAX, label, 1};
-    p.prepare.steps.push_back(s);
+    prepare.steps.push_back(s);
   };
   step(2, 3, "first half");
   step(2, 3, "second half");
@@ -235,8 +247,8 @@ Plan two_functions() {
   step(0, 5, "of no use");
   Function g = p.functions[0];
   g.name = "other";
-  g.buffers[3].index = 1;
-  g.buffers[1] = {Buffer::Kind::weight, 3, 5};
+  g.programs[0].buffers[3].index = 1;
+  g.programs[0].buffers[1] = {Buffer::Kind::weight, 3, 5};
   g.bindings.push_back({"b", DType::f32, {0}, {}, Binding::Kind::state, true, 1});
   p.functions.push_back(g);
   return p;
@@ -251,14 +263,14 @@ TEST(Plan, PartHasWhatOneFunctionNeeds) {
     EXPECT_EQ(bytes_of(*read(bytes_of(*one), nullptr)), bytes_of(*one));
   }
   EXPECT_EQ(first.functions[0].name, "forward");
-  ASSERT_EQ(first.prepare.steps.size(), 1u);
-  EXPECT_EQ(first.prepare.steps[0].label, "pack");
+  ASSERT_EQ(first.targets[0].prepare.programs[0].steps.size(), 1u);
+  EXPECT_EQ(first.targets[0].prepare.programs[0].steps[0].label, "pack");
   EXPECT_EQ(first.weights.size(), 2u);
-  EXPECT_EQ(first.derived.size(), 1u);
+  EXPECT_EQ(first.targets[0].derived.size(), 1u);
   EXPECT_EQ(second.functions[0].name, "other");
-  ASSERT_EQ(second.prepare.steps.size(), 3u);
-  EXPECT_EQ(second.prepare.steps[2].label, "merge");
-  const Buffer& scratch = second.prepare.buffers[second.prepare.steps[0].operands[1].buffer];
+  ASSERT_EQ(second.targets[0].prepare.programs[0].steps.size(), 3u);
+  EXPECT_EQ(second.targets[0].prepare.programs[0].steps[2].label, "merge");
+  const Buffer& scratch = second.targets[0].prepare.programs[0].buffers[second.targets[0].prepare.programs[0].steps[0].operands[1].buffer];
   EXPECT_EQ(scratch.first, 0u);
   EXPECT_EQ(scratch.last, 2u);
   ASSERT_EQ(second.weights.size(), 3u);
@@ -266,7 +278,7 @@ TEST(Plan, PartHasWhatOneFunctionNeeds) {
   EXPECT_EQ(second.weights[1].name, "tied");
   EXPECT_EQ(second.functions[0].bindings.back().weight, 0u);
   EXPECT_EQ(only_first_values(second), (std::vector<bool>{true, false, false}));
-  EXPECT_EQ(second.derived[0].name, "tied, merged");
+  EXPECT_EQ(second.targets[0].derived[0].name, "tied, merged");
   EXPECT_THROW(part(p, 2), Error);
 }
 

@@ -43,6 +43,29 @@ std::vector<int64_t> numbers(const flatbuffers::Vector<int64_t>* v) {
   return out;
 }
 
+Program program(const fb::Program& p) {
+  Program out;
+  each(p.buffers(), [&](const fb::Buffer& b) {
+    if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
+    out.buffers.push_back({static_cast<Buffer::Kind>(b.kind()), b.index(), b.bytes(), b.first(), b.last()});
+  });
+  each(p.steps(), [&](const fb::Step& s) {
+    Step step;
+    step.kernel = text(s.kernel());
+    each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
+    step.sizes = numbers(s.sizes());
+    if (s.constants() != nullptr) {
+      const auto* data = reinterpret_cast<const std::byte*>(s.constants()->data());
+      step.constants.assign(data, data + s.constants()->size());
+    }
+    step.origin = s.origin();
+    step.label = text(s.label());
+    step.writes = s.writes();
+    out.steps.push_back(std::move(step));
+  });
+  return out;
+}
+
 Function function(const fb::Function* f) {
   Function out;
   if (f == nullptr) return out;
@@ -59,26 +82,32 @@ Function function(const fb::Function* f) {
     if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
     out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.strides()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
   });
-  each(f->buffers(), [&](const fb::Buffer& b) {
-    if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
-    out.buffers.push_back({static_cast<Buffer::Kind>(b.kind()), b.index(), b.bytes(), b.first(), b.last()});
-  });
-  each(f->steps(), [&](const fb::Step& s) {
-    Step step;
-    step.kernel = text(s.kernel());
-    each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
-    step.sizes = numbers(s.sizes());
-    if (s.constants() != nullptr) {
-      const auto* data = reinterpret_cast<const std::byte*>(s.constants()->data());
-      step.constants.assign(data, data + s.constants()->size());
-    }
-    step.origin = s.origin();
-    step.label = text(s.label());
-    step.writes = s.writes();
-    out.steps.push_back(std::move(step));
-  });
+  each(f->programs(), [&](const fb::Program& p) { out.programs.push_back(program(p)); });
   out.graph = text(f->graph());
   each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why())}); });
+  return out;
+}
+
+Target target(const fb::Target& t) {
+  Target out;
+  out.name = text(t.name());
+  out.prepare = function(t.prepare());
+  uint64_t derived = 0;
+  each(t.derived(), [&](const fb::Derived& d) {
+    constexpr uint64_t most = uint64_t{1} << 46;
+    if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
+    out.derived.push_back({text(d.name()), d.bytes()});
+  });
+  each(t.code(), [&](const fb::Code& c) {
+    if (c.form() > static_cast<uint8_t>(DeviceCode::Form::ptx)) fail(Code::format, "code of the plan has an unknown form");
+    DeviceCode code{static_cast<DeviceCode::Form>(c.form()), c.architecture(), {}, {}};
+    each(c.kernels(), [&](const flatbuffers::String& name) { code.kernels.push_back(name.str()); });
+    if (c.image() != nullptr) {
+      const auto* data = reinterpret_cast<const std::byte*>(c.image()->data());
+      code.image.assign(data, data + c.image()->size());
+    }
+    out.code.push_back(std::move(code));
+  });
   return out;
 }
 
@@ -111,39 +140,46 @@ void verify_function(const Plan& plan, const Function& f) {
       if (!same) bad("a state is not like its first value");
     }
   }
-  for (const Buffer& b : f.buffers) {
-    size(b.bytes, "a buffer");
-    size_t limit = b.kind == Buffer::Kind::binding   ? f.bindings.size()
-                   : b.kind == Buffer::Kind::weight  ? plan.weights.size()
-                   : b.kind == Buffer::Kind::derived ? plan.derived.size()
-                                                     : 1;
-    if (b.kind != Buffer::Kind::arena && b.index >= limit) bad("a buffer names what does not exist");
-    if (b.kind == Buffer::Kind::arena && (b.first > b.last || (b.last >= f.steps.size() && b.last > 0))) bad("a buffer has an impossible life");
-  }
-  for (size_t n = 0; n < f.steps.size(); ++n) {
-    const Step& s = f.steps[n];
-    if (s.writes == 0 || s.writes > s.operands.size()) bad("a step writes nothing");
-    for (uint32_t x : s.sizes) size(x, "a step");
-    for (size_t k = 0; k < s.operands.size(); ++k) {
-      const OperandView& o = s.operands[k];
-      if (o.buffer >= f.buffers.size()) bad("a step names a buffer that does not exist");
-      size(o.offset, "an operand");
-      for (uint32_t d : o.dims) size(d, "an operand");
-      for (uint32_t d : o.strides) size(d, "an operand");
-      if (o.dims.size() != o.strides.size() || o.dims.size() > max_rank) bad("an operand has an impossible rank");
-      const Buffer& b = f.buffers[o.buffer];
-      bool written = k >= s.operands.size() - s.writes;
-      if (b.kind == Buffer::Kind::arena && (n < b.first || n > b.last)) bad("a step uses a buffer outside its life");
-      bool writable = b.kind == Buffer::Kind::arena || (b.kind == Buffer::Kind::derived && &f == &plan.prepare) ||
-                      (b.kind == Buffer::Kind::binding && (f.bindings[b.index].kind != Binding::Kind::input || f.bindings[b.index].written));
-      if (written && !writable) bad("a step writes what is read-only");
-    }
-    if (s.origin != UINT32_MAX && s.origin >= plan.origins.size()) bad("a step names an origin that does not exist");
-  }
   for (const Check& c : f.checks) {
     size(c.left, "a check");
     size(c.right, "a check");
     if (c.origin != UINT32_MAX && c.origin >= plan.origins.size()) bad("a check names an origin that does not exist");
+  }
+}
+
+void verify_program(const Plan& plan, const Target& target, const Function& f, const Program& p) {
+  auto bad = [&](const std::string& what) { fail(Code::format, "function \"{}\" of the plan is damaged: {}", f.name, what); };
+  auto size = [&](uint32_t s, const char* what) {
+    if (s >= f.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
+  };
+  for (const Buffer& b : p.buffers) {
+    size(b.bytes, "a buffer");
+    size_t limit = b.kind == Buffer::Kind::binding   ? f.bindings.size()
+                   : b.kind == Buffer::Kind::weight  ? plan.weights.size()
+                   : b.kind == Buffer::Kind::derived ? target.derived.size()
+                                                     : 1;
+    if (b.kind != Buffer::Kind::arena && b.index >= limit) bad("a buffer names what does not exist");
+    if (b.kind == Buffer::Kind::arena && (b.first > b.last || (b.last >= p.steps.size() && b.last > 0))) bad("a buffer has an impossible life");
+  }
+  for (size_t n = 0; n < p.steps.size(); ++n) {
+    const Step& s = p.steps[n];
+    if (s.writes == 0 || s.writes > s.operands.size()) bad("a step writes nothing");
+    for (uint32_t x : s.sizes) size(x, "a step");
+    for (size_t k = 0; k < s.operands.size(); ++k) {
+      const OperandView& o = s.operands[k];
+      if (o.buffer >= p.buffers.size()) bad("a step names a buffer that does not exist");
+      size(o.offset, "an operand");
+      for (uint32_t d : o.dims) size(d, "an operand");
+      for (uint32_t d : o.strides) size(d, "an operand");
+      if (o.dims.size() != o.strides.size() || o.dims.size() > max_rank) bad("an operand has an impossible rank");
+      const Buffer& b = p.buffers[o.buffer];
+      bool written = k >= s.operands.size() - s.writes;
+      if (b.kind == Buffer::Kind::arena && (n < b.first || n > b.last)) bad("a step uses a buffer outside its life");
+      bool writable = b.kind == Buffer::Kind::arena || (b.kind == Buffer::Kind::derived && &f == &target.prepare) ||
+                      (b.kind == Buffer::Kind::binding && (f.bindings[b.index].kind != Binding::Kind::input || f.bindings[b.index].written));
+      if (written && !writable) bad("a step writes what is read-only");
+    }
+    if (s.origin != UINT32_MAX && s.origin >= plan.origins.size()) bad("a step names an origin that does not exist");
   }
 }
 
@@ -152,9 +188,9 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   Header h;
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != file_magic) fail(Code::format, "this is not a plan: it does not start as one");
-  if (h.version > file_version) {
-    Error problem(Code::version, fmt::format("the plan has format version {}, this ingot reads up to {}", h.version, file_version));
-    throw problem.fix("update ingot, or compile the model again with this version");
+  if (h.version != file_version) {
+    Error problem(Code::version, fmt::format("the plan has format version {}, this ingot reads version {}", h.version, file_version));
+    throw problem.fix(h.version > file_version ? "update ingot, or compile the model again with this version" : "compile the model again with this version");
   }
   if (h.header_hash != header_hash(h)) fail(Code::format, "the plan is damaged: its header does not match its checksum");
   auto section = [&](uint64_t offset, uint64_t size, const char* what) {
@@ -171,7 +207,7 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   const fb::Plan* p = fb::GetPlan(metadata.data());
   auto plan = std::make_shared<Plan>();
   each(p->functions(), [&](const fb::Function& f) { plan->functions.push_back(function(&f)); });
-  plan->prepare = function(p->prepare());
+  each(p->targets(), [&](const fb::Target& t) { plan->targets.push_back(target(t)); });
   each(p->weights(), [&](const fb::Weight& w) {
     Weight out;
     out.name = text(w.name());
@@ -198,12 +234,6 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
     out.keep = keep;
     plan->weights.push_back(std::move(out));
   });
-  uint64_t derived = 0;
-  each(p->derived(), [&](const fb::Derived& d) {
-    constexpr uint64_t most = uint64_t{1} << 46;
-    if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
-    plan->derived.push_back({text(d.name()), d.bytes()});
-  });
   each(p->origins(), [&](const fb::Origin& o) { plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()}); });
   plan->signature = text(p->signature());
   each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(text(pair.key()), text(pair.value())); });
@@ -228,9 +258,19 @@ std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::
 
 void verify(const Plan& plan) {
   if (plan.functions.empty()) fail(Code::format, "the plan has no function");
-  for (const Function& f : plan.functions) verify_function(plan, f);
-  if (!plan.prepare.bindings.empty() || !plan.prepare.symbols.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
-  verify_function(plan, plan.prepare);
+  if (plan.targets.empty()) fail(Code::format, "the plan is for no device");
+  for (const Function& f : plan.functions) {
+    verify_function(plan, f);
+    if (f.programs.size() != plan.targets.size()) fail(Code::format, "function \"{}\" of the plan has {} programs for {} targets", f.name, f.programs.size(), plan.targets.size());
+    for (size_t t = 0; t < plan.targets.size(); ++t) verify_program(plan, plan.targets[t], f, f.programs[t]);
+  }
+  for (const Target& t : plan.targets) {
+    const Function& prepare = t.prepare;
+    if (!prepare.bindings.empty() || !prepare.symbols.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
+    verify_function(plan, prepare);
+    if (prepare.programs.size() != 1) fail(Code::format, "the plan's prepare function has {} programs", prepare.programs.size());
+    verify_program(plan, t, prepare, prepare.programs[0]);
+  }
 }
 
 std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) { return parse_named("", bytes, std::move(keep)); }

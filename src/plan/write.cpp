@@ -20,7 +20,8 @@ class Writer {
   std::vector<uint8_t> metadata(const Plan& plan, const std::vector<uint64_t>& offsets, Values values) {
     std::vector<Offset<fb::Function>> functions;
     for (const Function& f : plan.functions) functions.push_back(function(f));
-    auto prepare = function(plan.prepare);
+    std::vector<Offset<fb::Target>> targets;
+    for (const Target& t : plan.targets) targets.push_back(target(t));
     std::vector<Offset<fb::Weight>> weights;
     for (size_t i = 0; i < plan.weights.size(); ++i) {
       const Weight& w = plan.weights[i];
@@ -28,8 +29,6 @@ class Writer {
       weights.push_back(fb::CreateWeight(b_, b_.CreateString(w.name), static_cast<uint8_t>(w.dtype), b_.CreateVector(w.dims), b_.CreateString(w.tied_to),
                                          static_cast<uint8_t>(source), offsets[i], w.bytes));
     }
-    std::vector<Offset<fb::Derived>> derived;
-    for (const Derived& d : plan.derived) derived.push_back(fb::CreateDerived(b_, b_.CreateString(d.name), d.bytes));
     std::vector<Offset<fb::Origin>> origins;
     for (const Origin& o : plan.origins) {
       origins.push_back(fb::CreateOrigin(b_, b_.CreateString(o.file), b_.CreateString(o.code), b_.CreateString(o.module), b_.CreateString(o.target), o.line));
@@ -38,11 +37,11 @@ class Writer {
     for (const auto& [key, value] : plan.provenance) provenance.push_back(fb::CreatePair(b_, b_.CreateString(key), b_.CreateString(value)));
     auto f = b_.CreateVector(functions);
     auto w = b_.CreateVector(weights);
-    auto d = b_.CreateVector(derived);
+    auto t = b_.CreateVector(targets);
     auto o = b_.CreateVector(origins);
     auto s = b_.CreateString(plan.signature);
     auto p = b_.CreateVector(provenance);
-    b_.Finish(fb::CreatePlan(b_, f, prepare, w, d, o, s, p));
+    b_.Finish(fb::CreatePlan(b_, f, t, w, o, s, p));
     return {b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize()};
   }
 
@@ -57,10 +56,24 @@ class Writer {
       bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides),
                                            static_cast<uint8_t>(x.kind), x.written, x.weight));
     }
+    std::vector<Offset<fb::Check>> checks;
+    for (const Check& c : f.checks) checks.push_back(fb::CreateCheck(b_, c.left, c.right, c.equal, c.origin, b_.CreateString(c.why)));
+    std::vector<Offset<fb::Program>> programs;
+    for (const Program& p : f.programs) programs.push_back(program(p));
+    auto n = b_.CreateString(f.name), g = b_.CreateString(f.graph);
+    auto a1 = b_.CreateVector(symbols);
+    auto a2 = b_.CreateVector(sizes);
+    auto a3 = b_.CreateVector(bindings);
+    auto a4 = b_.CreateVector(checks);
+    auto a5 = b_.CreateVector(programs);
+    return fb::CreateFunction(b_, n, a1, a2, a3, a4, g, a5);
+  }
+
+  Offset<fb::Program> program(const Program& p) {
     std::vector<Offset<fb::Buffer>> buffers;
-    for (const Buffer& x : f.buffers) buffers.push_back(fb::CreateBuffer(b_, static_cast<uint8_t>(x.kind), x.index, x.bytes, x.first, x.last));
+    for (const Buffer& x : p.buffers) buffers.push_back(fb::CreateBuffer(b_, static_cast<uint8_t>(x.kind), x.index, x.bytes, x.first, x.last));
     std::vector<Offset<fb::Step>> steps;
-    for (const Step& s : f.steps) {
+    for (const Step& s : p.steps) {
       std::vector<Offset<fb::Operand>> operands;
       for (const OperandView& o : s.operands) {
         operands.push_back(fb::CreateOperand(b_, o.buffer, static_cast<uint8_t>(o.dtype), o.offset, b_.CreateVector(o.dims), b_.CreateVector(o.strides)));
@@ -69,16 +82,25 @@ class Writer {
       auto constants = b_.CreateVector(reinterpret_cast<const uint8_t*>(s.constants.data()), s.constants.size());
       steps.push_back(fb::CreateStep(b_, b_.CreateString(s.kernel), list, b_.CreateVector(s.sizes), constants, s.origin, b_.CreateString(s.label), s.writes));
     }
-    std::vector<Offset<fb::Check>> checks;
-    for (const Check& c : f.checks) checks.push_back(fb::CreateCheck(b_, c.left, c.right, c.equal, c.origin, b_.CreateString(c.why)));
-    auto n = b_.CreateString(f.name), g = b_.CreateString(f.graph);
-    auto a1 = b_.CreateVector(symbols);
-    auto a2 = b_.CreateVector(sizes);
-    auto a3 = b_.CreateVector(bindings);
-    auto a4 = b_.CreateVector(buffers);
-    auto a5 = b_.CreateVector(steps);
-    auto a6 = b_.CreateVector(checks);
-    return fb::CreateFunction(b_, n, a1, a2, a3, a4, a5, a6, g);
+    auto a1 = b_.CreateVector(buffers);
+    auto a2 = b_.CreateVector(steps);
+    return fb::CreateProgram(b_, a1, a2);
+  }
+
+  Offset<fb::Target> target(const Target& t) {
+    auto prepare = function(t.prepare);
+    std::vector<Offset<fb::Derived>> derived;
+    for (const Derived& d : t.derived) derived.push_back(fb::CreateDerived(b_, b_.CreateString(d.name), d.bytes));
+    std::vector<Offset<fb::Code>> code;
+    for (const DeviceCode& c : t.code) {
+      auto kernels = b_.CreateVectorOfStrings(c.kernels);
+      auto image = b_.CreateVector(reinterpret_cast<const uint8_t*>(c.image.data()), c.image.size());
+      code.push_back(fb::CreateCode(b_, static_cast<uint8_t>(c.form), c.architecture, kernels, image));
+    }
+    auto n = b_.CreateString(t.name);
+    auto a1 = b_.CreateVector(derived);
+    auto a2 = b_.CreateVector(code);
+    return fb::CreateTarget(b_, n, prepare, a1, a2);
   }
 
   FlatBufferBuilder b_{1 << 16};

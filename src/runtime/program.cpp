@@ -1,7 +1,6 @@
 #include "runtime/program.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
 
@@ -9,12 +8,14 @@ namespace ingot::runtime {
 
 using plan::Buffer;
 
-LoadedFunction load_function(const plan::Function& f) {
+LoadedFunction load_function(const plan::Function& f, const plan::Program& p, const backend::Backend& backend) {
   LoadedFunction out;
   out.function = &f;
-  for (size_t n = 0; n < f.steps.size(); ++n) {
-    const plan::Step& s = f.steps[n];
-    const backend::RunKernel* kernel = backend::find_cpu_kernel(s.kernel);
+  out.program = &p;
+  out.backend = &backend;
+  for (size_t n = 0; n < p.steps.size(); ++n) {
+    const plan::Step& s = p.steps[n];
+    const backend::RunKernel* kernel = backend.find(s.kernel);
     if (kernel == nullptr) fail(Code::format, "step {} of function \"{}\" needs kernel \"{}\", which this runtime does not have", n, f.name, s.kernel);
     try {
       out.steps.push_back({kernel, kernel->load(s.constants, s.operands.size(), s.sizes.size())});
@@ -52,7 +53,7 @@ void check_sizes(std::span<const int64_t> dims, std::string_view what) {
 }
 
 // Offsets for buffers whose lives overlap must not: largest first, lowest gap that fits.
-size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, std::vector<size_t>& offsets) {
+size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, size_t alignment, std::vector<size_t>& offsets) {
   struct Item {
     size_t buffer, bytes;
   };
@@ -60,7 +61,7 @@ size_t place_arena(const plan::Function& f, const std::vector<int64_t>& sizes, s
   for (size_t b = 0; b < f.buffers.size(); ++b) {
     if (f.buffers[b].kind != Buffer::Kind::arena) continue;
     auto bytes = static_cast<size_t>(std::clamp<int64_t>(sizes[f.buffers[b].bytes], 0, most_bytes));
-    order.push_back({b, (bytes + 127) / 64 * 64});
+    order.push_back({b, (bytes + 64 + alignment - 1) / alignment * alignment});
   }
   std::stable_sort(order.begin(), order.end(), [](const Item& x, const Item& y) { return x.bytes > y.bytes; });
   offsets.assign(f.buffers.size(), 0);
@@ -107,6 +108,7 @@ void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers) {
   const plan::Function& f = *loaded.function;
+  const plan::Program& p = *loaded.program;
   auto out = std::make_unique<Resolved>();
   out->symbols = std::move(symbols);
   out->sizes.resize(f.sizes.code.size());
@@ -127,9 +129,9 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     out->binding_strides.push_back(std::move(strides));
   }
   std::vector<size_t> offsets;
-  out->arena_bytes = place_arena(f, out->sizes, offsets);
+  out->arena_bytes = place_arena(p, out->sizes, loaded.backend->alignment(), offsets);
   size_t count = 0;
-  for (const plan::Step& s : f.steps) {
+  for (const plan::Step& s : p.steps) {
     for (const plan::OperandView& o : s.operands) count += 2 * o.dims.size();
   }
   out->storage.resize(count);
@@ -146,8 +148,8 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       default: return static_cast<int64_t>(memory.derived_bytes[b.index]);
     }
   };
-  for (uint32_t n = 0; n < f.steps.size(); ++n) {
-    const plan::Step& s = f.steps[n];
+  for (uint32_t n = 0; n < p.steps.size(); ++n) {
+    const plan::Step& s = p.steps[n];
     Resolved::Step step;
     for (uint32_t k = 0; k < s.operands.size(); ++k) {
       const plan::OperandView& o = s.operands[k];
@@ -160,7 +162,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       std::span<int64_t> strides(at - t.rank, at);
       t.dims = dims.data();
       t.strides = strides.data();
-      const Buffer& b = f.buffers[o.buffer];
+      const Buffer& b = p.buffers[o.buffer];
       int64_t offset = out->sizes[o.offset];
       check_bounds(dims, strides, offset, t.dtype, bytes_of(b), s.label);
       int64_t bytes = offset * static_cast<int64_t>(ir::size_of(t.dtype));
@@ -173,7 +175,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       step.operands.push_back(t);
     }
     for (uint32_t x : s.sizes) step.sizes.push_back(out->sizes[x]);
-    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers};
+    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers, loaded.backend, nullptr};
     try {
       step.kernel = loaded.steps[n].kernel->resolve(call);
     } catch (Error& e) {
@@ -186,14 +188,14 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   return out;
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, int64_t* nanoseconds) {
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Lane& lane, bool marks) {
   for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
   for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
+  if (marks) lane.mark();
   for (size_t n = 0; n < r.steps.size(); ++n) {
     Resolved::Step& s = r.steps[n];
-    const auto start = nanoseconds != nullptr ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers});
-    if (nanoseconds != nullptr) nanoseconds[n] = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &lane});
+    if (marks) lane.mark();
   }
 }
 

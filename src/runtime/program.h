@@ -18,6 +18,8 @@ namespace ingot::runtime {
 // Kernels and constants of a function; shared by all sessions.
 struct LoadedFunction {
   const plan::Function* function = nullptr;
+  const plan::Program* program = nullptr;
+  const backend::Backend* backend = nullptr;
   struct Step {
     const backend::RunKernel* kernel;
     std::shared_ptr<const void> constants;
@@ -32,9 +34,9 @@ struct LoadedFunction {
   bool writes = false;          // a state, or an input's memory
 };
 // Error (format) naming the step whose kernel or constants are wrong.
-LoadedFunction load_function(const plan::Function&);
+LoadedFunction load_function(const plan::Function&, const plan::Program&, const backend::Backend& = backend::cpu_backend());
 
-// A tensor of the caller.
+// A tensor of the caller, on the host or where the backend reaches it.
 struct HostTensor {
   void* data = nullptr;
   ir::DType dtype = ir::DType::f32;
@@ -79,7 +81,7 @@ struct Memory {
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
 // Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
-// `nanoseconds`: null, or room for one figure a step.
-void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, int64_t* nanoseconds = nullptr);
+// `marks`: the lane notes the time before the first step and after each.
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Lane&, bool marks = false);
 
 }  // namespace ingot::runtime

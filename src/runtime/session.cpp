@@ -1,53 +1,17 @@
 #include "runtime/session.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/describe.h"
+#include "runtime/strided.h"
 
 namespace ingot::runtime {
 
 namespace {
-
-// torch's threads where torch is, so that two pools do not fight for the cores.
-std::unique_ptr<Workers> make_workers(int threads) {
-  if (auto shared = find_gomp_workers(threads)) return shared;
-  return make_pool(threads);
-}
-
-bool row_major(const HostTensor& t) {
-  if (t.strides == nullptr) return true;
-  if (std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return true;  // whatever the strides of an empty tensor say
-  int64_t expected = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    if (t.dims[d] != 1 && t.strides[d] != expected) return false;
-    expected *= t.dims[d];
-  }
-  return true;
-}
-
-// Between a strided tensor and row-major memory: `out` of the tensor, or into it. Runs of neighbours are copied at once.
-void copy_strided(const HostTensor& t, std::byte* plain, bool out) {
-  auto size = static_cast<int64_t>(ir::size_of(t.dtype));
-  int64_t run = 1;
-  int outer = t.rank;
-  while (outer > 0 && (t.dims[outer - 1] == 1 || t.strides == nullptr || t.strides[outer - 1] == run)) run *= t.dims[--outer];
-  int64_t count = 1;
-  for (int d = 0; d < outer; ++d) count *= t.dims[d];
-  auto* data = static_cast<std::byte*>(t.data);
-  int64_t index[32] = {};
-  for (int64_t n = 0; n < count && run > 0; ++n) {
-    int64_t offset = 0;
-    for (int d = 0; d < outer; ++d) offset += index[d] * t.strides[d];
-    std::byte *here = data + offset * size, *there = plain + n * run * size;
-    std::memcpy(out ? there : here, out ? here : there, static_cast<size_t>(run * size));
-    for (int d = outer - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
-  }
-}
 
 // "2 inputs (x, y)"
 std::string list_text(const char* what, std::span<const plan::Binding> bindings) {
@@ -60,105 +24,13 @@ std::string given_text(size_t n) { return fmt::format("{} {}", n, n == 1 ? "is" 
 
 bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
 
-std::string shape_text(const HostTensor& t) {
-  std::string s = "[";
-  for (int d = 0; d < t.rank; ++d) s += (d ? ", " : "") + std::to_string(t.dims[d]);
-  return s + "]";
-}
-
 }  // namespace
 
-Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator) : plan_(std::move(plan)), allocator_(allocator) {
-  prepare_ = load_function(plan_->prepare);
-  for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f));
-  sources_.resize(plan_->weights.size(), nullptr);
-  copies_.resize(plan_->weights.size());
-  optional_ = plan::only_first_values(*plan_);
-  // Values that the host gives come with set(), and prepare runs in commit().
-  bool complete = std::none_of(plan_->weights.begin(), plan_->weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) set_ = make(threads);
-}
-
-std::shared_ptr<Weights::Set> Weights::make(int threads) const {
-  auto set = std::make_shared<Set>();
-  set->copies = copies_;
-  for (size_t i = 0; i < plan_->weights.size(); ++i) {
-    const plan::Weight& w = plan_->weights[i];
-    const std::byte* data = sources_[i] != nullptr ? sources_[i] : w.data;
-    if (data == nullptr && w.bytes > 0 && !optional_[i]) {
-      Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
-      throw problem.fix("give it with ingot_weights_set before committing");
-    }
-    set->memory.weights.push_back(data);
-    set->memory.weight_bytes.push_back(w.bytes);
-  }
-  // One block for all, so that huge pages back the small ones too.
-  auto padded = [](size_t bytes) { return (bytes + 127) / 64 * 64; };
-  size_t total = 0;
-  for (const plan::Derived& d : plan_->derived) total += padded(d.bytes);
-  set->owned = MemoryBlock(total, allocator_);
-  size_t offset = 0;
-  for (const plan::Derived& d : plan_->derived) {
-    set->memory.derived.push_back(set->owned.data() + offset);
-    set->memory.derived_bytes.push_back(d.bytes);
-    offset += padded(d.bytes);
-  }
-  if (!prepare_.steps.empty()) {
-    std::unique_ptr<Workers> workers = make_workers(threads);
-    auto resolved = runtime::resolve(prepare_, *plan_, set->memory, {}, *workers);
-    MemoryBlock arena(resolved->arena_bytes, allocator_), scratch(resolved->scratch_bytes + 64, allocator_);
-    runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers);
-    // Pages of the file whose weights are only there to be packed are not needed any more; they come back when asked for.
-    if (plan_->file) {
-      std::vector<bool> used(plan_->weights.size(), false);
-      for (const plan::Function& f : plan_->functions) {
-        for (const plan::Buffer& b : f.buffers) {
-          if (b.kind == plan::Buffer::Kind::weight) used[b.index] = true;
-        }
-      }
-      for (size_t i = 0; i < used.size(); ++i) {
-        if (!used[i] && plan_->weights[i].data != nullptr) plan_->file->drop({plan_->weights[i].data, plan_->weights[i].bytes});
-      }
-    }
-  }
-  return set;
-}
-
-std::shared_ptr<const Weights::Set> Weights::current() const {
-  std::lock_guard lock(mutex_);
-  return set_;
-}
-
-void Weights::set(std::string_view name, const void* data, size_t bytes, bool copy) {
-  bool found = false;
-  std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < plan_->weights.size(); ++i) {
-    const plan::Weight& w = plan_->weights[i];
-    if (w.name != name && w.tied_to != name) continue;
-    found = true;
-    if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
-    std::shared_ptr<const MemoryBlock> copied;
-    if (copy && bytes > 0) {
-      copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
-      std::memcpy(copied->data(), data, bytes);
-    }
-    sources_[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
-    copies_[i] = std::move(copied);
-  }
-  if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
-}
-
-void Weights::commit(int threads) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<Set> next = make(threads);
-  next->version = ++version_;
-  set_ = std::move(next);
-}
-
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
-    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)) {
+    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)), lane_(weights_->backend().lane()) {
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
+  staged_.resize(loaded_.function->bindings.size());
   states_.resize(loaded_.states);
   output_dims_.resize(loaded_.outputs);
   wanted_.resize(loaded_.symbols.size());
@@ -221,9 +93,9 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     }
     auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);
     // Memory first: a failure leaves the session as it was.
-    if (resolved->arena_bytes > arena_.size()) arena_ = MemoryBlock(resolved->arena_bytes, allocator_);
-    if (resolved->scratch_bytes + 64 > scratch_.size()) scratch_ = MemoryBlock(resolved->scratch_bytes + 64, allocator_);
-    cache_.push_front({wanted_, std::move(resolved)});
+    if (resolved->arena_bytes > arena_.size()) arena_ = MemoryBlock(resolved->arena_bytes, memory());
+    if (resolved->scratch_bytes + 64 > scratch_.size()) scratch_ = MemoryBlock(resolved->scratch_bytes + 64, memory());
+    cache_.push_front({wanted_, std::move(resolved), {}, {}, nullptr});
     if (cache_.size() > cache_limit) cache_.pop_back();
   }
   Resolved& r = *cache_.front().resolved;
@@ -250,7 +122,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
          given_text(outputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", loaded_.function->bindings[i].name);
-    pointers_[i] = row_major_of(i, inputs[i]);
+    pointers_[i] = take(i, inputs[i], true);
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
@@ -260,16 +132,25 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
       fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name,
            ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
     if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
-    pointers_[inputs.size() + o] = static_cast<std::byte*>(outputs[o].data);
+    pointers_[inputs.size() + o] = take(inputs.size() + o, outputs[o], false);
   }
   size_t first_state = inputs.size() + outputs.size();
   for (size_t i = 0; i < states_.size(); ++i) {
-    pointers_[first_state + i] = states_[i].bound.data != nullptr ? row_major_of(first_state + i, states_[i].bound) : own_state(i);
+    pointers_[first_state + i] = states_[i].bound.data != nullptr ? take(first_state + i, states_[i].bound, true) : own_state(i);
   }
   if (loaded_.writes) check_overlap(inputs, outputs);
-  if (profiling_) nanoseconds_.resize(r.steps.size());
-  runtime::run(loaded_, r, pointers_, arena_.data(), scratch_.data(), *workers_, profiling_ ? nanoseconds_.data() : nullptr);
-  if (!loaded_.writes) return;
+  work();
+  if (!device() && !loaded_.writes) return;
+  bool host = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (loaded_.function->bindings[i].written) host = give(i, inputs[i]) || host;
+  }
+  for (size_t o = 0; o < outputs.size(); ++o) host = give(inputs.size() + o, outputs[o]) || host;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].bound.data != nullptr) host = give(first_state + i, states_[i].bound) || host;
+  }
+  if (!host) return;
+  lane_->wait();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) scatter(i, inputs[i]);
   }
@@ -278,19 +159,71 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
   }
 }
 
-// Where the binding's elements lie row-major: the tensor itself, or a copy.
-std::byte* Session::row_major_of(size_t binding, const HostTensor& t) {
-  if (row_major(t)) return static_cast<std::byte*>(t.data);
-  size_t bytes = ir::size_of(t.dtype);
-  for (int d = 0; d < t.rank; ++d) bytes *= static_cast<size_t>(t.dims[d]);
-  if (gathered_[binding].size() < bytes) gathered_[binding] = MemoryBlock(bytes, allocator_);
-  copy_strided(t, gathered_[binding].data(), true);
-  return gathered_[binding].data();
+// The steps, or what was recorded of them.
+void Session::work() {
+  Entry& entry = cache_.front();
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena_.data(), scratch_.data(), *workers_, *lane_, profiling_); };
+  if (profiling_ || !recording_ || !device()) {
+    steps();
+    if (profiling_) nanoseconds_ = lane_->nanoseconds();
+    return;
+  }
+  addresses_ = pointers_;
+  addresses_.push_back(arena_.data());
+  addresses_.push_back(scratch_.data());
+  if (entry.recording && entry.recorded == addresses_) return lane_->replay(*entry.recording);
+  if (entry.last == addresses_) {
+    if (auto recording = lane_->record(steps)) {
+      entry.recording = std::move(recording);
+      entry.recorded = addresses_;
+      return lane_->replay(*entry.recording);
+    }
+  }
+  steps();
+  entry.last = addresses_;
 }
 
-// What was written to the copy goes to the tensor.
+namespace {
+
+void grow(MemoryBlock& block, size_t bytes, Allocator& allocator) {
+  if (block.size() < bytes) block = MemoryBlock(bytes, allocator);
+}
+
+}  // namespace
+
+// Where kernels find the binding's elements, row-major: the tensor itself, or a copy (`filled`: with what it holds).
+std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
+  auto* data = static_cast<std::byte*>(t.data);
+  size_t bytes = bytes_of(t);
+  bool reached = weights_->backend().reaches(data), plain = row_major(t);
+  if ((reached && plain) || bytes == 0) return data;
+  if (reached && device()) {
+    throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with strides", loaded_.function->bindings[binding].name)).fix("give a contiguous tensor");
+  }
+  if (!plain) {
+    grow(gathered_[binding], bytes, allocator_);
+    copy_strided(t, gathered_[binding].data(), true);
+    data = gathered_[binding].data();
+  }
+  if (!device()) return data;
+  grow(staged_[binding], bytes, memory());
+  if (filled) lane_->copy(staged_[binding].data(), data, bytes);
+  return staged_[binding].data();
+}
+
+// What was written to the device's copy goes back. True when it is on its way to memory of the host, or there.
+bool Session::give(size_t binding, const HostTensor& t) {
+  size_t bytes = bytes_of(t);
+  if (bytes == 0) return false;
+  if (!device()) return true;
+  if (weights_->backend().reaches(t.data)) return false;
+  lane_->copy(row_major(t) ? static_cast<std::byte*>(t.data) : gathered_[binding].data(), staged_[binding].data(), bytes);
+  return true;
+}
+
+// What was written to the row-major copy goes to the tensor.
 void Session::scatter(size_t binding, const HostTensor& t) {
-  if (!row_major(t)) copy_strided(t, gathered_[binding].data(), false);
+  if (!row_major(t) && !(device() && weights_->backend().reaches(t.data))) copy_strided(t, gathered_[binding].data(), false);
 }
 
 const plan::Binding& Session::state_binding(size_t index) const {
@@ -303,12 +236,13 @@ std::byte* Session::own_state(size_t index) {
   MemoryBlock& own = states_[index].own;
   size_t bytes = set_->memory.weight_bytes[b.weight];
   if (own.data() == nullptr) {
-    if (set_->memory.weights[b.weight] == nullptr && bytes > 0) {
+    if (set_->values[b.weight] == nullptr && bytes > 0) {
       Error problem(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", b.name));
       throw problem.fix("give it with ingot_weights_set before committing, or bind memory with ingot_session_bind_state");
     }
-    own = MemoryBlock(std::max<size_t>(bytes, 1), allocator_);
-    std::memcpy(own.data(), set_->memory.weights[b.weight], bytes);
+    MemoryBlock made(std::max<size_t>(bytes, 1), memory());
+    lane_->copy(made.data(), set_->values[b.weight], bytes);
+    own = std::move(made);
   }
   return own.data();
 }
@@ -339,7 +273,12 @@ void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {
   if (bytes != have) fail(Code::invalid_input, "state \"{}\" has {} bytes, but {} are given", b.name, have, bytes);
   if (s.bound.data == nullptr) {
     std::byte* own = own_state(index);
-    std::memcpy(out ? data : own, out ? own : data, bytes);
+    lane_->copy(out ? data : own, out ? own : data, bytes);
+    lane_->wait();
+  } else if (device() && weights_->backend().reaches(s.bound.data)) {
+    if (!row_major(s.bound)) fail(Code::unsupported, "state \"{}\" lies on the GPU with strides", b.name);
+    lane_->copy(out ? data : s.bound.data, out ? s.bound.data : data, bytes);
+    lane_->wait();
   } else {
     copy_strided(s.bound, static_cast<std::byte*>(data), out);
   }
@@ -384,7 +323,7 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
 std::string Session::profile() const {
   std::string s = "{\"steps\": [";
   for (size_t n = 0; n < nanoseconds_.size() && !cache_.empty(); ++n) {
-    const plan::Step& step = loaded_.function->steps[n];
+    const plan::Step& step = loaded_.program->steps[n];
     const Resolved::Step& at = cache_.front().resolved->steps[n];
     // Bytes of every operand once, broadcast axes not counted.
     int64_t bytes = 0;

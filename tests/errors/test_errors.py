@@ -307,7 +307,8 @@ def test_no_such_function(model):
     (dict(threads=-2), 'option threads is "-2"; an integer of 0 or more is needed', ""),
     (dict(threads="many"), 'option threads is "many"; an integer of 0 or more is needed', ""),
     (dict(threads=2**40), f'option threads is "{2**40}"; an integer of 0 or more is needed', ""),
-    (dict(target="gpu"), 'option target is "gpu"; "cpu" or "auto" is needed', ""),
+    (dict(target="gpu"), 'option target is "gpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
+    (dict(target="cpu,cpu"), 'option target is "cpu,cpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
 ])  # fmt: skip
 def test_options(plan, archive, option, message, remedy):
     assert told(ingot.OptionError, lambda: ingot.compile(Plus(), inputs=[ingot.Input((2,))], **option)) == (message, "", remedy)
@@ -337,8 +338,10 @@ DAMAGED = [
     (lambda b: b[:-1], errors.FormatError, "the plan is cut off: its weights would end at byte {size}, the file has {less}", REPAIR),
     (lambda b: flipped(b, 20), errors.FormatError, "the plan is damaged: its header does not match its checksum", REPAIR),
     (lambda b: flipped(b, 200), errors.FormatError, "the plan is damaged: its metadata does not match its checksum", REPAIR),
-    (lambda b: b[:8] + struct.pack("<I", 2) + b[12:], errors.VersionError, "the plan has format version 2, this ingot reads up to 1",
+    (lambda b: b[:8] + struct.pack("<I", 3) + b[12:], errors.VersionError, "the plan has format version 3, this ingot reads version 2",
      "update ingot, or compile the model again with this version"),
+    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 2",
+     "compile the model again with this version"),
 ]  # fmt: skip
 
 

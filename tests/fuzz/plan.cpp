@@ -44,8 +44,8 @@ bool is_short(const runtime::Resolved& r) {
   return work < 1e7;
 }
 
-void run(const plan::Plan& plan, const plan::Function& f, const runtime::Memory& memory) {
-  runtime::LoadedFunction loaded = runtime::load_function(f);
+void run(const plan::Plan& plan, const plan::Function& f, const plan::Program& program, const runtime::Memory& memory) {
+  runtime::LoadedFunction loaded = runtime::load_function(f, program);
   std::vector<int64_t> symbols;
   for (const plan::Symbol& s : f.symbols) symbols.push_back(s.opt);
   auto resolved = runtime::resolve(loaded, plan, memory, symbols, inline_workers());
@@ -60,7 +60,7 @@ void run(const plan::Plan& plan, const plan::Function& f, const runtime::Memory&
     std::fill_n(bindings.back().data(), bytes, std::byte{1});
     pointers.push_back(bindings.back().data());
   }
-  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers());
+  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers(), *backend::cpu_backend().lane());
 }
 
 }  // namespace
@@ -73,20 +73,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     auto plan = plan::read(bytes, nullptr);
     plan::describe(*plan);
-    // As runtime::Weights does, with every derived weight in memory of its own.
-    runtime::Memory memory;
-    std::vector<MemoryBlock> owned;
-    for (const plan::Weight& w : plan->weights) {
-      memory.weights.push_back(w.data);
-      memory.weight_bytes.push_back(w.bytes);
+    for (size_t t = 0; t < plan->targets.size(); ++t) {  // whatever device they say they are for
+      // As runtime::Weights does, with every derived weight in memory of its own.
+      runtime::Memory memory;
+      std::vector<MemoryBlock> owned;
+      for (const plan::Weight& w : plan->weights) {
+        memory.weights.push_back(w.data);
+        memory.weight_bytes.push_back(w.bytes);
+      }
+      const plan::Target& target = plan->targets[t];
+      for (const plan::Derived& d : target.derived) {
+        owned.emplace_back(d.bytes, little);
+        memory.derived.push_back(owned.back().data());
+        memory.derived_bytes.push_back(d.bytes);
+      }
+      run(*plan, target.prepare, target.prepare.programs[0], memory);
+      for (const plan::Function& f : plan->functions) run(*plan, f, f.programs[t], memory);
     }
-    for (const plan::Derived& d : plan->derived) {
-      owned.emplace_back(d.bytes, little);
-      memory.derived.push_back(owned.back().data());
-      memory.derived_bytes.push_back(d.bytes);
-    }
-    run(*plan, plan->prepare, memory);
-    for (const plan::Function& f : plan->functions) run(*plan, f, memory);
   } catch (const Error&) {
   } catch (const std::bad_alloc&) {
   }

@@ -45,7 +45,7 @@ def close(a, b):
 
 def test_nothing_is_copied(model):
     compiled = ingot.compile(model, inputs=list(inputs(0)))
-    steps = compiled.engine.inspect()["functions"][0]["steps"]
+    steps = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]
     assert not [s["label"] for s in steps if "copy" in s["label"] or s["label"].startswith("write")]
     eager, pointer = copy.deepcopy(model), model.cache.data_ptr()
     for seed in range(3):

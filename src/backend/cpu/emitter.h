@@ -1,9 +1,10 @@
 // Turns a fused body into the CPU's byte code.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <vector>
 
-#include "backend/body.h"
+#include "backend/emitter.h"
 
 namespace ingot::backend::cpu {
 
@@ -15,5 +16,7 @@ struct Emitted {
 // Operands of the step: the body's, loads first, then stores (body.operands is in that order).
 // Error (unsupported) when a primitive has no meaning for its dtype.
 Emitted emit(const FusedBody&);
+
+std::unique_ptr<backend::Emitter> make_emitter();
 
 }  // namespace ingot::backend::cpu

@@ -14,6 +14,8 @@ using StreamHandle = struct CUstream_st*;  // null: the default stream. What tor
 using EventHandle = struct CUevent_st*;
 using ModuleHandle = struct CUmod_st*;
 using FunctionHandle = struct CUfunc_st*;
+using GraphHandle = struct CUgraph_st*;
+using GraphExecHandle = struct CUgraphExec_st*;
 
 struct Driver {
 #define X(name, symbol, arguments) int(*name) arguments;

@@ -102,7 +102,7 @@ bool close(DType t, double got, double want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
   if (got == want) return true;
   if (!ir::is_float(t) || std::isinf(want) || std::isinf(got)) return false;
-  double eps = t == DType::f64 ? 1e-15 : t == DType::f32 ? 1e-6 : t == DType::f16 ? 2e-3 : 1.6e-2;
+  double eps = t == DType::f64 ? 1e-15 : t == DType::f32 ? 4e-6 : t == DType::f16 ? 2e-3 : 1.6e-2;
   return std::fabs(got - want) <= eps * std::max(1.0, std::fabs(want));
 }
 

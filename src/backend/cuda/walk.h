@@ -5,15 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/body.h"
+#include "backend/emitter.h"
 
 namespace ingot::backend::cuda {
-
-// Where an operand's elements are, as the plan will say (plan::OperandView): leading axes are the domain's, then the gathered ones.
-struct Layout {
-  ir::Dims dims, strides;
-  ir::Dim offset = 0;
-};
 
 // Along what a value varies. Units are V neighbours along the last group.
 enum class Level : uint8_t {

@@ -1,8 +1,6 @@
 #include "kernels/fused/fused_cuda_args.h"
 
-#include <cstring>
-
-#include "base/error.h"
+#include "base/fields.h"
 #include "kernels/fused/fused_args.h"
 
 namespace ingot::kernels {
@@ -10,64 +8,6 @@ namespace ingot::kernels {
 namespace {
 
 constexpr uint32_t magic = 0x31444346;  // "FCD1"
-
-struct Writer {
-  std::vector<std::byte> out;
-  template <class T>
-  void field(const T& v) {
-    size_t at = out.size();
-    out.resize(at + sizeof v);
-    std::memcpy(out.data() + at, &v, sizeof v);
-  }
-  void field(bool v) { field(static_cast<uint8_t>(v)); }
-  template <class... T>
-  void all(const T&... v) {
-    (field(v), ...);
-  }
-  void text(const std::string& v) {
-    field(static_cast<uint32_t>(v.size()));
-    for (char c : v) field(c);
-  }
-  template <class T, class F>
-  void list(const std::vector<T>& v, F each) {
-    field(static_cast<uint32_t>(v.size()));
-    for (const T& item : v) each(item);
-  }
-};
-
-struct Reader {
-  std::span<const std::byte> in;
-  template <class T>
-  void field(T& v) {
-    if (in.size() < sizeof v) fail(Code::format, "a fused step's arguments end too early");
-    std::memcpy(&v, in.data(), sizeof v);
-    in = in.subspan(sizeof v);
-  }
-  void field(bool& v) {
-    uint8_t b;
-    field(b);
-    v = b != 0;
-  }
-  template <class... T>
-  void all(T&... v) {
-    (field(v), ...);
-  }
-  void text(std::string& v) {
-    uint32_t n;
-    field(n);
-    if (n > 200 || n > in.size()) fail(Code::format, "a fused step names a kernel of {} letters", n);
-    v.assign(reinterpret_cast<const char*>(in.data()), n);
-    in = in.subspan(n);
-  }
-  template <class T, class F>
-  void list(std::vector<T>& v, F each) {
-    uint32_t n;
-    field(n);
-    if (n > 100000 || n > in.size()) fail(Code::format, "a fused step's arguments list {} items", n);
-    v.resize(n);
-    for (T& item : v) each(item);
-  }
-};
 
 // One order of fields for both ways.
 template <class S, class A>
@@ -128,20 +68,20 @@ void check(const FusedCudaArgs& a) {
 }  // namespace
 
 std::vector<std::byte> serialise(const FusedCudaArgs& a) {
-  Writer w;
+  FieldWriter w;
   w.field(magic);
   fields(w, a);
   return std::move(w.out);
 }
 
 FusedCudaArgs parse_fused_cuda(std::span<const std::byte> bytes) {
-  Reader r{bytes};
+  FieldReader r{bytes, "a fused step's arguments"};
   uint32_t start;
   r.field(start);
   if (start != magic) fail(Code::format, "a fused step's arguments have a wrong start");
   FusedCudaArgs a;
   fields(r, a);
-  if (!r.in.empty()) fail(Code::format, "a fused step's arguments have bytes after their end");
+  r.end();
   check(a);
   return a;
 }

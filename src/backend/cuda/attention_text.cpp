@@ -1,0 +1,363 @@
+#include "backend/cuda/attention_text.h"
+
+#include <algorithm>
+
+#include "backend/cuda/expression.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/attention/attention_cuda_args.h"
+
+namespace ingot::backend::cuda {
+
+using Args = kernels::AttentionCudaArgs;
+using ir::DType;
+
+namespace {
+
+// A warp's fragments are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
+constexpr std::string_view shared_text = R"(
+__device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+__device__ __forceinline__ void four_matrices(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, bf16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ f32 power_of_2(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+template <bool V> struct Yes { static constexpr bool yes = V; };
+template <class H>
+__device__ __forceinline__ u32 both(f32 first, f32 second) {
+  H h[2];
+  put2(h, first, second);
+  return (u32)h[0].bits | (u32)h[1].bits << 16;
+}
+// Rows [first, first + Rows) of a matrix into shared memory, zeros behind its end; 8 elements of padding a row keep the banks apart.
+template <int Rows, int Columns, int Threads, bool Aligned, class H>
+__device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 first, i64 rows) {
+  constexpr int pitch = Columns + 8;
+  if (Aligned) {
+    for (int k = threadIdx.x; k < Rows * (Columns / 8); k += Threads) {
+      int r = k / (Columns / 8), c = k % (Columns / 8) * 8;
+      bool there = first + r < rows;
+      u32 bytes = there ? 16u : 0u;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to + r * pitch + c)), "l"(from + (there ? (first + r) * stride + c : 0)), "r"(bytes));
+    }
+  } else {
+    for (int k = threadIdx.x; k < Rows * Columns; k += Threads) {
+      int r = k / Columns, c = k % Columns;
+      H zero;
+      zero.bits = 0;
+      to[r * pitch + c] = first + r < rows ? from[(first + r) * stride + c] : zero;
+    }
+  }
+  asm volatile("cp.async.commit_group;");
+}
+template <int D, int E, int Warps, bool Aligned, bool Causal, class H, class Mask>
+__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, Mask mask) {
+  constexpr int threads = Warps * 32, queries = Warps * 16, keys = 64, dp = D + 8, ep = E + 8;
+  extern __shared__ uint4 attention_rows[];
+  const f32 nothing = of_bits(0xff800000u);  // -infinity
+  H* const q_rows = (H*)attention_rows;
+  H* const k_rows = q_rows + queries * dp;
+  H* const v_rows = k_rows + 2 * keys * dp;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  i64 last = T;
+  if (Causal && s0 + queries < last) last = s0 + queries;
+  const int turns = (int)((last + keys - 1) / keys);
+  bring<queries, D, threads, Aligned>(q_rows, q, sq, s0, S);
+  if (turns > 0) {
+    bring<keys, D, threads, Aligned>(k_rows, k, sk, 0, T);
+    bring<keys, E, threads, Aligned>(v_rows, v, sv, 0, T);
+  }
+  u32 a[D / 16][4];
+  f32 o[E / 8][4], most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int n = 0; n < E / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) o[n][i] = 0.0f;
+  }
+  const i64 row = s0 + warp * 16 + lane / 4;
+  for (int turn = 0; turn < turns; ++turn) {
+    const H* const kt = k_rows + (turn & 1) * keys * dp;
+    const H* const vt = v_rows + (turn & 1) * keys * ep;
+    if (turn + 1 < turns) {
+      bring<keys, D, threads, Aligned>(k_rows + ((turn + 1) & 1) * keys * dp, k, sk, (i64)(turn + 1) * keys, T);
+      bring<keys, E, threads, Aligned>(v_rows + ((turn + 1) & 1) * keys * ep, v, sv, (i64)(turn + 1) * keys, T);
+      asm volatile("cp.async.wait_group 2;");
+    } else {
+      asm volatile("cp.async.wait_group 0;");
+    }
+    __syncthreads();
+    if (turn == 0) {
+#pragma unroll
+      for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + (warp * 16 + lane % 16) * dp + d * 16 + lane / 16 * 8));
+    }
+    f32 s[keys / 8][4];
+#pragma unroll
+    for (int n = 0; n < keys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[n][i] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) {
+#pragma unroll
+      for (int n = 0; n < keys / 16; ++n) {
+        u32 b[4];
+        four_matrices(b, shared_address(kt + (n * 16 + lane % 8 + lane / 16 * 8) * dp + d * 16 + lane / 8 % 2 * 8));
+        multiply(s[2 * n], a[d], b, H());
+        multiply(s[2 * n + 1], a[d], b + 2, H());
+      }
+    }
+    f32 now[2] = {most[0], most[1]};
+    // Where all keys are seen by all queries, nothing is asked but the mask.
+    const int t0 = turn * keys;
+    const bool whole = t0 + keys <= (int)T && s0 + queries <= S && (!Causal || t0 + keys <= (int)s0 + warp * 16 + 1);
+    auto see = [&](auto all) {
+#pragma unroll
+      for (int n = 0; n < keys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int t = t0 + n * 8 + lane % 4 * 2 + i % 2, at = (int)row + i / 2 * 8;
+          // In units of the exponent of 2; what is masked stays -infinity.
+          if (all.yes) {
+            s[n][i] = mask((i64)at, (i64)t, s[n][i] * scale) * 1.4426950408889634f;
+          } else {
+            const bool seen = t < (int)T && (!Causal || t <= at);
+            const f32 score = mask((i64)(at < (int)S ? at : (int)S - 1), (i64)(t < (int)T ? t : (int)T - 1), s[n][i] * scale);
+            s[n][i] = seen ? score * 1.4426950408889634f : nothing;
+          }
+          now[i / 2] = fmaxf(now[i / 2], s[n][i]);
+        }
+      }
+    };
+    if (whole) {
+      see(Yes<true>());
+    } else {
+      see(Yes<false>());
+    }
+    f32 base[2], shrink[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      now[i] = fmaxf(now[i], __shfl_xor_sync(0xffffffffu, now[i], 1));
+      now[i] = fmaxf(now[i], __shfl_xor_sync(0xffffffffu, now[i], 2));
+      base[i] = now[i] == nothing ? 0.0f : now[i];
+      shrink[i] = power_of_2(most[i] - base[i]);
+      most[i] = now[i];
+      total[i] *= shrink[i];
+    }
+#pragma unroll
+    for (int n = 0; n < keys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[n][i] = power_of_2(s[n][i] - base[i / 2]);
+        total[i / 2] += s[n][i];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < E / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[n][i] *= shrink[i / 2];
+    }
+#pragma unroll
+    for (int t = 0; t < keys / 16; ++t) {
+      const u32 p[4] = {both<H>(s[2 * t][0], s[2 * t][1]), both<H>(s[2 * t][2], s[2 * t][3]), both<H>(s[2 * t + 1][0], s[2 * t + 1][1]), both<H>(s[2 * t + 1][2], s[2 * t + 1][3])};
+#pragma unroll
+      for (int n = 0; n < E / 16; ++n) {
+        u32 b[4];
+        four_matrices_turned(b, shared_address(vt + (t * 16 + lane % 16) * ep + n * 16 + lane / 16 * 8));
+        multiply(o[2 * n], p, b, H());
+        multiply(o[2 * n + 1], p, b + 2, H());
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 2);
+    const i64 at = row + i * 8;
+    // A row without any key gives zeros.
+    const f32 over = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+    if (at >= S) continue;
+#pragma unroll
+    for (int n = 0; n < E / 8; ++n) {
+      H* const to = out + at * so + n * 8 + lane % 4 * 2;
+      const u32 h = both<H>(o[n][2 * i] * over, o[n][2 * i + 1] * over);
+      if (Aligned) {
+        *(u32*)to = h;
+      } else {
+        to[0].bits = (unsigned short)h;
+        to[1].bits = (unsigned short)(h >> 16);
+      }
+    }
+  }
+}
+)";
+
+class Printer {
+ public:
+  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts) : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank) {}
+
+  EmittedAttention run() {
+    args_.batch_rank = static_cast<uint8_t>(batch_);
+    args_.depth = static_cast<uint16_t>(a_.d.value());
+    args_.width = static_cast<uint16_t>(a_.e.value());
+    size_t loads = layouts_.size() - 4;
+    for (size_t k = 0; k < layouts_.size(); ++k) {
+      bool load = k >= 3 && k < 3 + loads;
+      args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
+    }
+    std::string element = mask_text();
+    std::string kernels;
+    for (int v = 0; v < Args::variants; ++v) kernels += kernel(v);
+    EmittedAttention out;
+    args_.sizes = static_cast<uint32_t>(4 + sizes_.size());
+    std::string text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) + element + kernels;
+    args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
+    for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
+    out.name = args_.name;
+    out.text = std::move(text);
+    out.arguments = kernels::serialise(args_);
+    out.sizes = std::move(sizes_);
+    return out;
+  }
+
+ private:
+  using Number = Args::Number;
+
+  std::string parameter(const Number& n) {
+    auto at = std::find(args_.numbers.begin(), args_.numbers.end(), n);
+    if (at == args_.numbers.end()) at = args_.numbers.insert(at, n);
+    return fmt::format("p.number[{}]", at - args_.numbers.begin());
+  }
+  std::string number(const Number& n, const ir::Dim& value) {
+    if (!value.is_constant()) return parameter(n);
+    if (std::none_of(args_.known.begin(), args_.known.end(), [&](const Args::Known& k) { return k.number == n; })) args_.known.push_back({n, value.value()});
+    return fmt::format("{}ll", value.value());
+  }
+  std::string stride(size_t operand, size_t axis) {
+    const Layout& x = layouts_[operand];
+    // An axis of size 1 is not stepped along.
+    if (x.dims[axis].is_constant() && x.dims[axis].value() == 1) return "0ll";
+    return number({Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, x.strides[axis]);
+  }
+  std::string size(const ir::Dim& d) {
+    if (d.is_constant()) return fmt::format("{}ll", d.value());
+    auto at = std::find(sizes_.begin(), sizes_.end(), d);
+    if (at == sizes_.end()) at = sizes_.insert(at, d);
+    return parameter({Number::size, static_cast<uint8_t>(4 + (at - sizes_.begin())), 0});
+  }
+  std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
+
+  std::string load(const Instruction& i) {
+    size_t operand = 3 + i.operand;
+    std::string at, condition;
+    for (size_t axis = 0; axis < batch_ + 2; ++axis) {
+      std::string s = stride(operand, axis);
+      if (s != "0ll") at += fmt::format(" + {} * {}", coordinate(axis), s);
+    }
+    for (size_t n = 0; n < i.in.size(); ++n) {
+      size_t axis = batch_ + 2 + n;
+      condition += fmt::format("{}inside(r{}, {}, status)", n > 0 ? " && " : "", i.in[n],
+                               number({Number::dim, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, layouts_[operand].dims[axis]));
+      at += fmt::format(" + (i64)r{} * {}", i.in[n], stride(operand, axis));
+    }
+    std::string v = fmt::format("value(((const {}*)p.pointer[{}])[0{}])", memory_type(mask_->operands[i.operand]), operand, at);
+    return condition.empty() ? v : fmt::format("{} ? {} : ({})0", condition, v, value_type(i.dtype));
+  }
+
+  // The mask as a function of one score.
+  std::string mask_text() {
+    using Kind = Instruction::Kind;
+    std::string out = "__device__ __forceinline__ f32 @mask(const @P& p";
+    for (size_t b = 0; b < batch_; ++b) out += fmt::format(", i64 c{}", b);
+    out += ", i64 s, i64 t, f32 score) {\n";
+    if (mask_ == nullptr) return out + "  return score;\n}\n";
+    out += "  u64* const status = (u64*)p.status;\n";
+    for (size_t k = 0; k < mask_->code.size(); ++k) {
+      const Instruction& i = mask_->code[k];
+      std::string e;
+      switch (i.kind) {
+        case Kind::accumulator: e = "score"; break;
+        case Kind::literal: e = literal(i.number, i.dtype); break;
+        case Kind::size: e = size(i.dim); break;
+        case Kind::index: e = coordinate(i.axis); break;
+        case Kind::load:
+          if (!i.lower.empty()) fail(Code::unsupported, "an attention mask on CUDA reads a padded tensor");
+          e = load(i);
+          break;
+        case Kind::map: {
+          std::vector<Argument> in;
+          for (Reg r : i.in) in.push_back({mask_->code[r].dtype, fmt::format("r{}", r)});
+          e = map_expression(i.op, i.dtype, in);
+          break;
+        }
+        default: fail(Code::unsupported, "an attention mask on CUDA reduces its rows");
+      }
+      out += fmt::format("  const {} r{} = {};\n", value_type(i.dtype), k, e);
+    }
+    return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
+  }
+
+  std::string kernel(int variant) {
+    uint32_t warps = Args::warps[variant], queries = warps * Args::queries_of_warp;
+    std::string_view h = memory_type(type_);
+    size_t result = layouts_.size() - 1;
+    std::string out = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", warps * 32, variant);
+    std::string s = number({Number::size, 0, 0}, a_.s), t = number({Number::size, 1, 0}, a_.t);
+    out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
+    out += "  i64 rest = blockIdx.x / tiles;\n";
+    std::string arguments, offsets[4];
+    const size_t operands[4] = {0, 1, 2, result};
+    for (size_t b = batch_; b-- > 0;) {
+      std::string n = number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
+      out += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
+    }
+    for (size_t b = 0; b < batch_; ++b) {
+      arguments += fmt::format(", c{}", b);
+      for (size_t k = 0; k < 4; ++k) {
+        std::string step = stride(operands[k], b);
+        if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
+      }
+    }
+    auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
+    out += fmt::format("  attend<{}, {}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)(blockIdx.x % tiles) * {}, {},\n", args_.depth, args_.width, warps, variant < 2 ? "true" : "false",
+                       a_.causal ? "true" : "false", pointer(0), pointer(1), pointer(2), pointer(3), stride(0, batch_), stride(1, batch_), stride(2, batch_), stride(result, batch_), s, t,
+                       queries, literal(a_.scale, DType::f32));
+    out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n}}\n", arguments);
+    return out;
+  }
+
+  const Attention& a_;
+  DType type_;
+  const FusedBody* mask_;
+  const std::vector<Layout>& layouts_;
+  size_t batch_;
+  Args args_;
+  std::vector<ir::Dim> sizes_;
+};
+
+}  // namespace
+
+std::string_view attention_prelude() { return shared_text; }
+
+bool attends(DType type, const ir::Dim& depth, const ir::Dim& width) {
+  auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };
+  return (type == DType::f16 || type == DType::bf16) && fits(depth) && fits(width);
+}
+
+EmittedAttention emit_attention(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts) { return Printer(site, type, mask, layouts).run(); }
+
+}  // namespace ingot::backend::cuda

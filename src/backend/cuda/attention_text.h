@@ -1,0 +1,24 @@
+// Attention of half precision as CUDA C++: blocks of queries in registers go along keys and values in shared memory, products by the
+// matrix instructions of sm_80 and later, the softmax as it goes. The mask is printed into it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/emitter.h"
+
+namespace ingot::backend::cuda {
+
+struct EmittedAttention {
+  std::string name;                  // kernels are name_0, name_1, ...
+  std::string text;                  // behind prelude() and attention_prelude()
+  std::vector<std::byte> arguments;  // kernels::AttentionCudaArgs
+  std::vector<ir::Dim> sizes;        // of the step, behind S, T, D and E
+};
+
+std::string_view attention_prelude();
+// Whether there is such a kernel for these types and sizes.
+bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width);
+// `layouts`: of Q, K, V, the mask's loads and the result. A pure function. Error (unsupported) for masks that no element function expresses.
+EmittedAttention emit_attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<Layout>& layouts);
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,194 @@
+#include "backend/cuda/backend_run.h"
+
+#include <algorithm>
+
+namespace ingot::kernels {
+#define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(attention)
+#define X(name) extern const backend::RunKernel name##_cuda_kernel;
+INGOT_CUDA_KERNELS(X)
+#undef X
+}  // namespace ingot::kernels
+
+namespace ingot::backend {
+
+namespace cuda {
+
+namespace {
+
+class GpuMemory final : public Allocator {
+ public:
+  explicit GpuMemory(DevicePtr device) : device_(std::move(device)) {}
+  void* allocate(size_t bytes) override {
+    Device::Use use(*device_);
+    Address address = 0;
+    driver().check(driver().memory_allocate(&address, bytes), "allocating {} bytes on {}", bytes, device_->properties().name);
+    return reinterpret_cast<void*>(address);
+  }
+  void release(void* memory, size_t) noexcept override {
+    Device::Use use(*device_);
+    driver().memory_free(reinterpret_cast<Address>(memory));
+  }
+
+ private:
+  DevicePtr device_;
+};
+
+// Machine code runs on its own generation, from its own version on; PTX on whatever is not older.
+bool runs(const CodeImage& c, int sm) {
+  auto of = static_cast<int>(c.architecture);
+  return of <= sm && (c.ptx || of / 10 == sm / 10);
+}
+
+struct Graph final : Recording {
+  explicit Graph(DevicePtr d) : device(std::move(d)) {}
+  ~Graph() override {
+    Device::Use use(*device);
+    if (exec != nullptr) driver().graph_exec_destroy(exec);
+  }
+  DevicePtr device;
+  GraphExecHandle exec = nullptr;
+};
+
+}  // namespace
+
+Gpu::Gpu(int ordinal, std::span<const CodeImage> code) : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)) {
+  int sm = device_->properties().sm;
+  for (bool ptx : {false, true}) {
+    for (const CodeImage& c : code) {
+      if (c.ptx != ptx || !runs(c, sm)) continue;
+      bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
+      if (!needed) continue;
+      modules_.push_back(std::make_unique<Module>(device_, c.image));
+      for (const std::string& k : c.kernels) module_of_.try_emplace(k, modules_.back().get());
+    }
+  }
+}
+
+Gpu::~Gpu() = default;
+
+const RunKernel* Gpu::find(std::string_view name) const {
+  static const RunKernel* const list[] = {
+#define X(name) &kernels::name##_cuda_kernel,
+      INGOT_CUDA_KERNELS(X)
+#undef X
+  };
+  for (const RunKernel* k : list) {
+    if (k->name == name) return k;
+  }
+  return nullptr;
+}
+
+bool Gpu::reaches(const void* pointer) const {
+  if (pointer == nullptr) return false;
+  constexpr int memory_type = 2;
+  constexpr unsigned on_device = 2;
+  unsigned type = 0;
+  Device::Use use(*device_);
+  return driver().pointer_attribute(&type, memory_type, reinterpret_cast<Address>(pointer)) == 0 && type == on_device;
+}
+
+std::unique_ptr<Lane> Gpu::lane() const { return std::make_unique<GpuLane>(device_); }
+
+Function Gpu::function(const std::string& name) const {
+  auto found = module_of_.find(name);
+  if (found == module_of_.end()) fail(Code::format, "the plan has no code for sm_{} of its kernel {}", device_->properties().sm, name);
+  return found->second->function(name);
+}
+
+const Products& Gpu::products() const {
+  std::lock_guard lock(mutex_);
+  if (!products_) products_ = std::make_unique<Products>(device_);
+  return *products_;
+}
+
+GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)) {
+  Device::Use use(*device_);
+  constexpr unsigned for_all_contexts = 1, mapped = 2;
+  void* memory = nullptr;
+  driver().check(driver().host_allocate(&memory, sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device_->properties().name);
+  status_ = new (memory) Status;
+}
+
+GpuLane::~GpuLane() {
+  Device::Use use(*device_);
+  // Kernels under way may still report.
+  driver().stream_synchronize(stream_);
+  driver().host_free(status_);
+}
+
+void GpuLane::copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  Device::Use use(*device_);
+  driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes, device_->properties().name);
+}
+
+void GpuLane::wait() {
+  {
+    Device::Use use(*device_);
+    driver().check(driver().stream_synchronize(stream_), "waiting for {}", device_->properties().name);
+  }
+  // The device writes it behind the compiler's back.
+  const auto* seen = static_cast<const volatile uint64_t*>(&status_->code);
+  Status s{seen[0], seen[1], seen[2]};
+  if (s.code == 0) return;
+  *status_ = {};
+  if (s.code == 1) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", static_cast<int64_t>(s.found), static_cast<int64_t>(s.bound));
+  if (s.code == 2) fail(Code::invalid_input, "an integer is divided by zero");
+  fail(Code::internal, "a kernel reports {}", s.code);
+}
+
+std::unique_ptr<Recording> GpuLane::record(FunctionRef<void()> work) {
+  Device::Use use(*device_);
+  const Driver& d = driver();
+  int capturing = 0;
+  d.check(d.capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
+  if (capturing != 0) return nullptr;
+  if (!recorder_) recorder_ = std::make_unique<Stream>(device_);
+  constexpr int of_this_thread = 1;
+  StreamHandle outside = stream_;
+  stream_ = recorder_->handle();
+  GraphHandle graph = nullptr;
+  try {
+    d.check(d.capture_begin(stream_, of_this_thread), "recording work for {}", device_->properties().name);
+    work();
+  } catch (...) {
+    d.capture_end(stream_, &graph);
+    if (graph != nullptr) d.graph_destroy(graph);
+    stream_ = outside;
+    throw;
+  }
+  int ended = d.capture_end(stream_, &graph);
+  stream_ = outside;
+  d.check(ended, "recording work for {}", device_->properties().name);
+  auto out = std::make_unique<Graph>(device_);
+  int made = d.graph_instantiate(&out->exec, graph, 0);
+  d.graph_destroy(graph);
+  d.check(made, "preparing recorded work for {}", device_->properties().name);
+  return out;
+}
+
+void GpuLane::replay(const Recording& recording) {
+  Device::Use use(*device_);
+  driver().check(driver().graph_launch(static_cast<const Graph&>(recording).exec, stream_), "starting recorded work on {}", device_->properties().name);
+}
+
+void GpuLane::mark() {
+  if (marks_ == events_.size()) events_.push_back(std::make_unique<Event>(device_, true));
+  events_[marks_++]->record(stream_);
+}
+
+std::vector<int64_t> GpuLane::nanoseconds() {
+  std::vector<int64_t> out;
+  if (marks_ > 0) events_[marks_ - 1]->synchronize();
+  for (size_t i = 1; i < marks_; ++i) out.push_back(static_cast<int64_t>(Event::seconds(*events_[i - 1], *events_[i]) * 1e9));
+  marks_ = 0;
+  return out;
+}
+
+}  // namespace cuda
+
+std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code) { return std::make_shared<cuda::Gpu>(ordinal, code); }
+
+int cuda_architecture(int ordinal) { return cuda::Device::open(ordinal)->properties().sm; }
+
+}  // namespace ingot::backend

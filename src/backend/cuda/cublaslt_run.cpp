@@ -1,0 +1,158 @@
+#include "backend/cuda/cublaslt_run.h"
+
+#include <cstring>
+
+#include "backend/cuda/symbols.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+// Numbers of cublasLt.h and library_types.h.
+enum DataType : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
+enum ComputeType : int { compute_32f = 68, compute_64f = 70 };
+enum DescriptionAttribute : int { transpose_a = 3, transpose_b = 4, epilogue = 7, bias_pointer = 8 };
+enum LayoutAttribute : int { batch_count = 5, batch_offset = 6 };
+enum PreferenceAttribute : int { most_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
+enum Epilogue : int { plain = 1, with_relu = 2, with_bias = 4, with_gelu = 32 };
+
+// What the library says of an algorithm.
+struct Found {
+  uint64_t algorithm[8];
+  size_t workspace;
+  int status;
+  float waves;
+  int reserved[4];
+};
+static_assert(sizeof(Found) == 96);
+
+struct Library {
+  const char* (*status_text)(int);
+#define X(name, symbol, arguments) int(*name) arguments;
+#include "backend/cuda/cublaslt_run.def"
+};
+
+constexpr std::string_view sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+constexpr std::string_view packages[] = {"nvidia/cu13/lib", "nvidia/cublas/lib"};
+constexpr LibraryNames library_names{"cuBLASLt (libcublasLt.so.13), which multiplies matrices on the GPU,", sonames, packages,
+                                     "`pip install nvidia-cublas`, or name the folder that holds it in INGOT_LIBRARY_PATH"};
+
+const Library& library() {
+  static const Library l = [] {
+    SharedLibrary found(library_names);
+    Library t{};
+    found.find(t.status_text, "cublasLtGetStatusString");
+#define X(name, symbol, arguments) found.find(t.name, #symbol);
+#include "backend/cuda/cublaslt_run.def"
+    return t;
+  }();
+  return l;
+}
+
+void check(int status, const char* what) {
+  constexpr int no_memory = 3;
+  if (status == 0) return;
+  fail(status == no_memory ? Code::out_of_memory : Code::device, "cuBLASLt's {} failed: {}", what, library().status_text(status));
+}
+
+int data_type(int32_t type) {
+  switch (static_cast<ir::DType>(type)) {
+    case ir::DType::f32: return r_32f;
+    case ir::DType::f64: return r_64f;
+    case ir::DType::f16: return r_16f;
+    case ir::DType::bf16: return r_16bf;
+    default: fail(Code::format, "a product of {} is not one for cuBLASLt", ir::name_of(static_cast<ir::DType>(type)));
+  }
+}
+
+std::string text(const Problem& p) {
+  return fmt::format("{} x {} x {} of {} ({} of them)", p.d.rows, p.d.columns, p.a.columns, ir::name_of(static_cast<ir::DType>(p.in)), p.batches);
+}
+
+}  // namespace
+
+Products::Products(DevicePtr device) : device_(std::move(device)) {
+  Device::Use use(*device_);
+  check(library().create(&handle_), "start");
+}
+
+Products::~Products() {
+  Device::Use use(*device_);
+  library().destroy(handle_);
+}
+
+Products::Choice Products::choose(const Problem& p, const Product& product) const {
+  std::lock_guard lock(mutex_);
+  if (auto found = known_.find(p); found != known_.end()) return found->second;
+  const Library& l = library();
+  struct Preference {
+    void* handle = nullptr;
+    ~Preference() {
+      if (handle != nullptr) library().preference_destroy(handle);
+    }
+  } preference;
+  check(l.preference_create(&preference.handle), "cublasLtMatmulPreferenceCreate");
+  const size_t workspace = size_t{32} << 20;
+  check(l.preference_set(preference.handle, most_workspace, &workspace, sizeof workspace), "preference");
+  auto alignment = static_cast<uint32_t>(p.alignment);
+  for (int which : {alignment_a, alignment_b, alignment_c, alignment_d}) check(l.preference_set(preference.handle, which, &alignment, sizeof alignment), "preference");
+  Found found{};
+  int count = 0;
+  int status = l.heuristic(handle_, product.description_, product.a_, product.b_, product.c_, product.d_, preference.handle, 1, &found, &count);
+  if (status != 0 || count == 0 || found.status != 0) fail(Code::unsupported, "cuBLASLt has no algorithm for a product {}", text(p));
+  Choice choice{};
+  std::memcpy(choice.algorithm, found.algorithm, sizeof choice.algorithm);
+  choice.workspace = found.workspace;
+  constexpr size_t most = 4096;
+  if (known_.size() >= most) known_.clear();
+  return known_.emplace(p, choice).first->second;
+}
+
+Product::Product(const Products& products, const Problem& p) : products_(products), wide_(static_cast<ir::DType>(p.in) == ir::DType::f64) {
+  const Library& l = library();
+  Device::Use use(*products.device());
+  auto set = [&](int attribute, const auto& value) { check(l.description_set(description_, attribute, &value, sizeof value), "description"); };
+  auto layout = [&](void** out, const Problem::Matrix& m, int32_t type) {
+    auto rows = static_cast<uint64_t>(m.transposed ? m.columns : m.rows), columns = static_cast<uint64_t>(m.transposed ? m.rows : m.columns);
+    check(l.layout_create(out, data_type(type), rows, columns, m.leading), "cublasLtMatrixLayoutCreate");
+    auto batches = static_cast<int32_t>(p.batches);
+    check(l.layout_set(*out, batch_count, &batches, sizeof batches), "layout");
+    check(l.layout_set(*out, batch_offset, &m.batch, sizeof m.batch), "layout");
+  };
+  check(l.description_create(&description_, wide_ ? compute_64f : compute_32f, wide_ ? r_64f : r_32f), "cublasLtMatmulDescCreate");
+  set(transpose_a, static_cast<int32_t>(p.a.transposed));
+  set(transpose_b, static_cast<int32_t>(p.b.transposed));
+  int kind = p.activation == Problem::relu ? with_relu : p.activation == Problem::gelu_tanh ? with_gelu : 0;
+  kind |= p.bias ? with_bias : 0;
+  set(epilogue, static_cast<int32_t>(kind == 0 ? plain : kind));
+  // The library reads from the pointer itself how it will be aligned.
+  if (p.bias) set(bias_pointer, static_cast<uint64_t>(p.alignment));
+  layout(&a_, p.a, p.in);
+  layout(&b_, p.b, p.in);
+  layout(&c_, p.residual ? p.c : p.d, p.out);
+  layout(&d_, p.d, p.out);
+  Products::Choice choice = products.choose(p, *this);
+  std::memcpy(algorithm_, choice.algorithm, sizeof algorithm_);
+  workspace_ = choice.workspace;
+}
+
+Product::~Product() {
+  const Library& l = library();
+  for (void* layout : {a_, b_, c_, d_}) {
+    if (layout != nullptr) l.layout_destroy(layout);
+  }
+  if (description_ != nullptr) l.description_destroy(description_);
+}
+
+void Product::run(double alpha, double beta, Address a, Address b, Address c, Address d, Address bias, Address workspace, StreamHandle stream) {
+  const Library& l = library();
+  Device::Use use(*products_.device());
+  if (bias != 0) check(l.description_set(description_, bias_pointer, &bias, sizeof bias), "description");
+  const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
+  auto pointer = [](Address x) { return reinterpret_cast<void*>(x); };
+  check(l.matmul(products_.handle_, description_, wide_ ? static_cast<const void*>(&alpha) : &alpha_f, pointer(a), a_, pointer(b), b_, wide_ ? static_cast<const void*>(&beta) : &beta_f,
+                 pointer(c), c_, pointer(d), d_, algorithm_, pointer(workspace), workspace_, stream),
+        "product");
+}
+
+}  // namespace ingot::backend::cuda

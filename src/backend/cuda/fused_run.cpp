@@ -1,0 +1,51 @@
+// "fused" on CUDA: the kernel that fits the sizes, started with what it takes.
+#include "backend/cuda/backend_run.h"
+#include "base/error.h"
+#include "kernels/fused/fused_cuda_args.h"
+#include "kernels/fused/fused_cuda_run.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using namespace backend::cuda;
+
+// For one set of sizes, of one session.
+struct Prepared {
+  FusedLaunch launch;
+  Function aligned, any;
+};
+
+std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<FusedCudaArgs>(parse_fused_cuda(constants));
+  if (args->operands.size() != operands) fail(Code::format, "a fused step has {} operands, its arguments {}", operands, args->operands.size());
+  if (args->sizes + args->rank != sizes) fail(Code::format, "a fused step has {} sizes, its arguments {}", sizes, args->sizes + args->rank);
+  return args;
+}
+
+backend::Resolved resolve(const backend::Call& call) {
+  const auto& args = *static_cast<const FusedCudaArgs*>(call.constants);
+  const auto& gpu = static_cast<const Gpu&>(*call.backend);
+  auto out = std::make_shared<Prepared>();
+  out->launch = resolve_fused_cuda(args, call.operands, call.sizes, gpu.device()->properties().shared_block);
+  auto function = [&](const FusedLaunch::Grid& g) { return g.blocks == 0 ? Function() : gpu.function(fmt::format("{}_{}", args.name, g.variant)); };
+  out->aligned = function(out->launch.aligned);
+  out->any = function(out->launch.any);
+  return {0, out};
+}
+
+void run(const backend::Call& call) {
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& lane = static_cast<GpuLane&>(*call.lane);
+  const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, lane.status());
+  if (grid.blocks == 0) return;
+  const Function& f = &grid == &prepared.launch.aligned ? prepared.aligned : prepared.any;
+  f.launch({grid.blocks, grid.threads, grid.shared}, prepared.launch.parameters, lane.stream());
+}
+
+}  // namespace
+
+extern const backend::RunKernel fused_cuda_kernel;
+const backend::RunKernel fused_cuda_kernel = {"fused", load, resolve, run};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,115 @@
+#include "backend/cuda/product.h"
+
+#include <optional>
+
+#include "kernels/matmul/matmul_cuda_args.h"
+
+namespace ingot::backend::cuda {
+
+using ir::DType;
+using ir::Dim;
+using ir::Op;
+using kernels::MatmulCudaArgs;
+
+namespace {
+
+bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
+
+// Whether elements along the axis are neighbours and those along the other one far enough apart, as far as the sizes are known.
+bool lies(const Layout& x, size_t inner, size_t outer) {
+  if (!is(x.strides[inner], 1) && !is(x.dims[inner], 1)) return false;
+  if (is(x.dims[outer], 1)) return true;
+  const Dim &apart = x.strides[outer], &n = x.dims[inner];
+  return !apart.is_constant() || (apart.value() > 0 && (!n.is_constant() || apart.value() >= n.value()));
+}
+
+bool is_matrix(const Layout& x) {
+  size_t last = x.dims.size() - 1;
+  return lies(x, last, last - 1) || lies(x, last - 1, last);
+}
+
+// D = activation(alpha acc + residual + bias), read from the store backwards.
+class Matcher {
+ public:
+  Matcher(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts) {}
+
+  std::optional<MatmulCudaArgs> run() {
+    if (b_.stores.size() != 1) return std::nullopt;
+    Reg r = b_.stores[0].value;
+    // A rounding to what is stored happens anyway.
+    if (code(r).kind == Instruction::Kind::map && code(r).op == Op::cast && code(r).dtype == stored()) r = code(r).in[0];
+    if (code(r).kind == Instruction::Kind::map && (code(r).op == Op::relu || code(r).op == Op::gelu_tanh)) {
+      args_.activation = code(r).op == Op::relu ? MatmulCudaArgs::relu : MatmulCudaArgs::gelu_tanh;
+      r = code(r).in[0];
+    }
+    if (!sum(r)) return std::nullopt;
+    return args_;
+  }
+
+ private:
+  const Instruction& code(Reg r) const { return b_.code[r]; }
+  DType stored() const { return b_.operands[b_.stores[0].operand]; }
+
+  bool sum(Reg r) {
+    const Instruction& i = code(r);
+    if (i.kind == Instruction::Kind::accumulator) return true;
+    if (i.kind != Instruction::Kind::map) return false;
+    if (i.op == Op::add) return (sum(i.in[0]) && term(i.in[1])) || (sum(i.in[1]) && term(i.in[0]));
+    // A factor of the product alone.
+    if (i.op == Op::mul) return (scaled(i.in[0], i.in[1])) || scaled(i.in[1], i.in[0]);
+    return false;
+  }
+
+  bool scaled(Reg product, Reg factor) {
+    if (code(product).kind != Instruction::Kind::accumulator || code(factor).kind != Instruction::Kind::literal) return false;
+    args_.alpha = code(factor).number.to_double();
+    return true;
+  }
+
+  bool term(Reg r) {
+    const Instruction& i = code(r);
+    if (i.kind != Instruction::Kind::load || !i.in.empty() || !i.lower.empty() || b_.operands[i.operand] != stored()) return false;
+    const Layout& x = layouts_[i.operand];
+    size_t last = b_.outer.size();
+    bool row = true, whole = true;
+    for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
+    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && lies(x, last, last - 1);
+    row = row && is(x.strides[last], 1);
+    auto operand = static_cast<uint8_t>(2 + i.operand);
+    uint8_t& place = row ? args_.bias : args_.residual;
+    if ((!row && !whole) || place != 0) return false;
+    place = operand;
+    return true;
+  }
+
+  const FusedBody& b_;
+  const std::vector<Layout>& layouts_;
+  MatmulCudaArgs args_;
+};
+
+}  // namespace
+
+ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
+  using Answer = ProductAnswer;
+  if (!ir::is_float(p.type)) return {Answer::refused, {}};
+  if (!is_matrix(p.a)) return {Answer::copy_a, {}};
+  if (!is_matrix(p.b)) return {Answer::copy_b, {}};
+  auto args = Matcher(body, layouts).run();
+  if (!args) return {Answer::body_apart, {}};
+  DType stored = body.operands[body.stores[0].operand];
+  bool half = p.type == DType::f16 || p.type == DType::bf16;
+  if (stored != p.type && !(half && stored == DType::f32)) return {Answer::body_apart, {}};
+  // The library's epilogues are for f32, f16 and bf16; a bias lies along rows of the result.
+  bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
+  const Layout& d = layouts[body.stores[0].operand];
+  size_t last = d.dims.size() - 1;
+  if (epilogue && (p.type == DType::f64 || !lies(d, last, last - 1))) return {Answer::body_apart, {}};
+  if (!is_matrix(d)) return {Answer::refused, {}};
+  if (args->residual != 0 && !lies(d, last, last - 1)) return {Answer::body_apart, {}};
+  // Loads that nothing uses have no place among the operands.
+  if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return {Answer::body_apart, {}};
+  args->batch_rank = static_cast<uint8_t>(p.batch_rank);
+  return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,10 @@
+// Which products cuBLASLt can do, with how much of the body behind them.
+#pragma once
+#include "backend/emitter.h"
+
+namespace ingot::backend::cuda {
+
+// The step of a product, or what stands in the way. A pure function.
+ProductAnswer emit_product(const Product&, const FusedBody&, const std::vector<Layout>&);
+
+}  // namespace ingot::backend::cuda

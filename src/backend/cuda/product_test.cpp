@@ -1,0 +1,156 @@
+// Which bodies behind a product cuBLASLt takes, and which matrices.
+#include "backend/cuda/product.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "kernels/matmul/matmul_cuda_args.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::DType;
+using ir::Dim;
+using ir::Op;
+using kernels::MatmulCudaArgs;
+
+constexpr int64_t M = 6, N = 8, K = 4;
+
+// D = f(acc) with a bias along N and a residual to be loaded.
+struct Site {
+  Product product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}, false, 0};
+  FusedBody body;
+  std::vector<Layout> layouts;
+  Reg accumulator;
+
+  Site() {
+    body.outer = {Dim(M)};
+    body.row = {Dim(N)};
+    Instruction i{};
+    i.kind = Instruction::Kind::accumulator;
+    accumulator = add(i);
+  }
+  Reg add(Instruction i, DType t = DType::f32) {
+    i.dtype = t;
+    body.code.push_back(std::move(i));
+    return static_cast<Reg>(body.code.size() - 1);
+  }
+  Reg map(Op op, std::vector<Reg> in, DType t = DType::f32) {
+    Instruction i{};
+    i.kind = Instruction::Kind::map;
+    i.op = op;
+    i.in = std::move(in);
+    return add(i, t);
+  }
+  Reg load(Layout layout, DType t = DType::f16) {
+    Instruction i{};
+    i.kind = Instruction::Kind::load;
+    i.operand = static_cast<uint32_t>(layouts.size());
+    layouts.push_back(std::move(layout));
+    body.operands.push_back(t);
+    return add(i);
+  }
+  Reg bias() { return load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}); }
+  Reg residual() { return load({{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}); }
+  Reg number(double v) {
+    Instruction i{};
+    i.kind = Instruction::Kind::literal;
+    i.number = v;
+    return add(i);
+  }
+  ProductAnswer store(Reg value, Layout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
+    body.stores = {{static_cast<uint32_t>(layouts.size()), value}};
+    layouts.push_back(std::move(layout));
+    body.operands.push_back(t);
+    return emit_product(product, body, layouts);
+  }
+};
+
+MatmulCudaArgs taken(const ProductAnswer& answer) {
+  EXPECT_EQ(answer.kind, ProductAnswer::taken);
+  return kernels::parse_matmul_cuda(answer.step.constants);
+}
+
+TEST(cuda_product, epilogues_that_are_taken) {
+  {
+    Site s;
+    MatmulCudaArgs a = taken(s.store(s.accumulator));
+    EXPECT_EQ(a.bias + a.residual + a.activation, 0);
+    EXPECT_EQ(a.alpha, 1);
+  }
+  {
+    Site s;
+    Reg b = s.bias(), r = s.residual();
+    MatmulCudaArgs a = taken(s.store(s.map(Op::relu, {s.map(Op::add, {r, s.map(Op::add, {s.accumulator, b})})})));
+    EXPECT_EQ(a.bias, 2);
+    EXPECT_EQ(a.residual, 3);
+    EXPECT_EQ(a.activation, MatmulCudaArgs::relu);
+  }
+  {
+    Site s;
+    Reg scaled = s.map(Op::mul, {s.number(0.125), s.accumulator});
+    MatmulCudaArgs a = taken(s.store(s.map(Op::cast, {s.map(Op::gelu_tanh, {s.map(Op::add, {scaled, s.bias()})})}, DType::f16)));
+    EXPECT_EQ(a.alpha, 0.125);
+    EXPECT_EQ(a.bias, 2);
+    EXPECT_EQ(a.activation, MatmulCudaArgs::gelu_tanh);
+  }
+  {
+    Site s;  // scores of half precision stay in f32
+    taken(s.store(s.accumulator, {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::f32));
+  }
+}
+
+TEST(cuda_product, other_bodies_stay_apart) {
+  auto apart = [](auto body) {
+    Site s;
+    EXPECT_EQ(body(s).kind, ProductAnswer::body_apart);
+  };
+  apart([](Site& s) { return s.store(s.map(Op::gelu, {s.accumulator})); });
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.map(Op::relu, {s.accumulator}), s.bias()})); });
+  apart([](Site& s) { return s.store(s.map(Op::mul, {s.map(Op::add, {s.accumulator, s.bias()}), s.number(2)})); });
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.accumulator})); });
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.bias()})); });
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})); });  // along M
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}, DType::f32)})); });
+  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.bias()}), {{Dim(M), Dim(N)}, {Dim(1), Dim(M)}}); });  // a transposed result
+  apart([](Site& s) { return s.store(s.map(Op::cast, {s.accumulator}, DType::bf16), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::bf16); });
+}
+
+TEST(cuda_product, what_is_no_matrix_is_copied) {
+  Site a, b, c;
+  a.product.a.strides = {Dim(2 * K), Dim(2)};
+  EXPECT_EQ(a.store(a.accumulator).kind, ProductAnswer::copy_a);
+  b.product.b.strides = {Dim(0), Dim(1)};
+  EXPECT_EQ(b.store(b.accumulator).kind, ProductAnswer::copy_b);
+  c.product.a.strides = {Dim(-K), Dim(1)};
+  EXPECT_EQ(c.store(c.accumulator).kind, ProductAnswer::copy_a);
+  Site integers;
+  integers.product.type = DType::i64;
+  EXPECT_EQ(integers.store(integers.accumulator).kind, ProductAnswer::refused);
+}
+
+TEST(cuda_product, arguments_are_checked) {
+  Site s;
+  std::vector<std::byte> good = s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.residual()})).step.constants;
+  EXPECT_EQ(kernels::serialise(kernels::parse_matmul_cuda(good)), good);
+  int refused = 0;
+  for (size_t at = 0; at < 8; ++at) {
+    for (int v = 0; v < 256; ++v) {
+      std::vector<std::byte> bytes = good;
+      bytes[at] = static_cast<std::byte>(v);
+      try {
+        MatmulCudaArgs a = kernels::parse_matmul_cuda(bytes);
+        EXPECT_TRUE(a.bias != 1 && a.residual != 1 && a.bias <= 3 && a.residual <= 3 && (a.bias == 0 || a.bias != a.residual));
+        EXPECT_TRUE((a.bias != 3 || a.residual == 2) && (a.residual != 3 || a.bias == 2));
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code, Code::format);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_THROW(kernels::parse_matmul_cuda(std::span(good).first(15)), Error);
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda

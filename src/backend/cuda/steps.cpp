@@ -1,0 +1,112 @@
+#include "backend/cuda/steps.h"
+
+#include <cstdlib>
+#include <map>
+
+#include "backend/cuda/attention_text.h"
+#include "backend/cuda/emitter.h"
+#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/prelude.h"
+#include "backend/cuda/product.h"
+#include "base/error.h"
+#include "kernels/attention/attention_cuda_args.h"
+#include "kernels/fused/fused_cuda_args.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+// Compiled code is kept in INGOT_CACHE_DIR, else where programs of this user keep such things.
+std::string cache_folder() {
+  auto environment = [](const char* name) {
+    const char* v = std::getenv(name);
+    return std::string(v != nullptr ? v : "");
+  };
+  if (std::string own = environment("INGOT_CACHE_DIR"); !own.empty()) return own + "/code";
+  if (std::string user = environment("XDG_CACHE_HOME"); !user.empty()) return user + "/ingot/code";
+  if (std::string home = environment("HOME"); !home.empty()) return home + "/.cache/ingot/code";
+  return "";
+}
+
+class Steps final : public backend::Emitter {
+ public:
+  explicit Steps(int architecture) : architecture_(architecture) {}
+
+  std::string target() const override { return fmt::format("cuda:sm_{}", architecture_); }
+
+  EmittedStep fused(const FusedBody& body, const std::vector<Layout>& layouts) override {
+    Emitted code = emit(body, layouts);
+    EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
+    step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
+    step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
+    bodies_.try_emplace(code.name, Body{std::move(code.text), kernels::parse_fused_cuda(step.constants).variants.size(), false});
+    return step;
+  }
+
+  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override { return emit_product(p, body, layouts); }
+
+  // Matrix instructions of this kind came with sm_80.
+  bool attends(ir::DType type, const ir::Dim& depth, const ir::Dim& width) const override { return architecture_ >= 80 && cuda::attends(type, depth, width); }
+  EmittedStep attention(const Attention& a, ir::DType type, const FusedBody* mask, const std::vector<Layout>& layouts) override {
+    EmittedAttention code = emit_attention(a, type, mask, layouts);
+    EmittedStep step{"attention", std::move(code.arguments), {a.s, a.t, a.d, a.e}};
+    step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+    bodies_.try_emplace(code.name, Body{std::move(code.text), kernels::AttentionCudaArgs::variants, true});
+    return step;
+  }
+  bool packs() const override { return false; }
+  bool takes(ir::Op) const override { return false; }
+  void keep(std::string_view kernel, std::span<const std::byte> constants) override {
+    if (kernel == "fused") bodies_.at(kernels::parse_fused_cuda(constants).name).kept = true;
+    if (kernel == "attention") bodies_.at(kernels::parse_attention_cuda(constants).name).kept = true;
+  }
+
+  // A few bodies a call: each call reads the prelude anew, and calls run side by side.
+  std::vector<DeviceCode> finish() override {
+    constexpr size_t together = 4;
+    std::vector<CompileJob> jobs;
+    std::vector<DeviceCode> out;
+    std::string text;
+    std::vector<std::string> kernels;
+    size_t count = 0;
+    bool attention = false;
+    auto flush = [&] {
+      if (count == 0) return;
+      for (bool ptx : {false, true}) {
+        jobs.push_back({std::string(prelude()) + std::string(attention ? attention_prelude() : "") + text, architecture_, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin});
+        out.push_back({ptx, architecture_, kernels, {}});
+      }
+      text.clear();
+      kernels.clear();
+      count = 0;
+      attention = false;
+    };
+    for (const auto& [name, body] : bodies_) {
+      if (!body.kept) continue;
+      text += body.text;
+      attention = attention || body.attention;
+      for (size_t v = 0; v < body.variants; ++v) kernels.push_back(fmt::format("{}_{}", name, v));
+      if (++count == together) flush();
+    }
+    flush();
+    if (jobs.empty()) return out;
+    Compiled compiled = compile(jobs, {0, cache_folder()});
+    for (size_t k = 0; k < out.size(); ++k) out[k].image = std::move(compiled.code[k]);
+    return out;
+  }
+
+ private:
+  struct Body {
+    std::string text;
+    size_t variants;
+    bool attention, kept = false;
+  };
+  int architecture_;
+  std::map<std::string, Body> bodies_;  // by kernel name: equal bodies are compiled once
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Emitter> make_emitter(int architecture) { return std::make_unique<Steps>(architecture); }
+
+}  // namespace ingot::backend::cuda

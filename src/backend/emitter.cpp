@@ -1,0 +1,23 @@
+#include "backend/emitter.h"
+
+#include <charconv>
+
+#include "backend/cpu/emitter.h"
+#include "backend/cuda/steps.h"
+#include "base/error.h"
+
+namespace ingot::backend {
+
+std::unique_ptr<Emitter> make_emitter(std::string_view target) {
+  if (target == "cpu") return cpu::make_emitter();
+  constexpr std::string_view cuda = "cuda:sm_";
+  int architecture = 0;
+  const char* end = target.data() + target.size();
+  if (target.starts_with(cuda)) {
+    auto [at, error] = std::from_chars(target.data() + cuda.size(), end, architecture);
+    if (error == std::errc() && at == end && architecture > 0) return cuda::make_emitter(architecture);
+  }
+  throw Error(Code::invalid_option, fmt::format("there is no target \"{}\"", target)).fix("the targets are \"cpu\" and GPUs by architecture, such as \"cuda:sm_90\"");
+}
+
+}  // namespace ingot::backend

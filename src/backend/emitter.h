@@ -1,0 +1,88 @@
+// The compile-time half of a backend: what compile asks to turn bodies and products into steps. Knows graphs' sizes and types, no plans.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/body.h"
+
+namespace ingot::backend {
+
+// Where an operand's elements are, as the plan will say (plan::OperandView). Of a fused body: leading axes are the domain's, then the gathered ones.
+struct Layout {
+  ir::Dims dims, strides;
+  ir::Dim offset = 0;
+};
+
+// What a step needs besides its operands.
+struct EmittedStep {
+  std::string kernel;                // RunKernel::name
+  std::vector<std::byte> constants;
+  std::vector<ir::Dim> sizes;
+};
+
+// C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast.
+struct Product {
+  ir::DType type;                    // of A and B in memory
+  Layout a, b;
+  bool packed = false;               // B is what `matmul_pack` made instead
+  size_t batch_rank = 0;
+};
+
+// softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E].
+struct Attention {
+  double scale = 1;
+  bool causal = false;
+  size_t batch_rank = 0;
+  ir::Dim s, t, d, e;
+};
+
+struct ProductAnswer {
+  enum Kind : uint8_t {
+    taken,        // `step` does the product and the body behind it
+    body_apart,   // not with this body: the product must be stored by itself
+    copy_a,       // not with A where it lies: it must be row-major
+    copy_b,
+    refused,      // not with these types: a fused body has to do it
+  } kind = refused;
+  EmittedStep step;
+};
+
+// Code for a device, to be put into the plan.
+struct DeviceCode {
+  bool ptx = false;                  // else machine code
+  int architecture = 0;
+  std::vector<std::string> kernels;
+  std::vector<std::byte> image;
+};
+
+class Emitter {
+ public:
+  virtual ~Emitter() = default;
+  virtual std::string target() const = 0;  // "cpu", "cuda:sm_90"
+  // Operands of the step: the body's, loads first, then stores. Error (unsupported) when a primitive has no meaning for its dtype.
+  virtual EmittedStep fused(const FusedBody&, const std::vector<Layout>&) = 0;
+  // The product and the body that uses it as accumulator. Operands of the step: A, B, then the body's.
+  virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<Layout>&) = 0;
+  // Whether there is a kernel for attention of this type and these sizes of heads; else it is written out.
+  virtual bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width) const = 0;
+  // Operands of the step: Q, K, V, the mask body's loads (its accumulator is the scaled score), the result. `mask` may be null.
+  virtual EmittedStep attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<Layout>&) = 0;
+  // Products by weights read them packed by a step of their own.
+  virtual bool packs() const = 0;
+  // Whether there is a kernel for an operation that no body can hold: scan, sort, topk, scatter, ...
+  virtual bool takes(ir::Op) const = 0;
+  // A step that was emitted is in the plan.
+  virtual void keep(std::string_view kernel, std::span<const std::byte> constants) = 0;
+  // The code of all that was kept, compiled. Called once, at the end.
+  virtual std::vector<DeviceCode> finish() = 0;
+};
+
+// "cpu", "cuda:sm_90". Error (invalid_option) for what is not a target.
+std::unique_ptr<Emitter> make_emitter(std::string_view target);
+
+}  // namespace ingot::backend

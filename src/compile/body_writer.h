@@ -1,0 +1,54 @@
+// The instructions of one fused body, each distinct one once, and the memory they read: windows over the body's domain.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/function.h"
+#include "compile/writer.h"
+
+namespace ingot::compile {
+
+// How an index of some value follows from the coordinates of the domain: one entry per axis of the value.
+struct Coordinate {
+  ir::Dim offset = 0;
+  std::map<uint32_t, ir::Dim> terms;  // domain axis -> coefficient
+  bool operator==(const Coordinate&) const = default;
+};
+using Point = std::vector<Coordinate>;
+Coordinate scaled(const Coordinate& c, const ir::Dim& by);
+void add(Coordinate& to, const Coordinate& c);
+
+class BodyWriter {
+ protected:
+  using Reg = backend::Reg;
+
+  Reg push(backend::Instruction i);
+  Reg map(ir::Op op, ir::DType t, std::vector<Reg> in);
+  Reg number(ir::Scalar s, ir::DType t);
+  Reg size(const ir::Dim& d);
+  Reg axis_index(uint32_t axis);
+  Reg coordinate(const Coordinate& c);
+  Window over_domain(const Window& w, const Point& at);
+  uint32_t operand(Place place);
+  Reg load(const Place& place, const Point& at);
+  // `at` may leave the operand: then `fill` is read. Throws Cut of pad_value_ when no guard can say so.
+  Reg guarded(const Place& place, const Point& at, const ir::Scalar& fill);
+  // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
+  Reg gathered(const Place& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point);
+  // How many reductions lie one behind another up to this register.
+  int stages_of(Reg r);
+  void label(ir::Op op);
+  void label_text(const std::string& text);
+  void finish();
+
+  WrittenBody out_;
+  ir::Dims domain_;
+  ir::ValueId pad_value_ = ir::none_id;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+}  // namespace ingot::compile

@@ -1,0 +1,362 @@
+// The steps that make stored values.
+#include "compile/function.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/writer.h"
+#include "kernels/scan/scan_args.h"
+#include "kernels/scatter/scatter_args.h"
+#include "kernels/sort/sort_args.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+// [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
+Place with_batch(Place place, const Dims& batch) {
+  Window& w = place.window;
+  size_t have = w.dims.size() - 2;
+  for (size_t i = 0; i < have; ++i) {
+    if (w.dims[i] == Dim(1)) w.strides[i] = 0;
+  }
+  w.strides.insert(w.strides.begin(), batch.size() - have, Dim(0));
+  Dims dims = batch;
+  dims.push_back(w.dims[w.dims.size() - 2]);
+  dims.push_back(w.dims.back());
+  w.dims = std::move(dims);
+  return place;
+}
+
+// Joins the last batch axis with M where every window allows it, so that a product by one matrix is one tall product.
+bool merge_rows(Place& a, std::vector<Place>& operands) {
+  Window& w = a.window;
+  size_t m = w.dims.size() - 2, b = m - 1;
+  auto mergeable = [&](const Window& x, size_t outer, size_t inner, const Dim& extent) {
+    if (x.strides[outer] == Dim(0) && x.strides[inner] == Dim(0)) return true;
+    return x.strides[outer] == x.strides[inner] * extent;
+  };
+  Dim extent = w.dims[m];
+  if (!mergeable(w, b, m, extent)) return false;
+  for (const Place& p : operands) {
+    if (!mergeable(p.window, b, m, extent)) return false;
+  }
+  auto merge = [&](Window& x) {
+    bool uniform = x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
+    x.dims[m] = uniform ? Dim(1) : x.dims[b] * x.dims[m];
+    x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
+    x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
+  };
+  merge(w);
+  for (Place& p : operands) merge(p.window);
+  return true;
+}
+
+void merge_domain(backend::FusedBody& body) {
+  // outer = [.., b, m]: b and m become one; no index instruction may name them.
+  Dim joined = body.outer[body.outer.size() - 2] * body.outer.back();
+  body.outer.pop_back();
+  body.outer.back() = joined;
+  auto gone = static_cast<uint32_t>(body.outer.size());
+  for (backend::Instruction& i : body.code) {
+    if (i.kind == backend::Instruction::Kind::index && i.axis > gone) --i.axis;
+  }
+}
+
+bool names_rows(const backend::FusedBody& body) {
+  auto m = static_cast<uint32_t>(body.outer.size() - 1);
+  for (const backend::Instruction& i : body.code) {
+    if (i.kind == backend::Instruction::Kind::index && (i.axis == m || i.axis + 1 == m)) return true;
+    if (i.kind == backend::Instruction::Kind::load && (!i.lower.empty() || !i.in.empty())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void FunctionCompiler::emit_root(uint32_t r) {
+  const Root& root = layout_.roots[r];
+  Place target = layout_.places[root.target];
+  const Node& node = g_.producer(root.target);
+  bool itself = root.kind == Root::Kind::value;
+  if (root.kind == Root::Kind::update_base) {
+    auto have = resolve(root.value);
+    if (have && same_memory(*have, target)) return;  // written in place
+  }
+  if (root.kind == Root::Kind::join_part) {
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    Dim start = 0;
+    for (uint32_t i = 0; i < root.part; ++i) start += g_.type(node.in[i]).dims[axis];
+    target.window.offset += target.window.strides[axis] * start;
+    target.window.dims = g_.type(root.value).dims;
+  } else if (root.kind == Root::Kind::update_value) {
+    target.window = *through_view(target.window, node.attributes.map("map"));
+  }
+  WrittenBody written = write_root(*this, root.value, target, itself);
+  if (written.anchor == none_id) {
+    emit_body(std::move(written), node.origin);
+  } else {
+    emit_product(std::move(written));
+  }
+}
+
+void FunctionCompiler::emit_body(WrittenBody written, OriginId origin) {
+  auto writes = static_cast<uint32_t>(written.body.stores.size());
+  push(step_of(emitter_.fused(written.body, layouts_of(written.operands)), std::move(written.label), writes, written.operands), origin);
+}
+
+void FunctionCompiler::emit_product(WrittenBody written) {
+  NodeId id = g_.values[written.anchor].producer;
+  const Node& anchor = g_.nodes[id];
+  Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
+  Place a = with_batch(require(anchor.in[0]), batch), b;
+  backend::Product product;
+  product.type = g_.type(anchor.in[0]).dtype;
+  product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
+  if (product.packed) {
+    uint32_t d = packed_operand_[id];
+    int64_t floats = derived_bytes_[d] / 4;
+    b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
+  } else {
+    b = with_batch(require(anchor.in[1]), batch);
+  }
+  // A product by one matrix is one tall product.
+  auto one_matrix = [&] { return product.packed || b.window.strides[batch.size() - 1] == Dim(0); };
+  while (!batch.empty() && one_matrix() && !names_rows(written.body) && merge_rows(a, written.operands)) {
+    merge_domain(written.body);
+    if (!product.packed) {
+      b.window.dims.erase(b.window.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
+      b.window.strides.erase(b.window.strides.begin() + static_cast<int64_t>(batch.size()) - 1);
+    }
+    batch.pop_back();
+  }
+  product.batch_rank = batch.size();
+  product.a = layouts_of({a})[0];
+  product.b = layouts_of({b})[0];
+  backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
+  using Answer = backend::ProductAnswer;
+  // What is stored already cannot be stored otherwise.
+  auto other = [&](ValueId v) { return !layout_.stored[v]; };
+  if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
+  if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
+  if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
+  if (answer.kind != Answer::taken) return emit_product_by_sums(written, a, b);
+  std::vector<Place> operands{std::move(a), std::move(b)};
+  auto writes = static_cast<uint32_t>(written.body.stores.size());
+  operands.insert(operands.end(), written.operands.begin(), written.operands.end());
+  push(step_of(std::move(answer.step), std::move(written.label), writes, operands), anchor.origin);
+}
+
+// Any product as a fused body: rows along K.
+void FunctionCompiler::emit_product_by_sums(const WrittenBody& written, const Place& a, const Place& b) {
+  const Place& target = written.operands.back();
+  size_t batch = a.window.dims.size() - 2;
+  WrittenBody sums;
+  sums.label = "matmul by sums";
+  backend::FusedBody& body = sums.body;
+  body.outer = target.window.dims;
+  body.row = {a.window.dims.back()};
+  auto over = [&](const Place& place, bool left) {
+    Place p = place;
+    Window& w = p.window;
+    const Dim along = left ? w.strides[batch + 1] : w.strides[batch];
+    Dim rows = left ? w.strides[batch] : Dim(0), columns = left ? Dim(0) : w.strides[batch + 1];
+    w.strides.resize(batch);
+    w.strides.insert(w.strides.end(), {rows, columns, along});
+    w.dims = body.outer;
+    w.dims.push_back(body.row[0]);
+    for (size_t d = 0; d < w.dims.size(); ++d) {
+      if (w.strides[d] == Dim(0)) w.dims[d] = 1;
+    }
+    return p;
+  };
+  DType type = compute_type(target.dtype);
+  auto add = [&](backend::Instruction i) {
+    i.dtype = type;
+    body.code.push_back(std::move(i));
+    return static_cast<backend::Reg>(body.code.size() - 1);
+  };
+  backend::Instruction load{}, times{}, sum{};
+  load.kind = backend::Instruction::Kind::load;
+  backend::Reg x = add(load);
+  load.operand = 1;
+  backend::Reg y = add(load);
+  times.kind = backend::Instruction::Kind::map;
+  times.op = Op::mul;
+  times.in = {x, y};
+  sum.kind = backend::Instruction::Kind::reduce;
+  sum.reduction = backend::Reduction::sum;
+  sum.in = {add(times)};
+  backend::Reg result = add(sum);
+  Place store = target;
+  store.window.dims.push_back(1);
+  store.window.strides.push_back(0);
+  body.operands = {a.dtype, b.dtype, target.dtype};
+  body.stores = {{2, result}};
+  sums.operands = {over(a, true), over(b, false), std::move(store)};
+  emit_body(std::move(sums), g_.producer(written.anchor).origin);
+}
+
+void FunctionCompiler::emit_attention(NodeId n) {
+  const Node& node = g_.nodes[n];
+  const Dims& out = g_.type(node.out[0]).dims;
+  Dims batch(out.begin(), out.end() - 2);
+  Place q = with_batch(require(node.in[0]), batch), k = with_batch(require(node.in[1]), batch), v = with_batch(require(node.in[2]), batch);
+  backend::Attention site;
+  site.scale = node.attributes.number("scale");
+  site.causal = node.attributes.boolean("causal");
+  site.batch_rank = batch.size();
+  site.s = q.window.dims[batch.size()];
+  site.t = k.window.dims[batch.size()];
+  site.d = q.window.dims.back();
+  site.e = v.window.dims.back();
+  std::string label = "attention";
+  WrittenBody mask;
+  if (node.in.size() == 4) {
+    Dims scores = batch;
+    scores.push_back(site.s);
+    scores.push_back(site.t);
+    mask = write_mask(*this, node.in[3], scores, g_.type(node.out[0]).dtype == DType::f64 ? DType::f64 : DType::f32);
+    label += mask.label == "copy" ? " + mask" : " + mask(" + mask.label + ")";
+  }
+  if (site.causal) label += ", causal";
+  std::vector<Place> operands{std::move(q), std::move(k), std::move(v)};
+  operands.insert(operands.end(), mask.operands.begin(), mask.operands.end());
+  operands.push_back(with_batch(layout_.places[node.out[0]], batch));
+  const backend::FusedBody* body = node.in.size() == 4 ? &mask.body : nullptr;
+  push(step_of(emitter_.attention(site, g_.type(node.in[0]).dtype, body, layouts_of(operands)), std::move(label), 1, operands), node.origin);
+}
+
+namespace {
+
+// A window of the given dims over a value that broadcasts to them.
+Place broadcast_to(Place place, const Dims& dims) {
+  Window& w = place.window;
+  for (size_t i = 0; i < w.dims.size(); ++i) {
+    if (w.dims[i] == Dim(1)) w.strides[i] = 0;
+  }
+  w.strides.insert(w.strides.begin(), dims.size() - w.dims.size(), Dim(0));
+  w.dims = dims;
+  return place;
+}
+
+kernels::ScatterArgs::Kind scatter_kind(const std::string& kind) {
+  using Kind = kernels::ScatterArgs::Kind;
+  return kind == "set" ? Kind::set : kind == "add" ? Kind::add : kind == "mul" ? Kind::mul : kind == "min" ? Kind::min : Kind::max;
+}
+
+kernels::ScanArgs::Kind scan_kind(const std::string& kind) {
+  using Kind = kernels::ScanArgs::Kind;
+  return kind == "sum" ? Kind::sum : kind == "prod" ? Kind::prod : kind == "max" ? Kind::max : kind == "min" ? Kind::min : Kind::logsumexp;
+}
+
+}  // namespace
+
+void FunctionCompiler::emit_kernel(NodeId n) {
+  const Node& node = g_.nodes[n];
+  const Attributes& a = node.attributes;
+  if (!emitter_.takes(node.op)) {
+    Error problem(Code::unsupported, fmt::format("target {} has no kernel for {}", emitter_.target(), name_of(node.op)));
+    if (node.origin != none_id) problem.at(g_.origins[node.origin].text());
+    throw problem.fix("leave this target out, or compile the model for the CPU");
+  }
+  plan::Step step;
+  step.label = std::string(name_of(node.op));
+  step.writes = static_cast<uint32_t>(node.out.size());
+  auto operand = [&](const Place& place) { step.operands.push_back(view_of(place)); };
+  switch (node.op) {
+    case Op::scan: {
+      step.kernel = "scan";
+      step.constants = kernels::serialise(kernels::ScanArgs{scan_kind(a.string("kind")), static_cast<uint8_t>(a.integer("axis"))});
+      operand(require(node.in[0]));
+      break;
+    }
+    case Op::sort:
+    case Op::topk: {
+      step.kernel = "sort";
+      bool down = a.boolean(node.op == Op::sort ? "descending" : "largest");
+      int64_t axis = g_.type(node.in[0]).dims.empty() ? 0 : a.integer("axis");
+      step.constants = kernels::serialise(kernels::SortArgs{static_cast<uint8_t>(axis), down});
+      operand(require(node.in[0]));
+      break;
+    }
+    case Op::scatter: {
+      emit_root(layout_.part_root.at({n, 0}));
+      step.kernel = "scatter";
+      kernels::ScatterArgs args;
+      args.kind = scatter_kind(a.string("kind"));
+      args.wrap = true;
+      args.position = static_cast<uint8_t>(a.integer("position"));
+      for (int64_t axis : a.integers("axes")) args.axes.push_back(static_cast<uint8_t>(axis));
+      step.constants = kernels::serialise(args);
+      Dims indices;
+      for (size_t i = 2; i < node.in.size(); ++i) indices = broadcast(indices, g_.type(node.in[i]).dims, g_.symbols);
+      operand(require(node.in[1]));
+      for (size_t i = 2; i < node.in.size(); ++i) operand(broadcast_to(require(node.in[i]), indices));
+      break;
+    }
+    case Op::scatter_along: {
+      emit_root(layout_.part_root.at({n, 0}));
+      step.kernel = "scatter_along";
+      kernels::ScatterArgs args;
+      args.kind = scatter_kind(a.string("kind"));
+      args.axes = {static_cast<uint8_t>(a.integer("axis"))};
+      step.constants = kernels::serialise(args);
+      Place index = require(node.in[1]), updates = require(node.in[2]);
+      updates.window.dims = index.window.dims;
+      operand(index);
+      operand(updates);
+      break;
+    }
+    default: fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
+  }
+  for (ValueId v : node.out) operand(layout_.places[v]);
+  push(std::move(step), node.origin);
+}
+
+void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
+  Place b = require(v);
+  Window& w = b.window;
+  while (w.dims.size() > 2) {  // leading axes of size 1
+    w.dims.erase(w.dims.begin());
+    w.strides.erase(w.strides.begin());
+  }
+  plan::Step step;
+  step.kernel = "matmul_pack";
+  step.label = "pack";
+  step.writes = 1;
+  int64_t floats = derived_bytes_[derived] / 4;
+  Place packed{leaf_buffer(plan::Buffer::Kind::derived, derived, Dim(derived_bytes_[derived])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
+  step.operands = {view_of(b), view_of(packed)};
+  step.sizes = {sizes_.ref(w.dims[0]), sizes_.ref(w.dims[1])};
+  push(std::move(step), none_id);
+}
+
+void FunctionCompiler::emit_node(NodeId n) {
+  const Node& node = g_.nodes[n];
+  if (node.op == Op::attention) return emit_attention(n);
+  if (node.op == Op::join) {
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      if (emitted_parts_.contains(node.in[i])) continue;  // made in place
+      emit_root(layout_.part_root.at({n, i}));
+    }
+    return;
+  }
+  if (node.op == Op::update) {
+    for (uint32_t i = 0; i < 2; ++i) emit_root(layout_.part_root.at({n, i}));
+    return;
+  }
+  bool leaf = node.op == Op::input || node.op == Op::weight;
+  if (leaf) return;
+  if (inlinable(node.op) || node.op == Op::matmul) {
+    for (ValueId v : node.out) {
+      if (layout_.stored[v]) emit_root(layout_.root_of.at(v));
+    }
+    return;
+  }
+  emit_kernel(n);
+}
+
+}  // namespace ingot::compile

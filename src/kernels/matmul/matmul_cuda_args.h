@@ -1,0 +1,24 @@
+// Arguments of a "matmul" step on CUDA: D = activation(alpha A B + residual + bias), by cuBLASLt.
+//
+// operands = A [batch.., M, K], B [batch.., K, N], then the bias (along N alone) and the residual (as D) in any order where there are such, then D
+// [batch.., M, N] (written). Batch axes of A and B have the size of D's, stride 0 where they broadcast. sizes = M, N, K.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ingot::kernels {
+
+struct MatmulCudaArgs {
+  enum Activation : uint8_t { none, relu, gelu_tanh };
+  uint8_t batch_rank = 0;
+  Activation activation = none;
+  uint8_t bias = 0, residual = 0;  // operands; 0 = none
+  double alpha = 1;
+};
+std::vector<std::byte> serialise(const MatmulCudaArgs&);
+// Error (format) when the bytes are not such arguments.
+MatmulCudaArgs parse_matmul_cuda(std::span<const std::byte>);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,20 @@
+// Which device a plan runs on, and which of its programs that is.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "backend/device.h"
+#include "plan/plan.h"
+
+namespace ingot::runtime {
+
+struct Placement {
+  size_t target = 0;  // of Plan::targets
+  std::shared_ptr<const backend::Backend> backend;
+};
+
+// `device`: "cpu", "cuda", "cuda:1", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
+// the plan has no program for the device, (device) without the device, (invalid_option) for other names.
+Placement place(const plan::Plan&, std::string_view device);
+
+}  // namespace ingot::runtime
