@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/symbols.h"
 #include "lower/lower.h"
 #include "lower/versions.h"
 #include "ops/row.h"
@@ -165,13 +166,8 @@ class Expander {
       known_sizes_.assign(from_.symbols.size() + 1, false);
       for (const ir::Input& input : from_.inputs) know(input.value);
     }
-    std::vector<ir::SymbolId> used;
-    for (ValueId v : node.out) {
-      for (const ir::Dim& d : from_.type(v).dims) d.collect_symbols(used);
-    }
-    for (const auto& [name, value] : node.attributes) collect(value, used);
     std::optional<ir::SymbolId> unknown;
-    for (ir::SymbolId s : used) {
+    for (ir::SymbolId s : ir::used_symbols(from_, node)) {
       if (!known_sizes_[s]) unknown = s;
     }
     if (unknown) {
@@ -183,13 +179,6 @@ class Expander {
   void know(ValueId v) {
     for (const ir::Dim& d : from_.type(v).dims) {
       if (auto s = d.as_symbol()) known_sizes_[*s] = true;
-    }
-  }
-
-  static void collect(const ir::Attribute& a, std::vector<ir::SymbolId>& used) {
-    if (const auto* d = std::get_if<ir::Dim>(&a.value)) d->collect_symbols(used);
-    if (const auto* list = std::get_if<ir::List>(&a.value)) {
-      for (const ir::Attribute& part : *list) collect(part, used);
     }
   }
 

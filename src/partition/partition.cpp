@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ir/symbols.h"
 
 namespace ingot::partition {
 
@@ -138,7 +139,7 @@ class Partitioner {
       };
       for (ValueId v : node.in) add(g_.values[v].producer);
       for (ValueId v : node.out) note(v, n);
-      for (ir::SymbolId s : used_symbols(g_, node)) add(maker[s]);
+      for (ir::SymbolId s : ir::used_symbols(g_, node)) add(maker[s]);
       if (!here_[n]) {  // torch keeps the order of what it runs: random numbers, prints, writes
         add(last_effect);
         last_effect = n;
@@ -202,7 +203,7 @@ class Partitioner {
         if ((maker.op == Op::weight && !is_state(g_, v)) || (maker.op == Op::row && out_.segment_of[g_.values[v].producer] == index)) continue;
         take(v);
       }
-      for (ir::SymbolId symbol : used_symbols(g_, g_.nodes[n])) used.insert(symbol);
+      for (ir::SymbolId symbol : ir::used_symbols(g_, g_.nodes[n])) used.insert(symbol);
     }
     for (ValueId v : s.inputs) {
       std::vector<ir::SymbolId> in_dims;
@@ -288,25 +289,6 @@ class Partitioner {
   Partition out_;
   std::vector<bool> here_;  // per node: may run in an engine
   std::vector<std::vector<NodeId>> before_;
-
- public:
-  // Sizes that a node's results and arguments use.
-  static std::vector<ir::SymbolId> used_symbols(const Graph& g, const Node& node) {
-    std::vector<ir::SymbolId> used;
-    for (ValueId v : node.out) {
-      for (const ir::Dim& d : g.type(v).dims) d.collect_symbols(used);
-    }
-    for (const auto& [name, value] : node.attributes) collect(value, used);
-    return used;
-  }
-
- private:
-  static void collect(const ir::Attribute& a, std::vector<ir::SymbolId>& used) {
-    if (const auto* d = std::get_if<ir::Dim>(&a.value)) d->collect_symbols(used);
-    if (const auto* list = std::get_if<ir::List>(&a.value)) {
-      for (const ir::Attribute& part : *list) collect(part, used);
-    }
-  }
 };
 
 }  // namespace
