@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
@@ -19,16 +20,22 @@ namespace {
 void dump(std::string_view name, int number, const ir::Graph& g) {
   const char* folder = std::getenv("INGOT_DUMP");
   if (folder == nullptr || *folder == '\0') return;
-  std::ofstream file(fmt::format("{}/{:02}_{}.txt", folder, number, name));
-  file << ir::print(g);
+  std::string path = fmt::format("{}/{:02}_{}.txt", folder, number, name);
+  std::error_code ignored;  // opening the file tells
+  std::filesystem::create_directories(folder, ignored);
+  std::ofstream file(path);
+  file << ir::print(g) << std::flush;
+  if (!file) throw Error(Code::io, fmt::format("INGOT_DUMP: cannot write {}", path)).fix("name a folder that can be written, or unset INGOT_DUMP");
 }
 
-void report(std::string_view stage, double seconds) {
+void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr) {
   const char* level = std::getenv("INGOT_LOG");
-  if (level == nullptr || (std::strcmp(level, "info") != 0 && std::strcmp(level, "debug") != 0)) return;
-  std::fprintf(stderr, "ingot: %-24.*s %8.2f ms\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3);
+  if (level == nullptr || *level == '\0') return;
+  bool debug = std::strcmp(level, "debug") == 0;
+  if (!debug && std::strcmp(level, "info") != 0) throw Error(Code::invalid_option, fmt::format("INGOT_LOG is \"{}\"; \"info\" or \"debug\" is needed", level)).fix("unset it to hear nothing");
+  std::string size = debug && g != nullptr ? fmt::format("  {} nodes", g->nodes.size()) : "";
+  std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
 }
-
 
 // Everything the operator table refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
 // takes in the whole graph: then that node stays in torch too.
@@ -62,7 +69,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
 
 ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number) {
   return lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
-    report(pass, seconds);
+    report(pass, seconds, &g);
     dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
   });
 }
@@ -71,6 +78,7 @@ ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number)
 
 plan::Plan build(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
   auto now = [] { return std::chrono::steady_clock::now(); };
+  if (options.text("dryrun") != "false") throw Error(Code::invalid_option, "with dryrun nothing is built").fix("ingot_explain gives the report");
   if (progress && !progress("lower", 0)) fail(Code::cancelled, "the build was cancelled");
   int number = 0;
   dump("captured", number++, model.graph);

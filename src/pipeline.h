@@ -10,8 +10,8 @@
 
 namespace ingot {
 
-// `progress(stage, fraction)` returns false to cancel. INGOT_DUMP=folder writes every stage's text there; INGOT_LOG=info or
-// debug prints how long each took.
+// `progress(stage, fraction)` returns false to cancel. INGOT_DUMP=folder writes every stage's text there; INGOT_LOG=info
+// prints how long each took, INGOT_LOG=debug how large the graph was then too.
 // One function "forward" where the whole graph runs here; else one a segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 

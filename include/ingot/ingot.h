@@ -167,6 +167,9 @@ INGOT_API ingot_status ingot_plan_write(const ingot_plan* plan, int values, uint
 INGOT_API void ingot_bytes_release(uint8_t* bytes);
 /* A plan of one function of another, with the weights and the share of prepare that this function needs; it is function 0 there. */
 INGOT_API ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function, ingot_plan** out);
+/* The same plan with other values for some of its weights, by name: row-major, borrowed as those of ingot_model_from_memory are. The rest
+ * stays the plan's; a plan without values takes them all. */
+INGOT_API ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_source* values, size_t count, ingot_plan** out);
 /* 32 bytes; zeros for a plan that was never written or read. */
 INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
 /* Checks the bytes of the weights too (ingot_plan_load checks metadata only). */

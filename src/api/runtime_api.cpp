@@ -208,6 +208,29 @@ ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function, ingot_pl
   return guard([&] { required(out, "out") = new ingot_plan{std::make_shared<plan::Plan>(plan::part(*required(plan, "plan").plan, function))}; });
 }
 
+ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_source* values, size_t count, ingot_plan** out) {
+  return guard([&] {
+    required(out, "out");
+    auto made = std::make_shared<plan::Plan>(*required(plan, "plan").plan);
+    for (const ingot_weight_source& value : std::span(count > 0 ? &required(values, "values") : nullptr, count)) {
+      std::string_view name = &required(value.name, "name");
+      bool found = false;
+      for (plan::Weight& w : made->weights) {
+        if (w.name != name && w.tied_to != name) continue;
+        found = true;
+        if (w.bytes != value.bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, value.bytes);
+        w.data = value.bytes > 0 ? &required(static_cast<const std::byte*>(value.data), "data") : nullptr;
+        w.source = plan::Weight::Source::embedded;
+        w.keep = nullptr;
+      }
+      if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
+    }
+    made->hash = {};
+    made->weights_hash.reset();
+    *out = new ingot_plan{std::move(made)};
+  });
+}
+
 ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash) {
   return guard([&] { std::memcpy(&required(hash, "hash"), required(plan, "plan").plan->hash.data(), 32); });
 }

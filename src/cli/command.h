@@ -17,6 +17,7 @@ struct Failure {
   int code;
   std::string text;
 };
+Failure io_failure(const char* action, const std::string& path);  // by errno
 void check(ingot_status status);  // throws Failure with the last error
 
 template <class T, void (*Release)(T*)>

@@ -41,6 +41,24 @@ std::string explained(const ingot_model* model, const ingot_options* options, bo
   return std::string(std::string_view(parser.parse(document)["text"]));
 }
 
+// "" where the settings ask for no dry run, "true" or a path where they do; the setting itself is taken out.
+std::string take_dryrun(std::vector<std::string>& settings) {
+  std::string asked;
+  std::erase_if(settings, [&](const std::string& s) {
+    if (!s.starts_with("dryrun=")) return false;
+    asked = s.substr(7);
+    return true;
+  });
+  return asked == "false" ? "" : asked;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (!written) throw io_failure("write", path);
+}
+
 int report(const char* stage, double fraction, void* user) {
   const auto* kind = static_cast<const std::string*>(user);
   if (*kind == "json") {
@@ -57,9 +75,13 @@ void run(const Arguments& a) {
   Model model(raw);
   for (const std::string& s : a.shapes) set_shape(model.get(), s);
   std::vector<std::string> settings = a.settings;
-  if (a.dry_run) {
+  make_options(settings);  // refuses what no option takes
+  std::string dryrun = take_dryrun(settings);
+  if (a.dry_run || !dryrun.empty()) {
     Options options = make_options(settings);
-    std::printf("%s", explained(model.get(), options.get(), a.json).c_str());
+    bool to_file = !dryrun.empty() && dryrun != "true";
+    std::string text = explained(model.get(), options.get(), a.json || (to_file && dryrun.ends_with(".json")));
+    to_file ? write_text(dryrun, text) : static_cast<void>(std::printf("%s", text.c_str()));
     return;
   }
   if (a.output.empty()) throw Failure{usage, "compile needs -o PLAN (or --dry-run)"};

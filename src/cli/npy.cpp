@@ -31,11 +31,11 @@ const Kind& kind_of(ingot_dtype t) {
   throw std::runtime_error("unknown dtype");
 }
 
+}  // namespace
+
 Failure io_failure(const char* action, const std::string& path) {
   return {10 + INGOT_IO, std::string("cannot ") + action + " " + path + ": " + std::strerror(errno) + "\n  remedy: check the path and its permissions"};
 }
-
-}  // namespace
 
 size_t dtype_size(ingot_dtype t) { return kind_of(t).size; }
 const char* dtype_name(ingot_dtype t) { return kind_of(t).name; }

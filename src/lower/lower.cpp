@@ -1,9 +1,14 @@
 // The passes in their order, and what each is for.
 #include "lower/lower.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/text.h"
 #include "lower/passes.h"
 
 namespace ingot::lower {
@@ -33,16 +38,23 @@ const std::vector<Pass>& passes() {
 
 namespace {
 
-bool disabled(std::string_view name) {
+// The passes that INGOT_DISABLE names.
+std::vector<std::string_view> disabled_passes() {
   const char* list = std::getenv("INGOT_DISABLE");
-  if (list == nullptr) return false;
-  std::string_view rest = list;
-  while (!rest.empty()) {
+  std::vector<std::string_view> found, known;
+  for (const Pass& p : passes()) known.push_back(p.name);
+  for (std::string_view rest = list != nullptr ? list : ""; !rest.empty();) {
     std::string_view one = rest.substr(0, rest.find(','));
-    if (one == name) return true;
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (one.empty()) continue;
+    if (std::find(known.begin(), known.end(), one) == known.end()) {
+      Error problem(Code::invalid_option, fmt::format("INGOT_DISABLE names \"{}\", which is no pass", one));
+      std::string_view near = nearest(one, known);
+      throw problem.fix(near.empty() ? fmt::format("the passes are {}", fmt::join(known, ", ")) : fmt::format("did you mean \"{}\"?", near));
+    }
+    found.push_back(one);
   }
-  return false;
+  return found;
 }
 
 }  // namespace
@@ -56,10 +68,11 @@ ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_
     if (observe) observe(name, seconds, g);
     start = now();
   };
+  std::vector<std::string_view> disabled = disabled_passes();
   ir::Graph g = expand_rows(captured);
   report("expand", g);
   for (const Pass& pass : passes()) {
-    if (disabled(pass.name)) continue;
+    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
     pass.run(g);
     g.remove_unused();
     report(pass.name, g);

@@ -1,0 +1,91 @@
+"""INGOT_LOG, INGOT_DUMP and INGOT_DISABLE: environment variables of a build, in a process of their own each."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import ingot
+from ingot import _engine
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 32), torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(0.5 * y * (1 + torch.erf(y / 2**0.5)))  # gelu, written out
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    path = tmp_path_factory.mktemp("archive") / "model.pt2"
+    torch.export.save(torch.export.export(Model().eval(), (torch.zeros(4, 8),)), path)
+    return path
+
+
+def build(archive, **switches):
+    plan = archive.parent / "model.ingot"
+    plan.unlink(missing_ok=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("INGOT_LOG", "INGOT_DUMP", "INGOT_DISABLE"))}
+    done = subprocess.run([_engine.find("ingot"), "compile", archive, "-o", plan], env={**clean, **switches}, capture_output=True, text=True)
+    assert done.stdout == ""
+    return done, plan
+
+
+def graphs(folder):
+    """What was dumped, in order, without the lines that tell where a node comes from."""
+    return [(f.name[3:-4], "\n".join(line for line in f.read_text().splitlines() if not line.startswith("origin "))) for f in sorted(folder.iterdir())]
+
+
+def passes():
+    """Their names, from the source that lists them."""
+    text = (Path(__file__).resolve().parents[2] / "src/lower/lower.cpp").read_text()
+    return re.findall(r'^      \{"(\w+)", \w+\},', text, re.M)
+
+
+def test_log_times_each_stage(archive):
+    quiet, _ = build(archive)
+    assert quiet.returncode == 0 and quiet.stderr == ""
+    for level, line in (("info", r"ingot: (\w+) +[\d.]+ ms"), ("debug", r"ingot: (\w+) +[\d.]+ ms(?:  \d+ nodes)?")):
+        done, _ = build(archive, INGOT_LOG=level)
+        told = [re.fullmatch(line, text) for text in done.stderr.splitlines()]
+        assert done.returncode == 0 and all(told)
+        assert [m[1] for m in told] == ["expand", *passes(), "compile"]
+        assert ("nodes" in done.stderr) == (level == "debug")
+
+
+def test_dump_writes_the_graph_after_each_pass(archive, tmp_path):
+    folder = tmp_path / "made" / "here"
+    assert build(archive, INGOT_DUMP=str(folder))[0].returncode == 0
+    assert sorted(f.name for f in folder.iterdir()) == [f"{n:02}_{name}.txt" for n, name in enumerate(["captured", "expand", *passes()])]
+    texts = [text for _, text in graphs(folder)]
+    assert "aten.linear.default" in texts[0] and "aten." not in texts[1] and "erf" in texts[1]
+    assert texts[-1] != texts[1]
+
+
+def test_disable_leaves_passes_out(archive, tmp_path):
+    with_all, without = tmp_path / "with", tmp_path / "without"
+    build(archive, INGOT_DUMP=str(with_all))
+    assert "gelu" in graphs(with_all)[-1][1]
+    done, plan = build(archive, INGOT_DUMP=str(without), INGOT_DISABLE="functions,siblings")
+    assert done.returncode == 0
+    assert [name for name, _ in graphs(without)] == ["captured", "expand", *(p for p in passes() if p not in ("functions", "siblings"))]
+    assert "gelu" not in graphs(without)[-1][1] and "erf" in graphs(without)[-1][1]
+    x, model = torch.randn(4, 8), torch.export.load(archive).module()
+    assert torch.allclose(ingot.load(plan)(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("switch, code, text", [
+    ({"INGOT_DISABLE": "simplify,atention"}, 14, 'ingot: INGOT_DISABLE names "atention", which is no pass\n  remedy: did you mean "attention"?\n'),
+    ({"INGOT_LOG": "loud"}, 14, 'ingot: INGOT_LOG is "loud"; "info" or "debug" is needed\n  remedy: unset it to hear nothing\n'),
+    ({"INGOT_DUMP": "/dev/null/folder"}, 21, "ingot: INGOT_DUMP: cannot write /dev/null/folder/00_captured.txt\n  remedy: name a folder that can be written, or unset INGOT_DUMP\n"),
+])  # fmt: skip
+def test_what_a_switch_cannot_do_is_an_error(archive, switch, code, text):
+    done, plan = build(archive, **switch)
+    assert (done.returncode, done.stderr) == (code, text) and not plan.exists()
