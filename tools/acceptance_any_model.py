@@ -6,7 +6,6 @@ whose name contains the word, `--list` names them.
 
 from __future__ import annotations
 
-import copy
 import statistics
 import sys
 import time
@@ -14,58 +13,9 @@ import time
 from acceptance import ROOT, line, main, pytest
 
 
-def small(name):
-    from models import SMALL
-
-    return SMALL[name]()
-
-
-def ids(batch=2, sequence=9, vocabulary=90):
-    import torch
-
-    return torch.randint(0, vocabulary, (batch, sequence), generator=torch.Generator().manual_seed(0))
-
-
 @line("cut")
 def one_operator_in_torch():
-    """BERT and GPT-2 with an operator forced to torch, a slice written across the cut, a view of an input and a channels_last result."""
-    import torch
-    from accuracy import assert_accurate
-
-    import ingot
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self, model):
-            super().__init__()
-            self.model = model
-            self.register_buffer("seen", torch.zeros(4, 9, dtype=torch.int64))
-
-        def forward(self, input_ids, attention_mask, scale):
-            hidden = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
-            self.seen[1:3, :] += input_ids
-            scale[:, 0].mul_(2)
-            image = hidden.reshape(2, 3, 3, -1).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
-            return hidden * scale[:, :, None], torch.nn.functional.gelu(image), input_ids[:, 1:]
-
-    torch.set_grad_enabled(False)
-    for name, operator in (("bert", "gelu"), ("gpt2", "layer_norm")):
-        torch.manual_seed(0)
-        eager = Wrapped(small(name))
-        ours, exact = copy.deepcopy(eager), copy.deepcopy(eager).double()
-        mask = torch.ones(2, 9, dtype=torch.int64)
-        compiled = ingot.compile(ours, inputs=[ids(), mask, torch.ones(2, 9)], torch_executed_ops=[operator])
-        equal = True
-        for _ in range(3):
-            a, b, c = torch.ones(2, 9), torch.ones(2, 9), torch.ones(2, 9, dtype=torch.float64)
-            i = ids()
-            got, want, true = compiled(i, mask, a), eager(i, mask, b), exact(i, mask, c)
-            for x, y, z in zip(got, want, true):
-                if y.is_floating_point():
-                    assert_accurate(x, y, z, depth=4096)
-                equal = equal and x.stride() == y.stride() and x.shape == y.shape and (y.is_floating_point() or torch.equal(x, y))
-            equal = equal and got[2].data_ptr() == i[:, 1:].data_ptr() and torch.equal(a, b) and torch.equal(ours.seen, eager.seen)
-        in_torch = {n["target"] for n in compiled.report.nodes if n["segment"] is None}
-        yield f"{name}, {operator} in torch", f"{len(compiled.segments)} segments, in torch: {', '.join(sorted(in_torch))[:60]}", "results, strides and writes are eager's", equal
+    yield pytest("BERT and GPT-2, an operator in torch, slices written across the cut, a view of an input, channels_last: results, strides, buffers", "tests/models/test_cut.py")
 
 
 @line("cuts")
@@ -82,7 +32,7 @@ def cost_of_a_segment():
     import ingot
 
     torch.set_grad_enabled(False)
-    model, x = minilm(), (ids(1, 16, 30000), torch.ones(1, 16, dtype=torch.int64))
+    model, x = minilm(), (torch.randint(0, 30000, (1, 16), generator=torch.Generator().manual_seed(0)), torch.ones(1, 16, dtype=torch.int64))
     program = torch.export.export(model, x)
     gelus = [n.name for n in program.graph.nodes if "gelu" in str(n.target)]
     modules = [ingot.compile(program, torch_executed_ops=gelus[:n]) if n else ingot.compile(program) for n in (0, 6)]
@@ -108,6 +58,7 @@ def mutation():
 @line("torch.compile")
 def families():
     yield pytest("BERT, GPT-2, Llama, T5, Whisper, ViT, Mamba, Mixtral under torch.compile", "tests/models/test_torch_compile.py")
+    yield pytest("guards, dynamic sizes, numbers, graph breaks, replaced parameters, regions of no_grad and autocast", "tests/python/test_just_in_time.py", "tests/python/test_autocast.py")
 
 
 @line("saving")
@@ -117,7 +68,13 @@ def saving():
 
 @line("options")
 def options():
-    yield pytest("each option's effect, each error's text", "tests/python/test_partition.py", "tests/errors", "-k", "not random_cuts", everything=False)
+    yield pytest("each option's effect, each debug switch's, each error's text", "tests/python/test_partition.py", "tests/python/test_threads.py", "tests/python/test_debug_switches.py",
+                 "tests/errors", "-k", "not random_cuts", everything=False)  # fmt: skip
+
+
+@line("weights")
+def weights():
+    yield pytest("weights replaced, loaded, tied, moved, left out of files", "tests/python/test_weights.py")
 
 
 @line("command line")

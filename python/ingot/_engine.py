@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-from . import errors
+from . import atomic, errors
 from .errors import InputError, IoError, OptionError
 
 _HERE = Path(__file__).resolve().parent
@@ -66,6 +66,7 @@ _SIGNATURES = {
     "ingot_plan_save": [c_void_p, c_char_p],
     "ingot_plan_write": [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)],
     "ingot_plan_part": [c_void_p, c_uint32, POINTER(c_void_p)],
+    "ingot_plan_with_weights": [c_void_p, POINTER(_WeightSource), c_size_t, POINTER(c_void_p)],
     "ingot_plan_verify": [c_void_p],
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
@@ -239,6 +240,17 @@ class _Plan(_Handle):
         check(lib().ingot_plan_part(self.pointer, function, byref(out)))
         return _Plan(out)
 
+    def with_weights(self, values: dict) -> "_Plan":
+        """The same plan with other values (row-major, not copied) for some of its weights."""
+        table = (_WeightSource * max(len(values), 1))()
+        for entry, (name, value) in zip(table, values.items()):
+            entry.name, (entry.data, entry.bytes) = name.encode(), _memory(value)
+        out = c_void_p()
+        check(lib().ingot_plan_with_weights(self.pointer, table, len(values), byref(out)))
+        made = _Plan(out, self.session_options)
+        made._keep = (self, values)
+        return made
+
     def without_values(self) -> bytes:
         """The plan's bytes without the values of its weights."""
         out, count = c_void_p(), c_size_t()
@@ -274,12 +286,13 @@ class Engine:
 
     @property
     def signature(self) -> dict:
-        text = self.inspect()["signature"]
-        try:
-            found = json.loads(text) if text else {}
-        except ValueError:
-            return {}
-        return found if "inputs" in found and "outputs" in found and isinstance(found["inputs"], list) else {}
+        return _signature(self.inspect()["signature"])
+
+    @property
+    def tied(self) -> dict[str, str]:
+        """Other state-dict names of weights, and the engine's names of them."""
+        others = {w["tied_to"]: w["name"] for w in self.inspect()["weights"] if w["tied_to"]}
+        return {**others, **self.signature.get("tied", {})}
 
     @property
     def functions(self) -> list[str]:
@@ -304,30 +317,28 @@ class Engine:
     def output_names(self) -> list[str]:
         return [b["name"] for b in self.outputs()]
 
-    def save(self, path):
-        """Writes the plan, atomically."""
-        check(lib().ingot_plan_save(self._plan.pointer, os.fsencode(path)))
+    def save(self, path, *, weights="embed"):
+        """Writes the plan with the weights it has now, atomically. weights="strip" leaves their values out: `load_engine(path, weights=...)` takes them."""
+        plan = self._plan.with_weights(self._values) if self._values else self._plan
+        if weights == "strip":
+            atomic.write_bytes(path, plan.without_values())
+        else:
+            check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
 
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape."""
         weights = {w["name"]: w for w in self.inspect()["weights"]}
-        tied = {w["tied_to"] for w in weights.values()}
+        tied = self.tied
         staged = []
         for name, value in state_dict.items():
+            name = name if name in weights else tied.get(name, name)
             if name not in weights:
-                if strict and name not in tied:
+                if strict and name not in self.signature.get("unused", ()):
                     raise InputError(f"the engine has no weight {name!r}")
                 continue
-            want = weights[name]
-            have = (str(value.dtype).removeprefix("torch."), list(value.shape))
-            if have != (want["dtype"], want["dims"]):
-                raise InputError(f"weight {name!r} is {have[0]} {have[1]}, but the engine was built for {want['dtype']} {want['dims']}")
-            value = value.detach().contiguous() if hasattr(value, "detach") else __import__("numpy").ascontiguousarray(value)
-            staged.append((name, value))
+            staged.append((name, _fitting(value, weights[name])))
         for name, value in staged:
-            address = value.data_ptr() if hasattr(value, "data_ptr") else value.ctypes.data
-            size = value.numel() * value.element_size() if hasattr(value, "numel") else value.nbytes
-            check(lib().ingot_weights_set(self._weights.pointer, name.encode(), address, size, 0))
+            check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *_memory(value), 0))
         check(lib().ingot_weights_commit(self._weights.pointer))
         self._values.update(staged)
 
@@ -348,6 +359,19 @@ class Engine:
         check(lib().ingot_plan_reference(self._plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
         del keep
         return made
+
+
+def _fitting(value, weight: dict):
+    """The value, row-major, of a weight as a plan describes it."""
+    have = (str(value.dtype).removeprefix("torch."), list(value.shape))
+    if have != (weight["dtype"], weight["dims"]):
+        raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
+    return value.detach().contiguous() if hasattr(value, "detach") else __import__("numpy").ascontiguousarray(value)
+
+
+def _memory(value):
+    """Address and bytes of a row-major tensor or array."""
+    return (value.data_ptr(), value.numel() * value.element_size()) if hasattr(value, "data_ptr") else (value.ctypes.data, value.nbytes)
 
 
 class _WeightsHandle(_Handle):
@@ -484,8 +508,12 @@ class _States(Mapping):
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 
-def load_engine(path_or_bytes, **runtime_option) -> Engine:
-    """An engine from a `.ingot` file (mapped) or its bytes, without torch."""
+def load_engine(path_or_bytes, *, weights=None, **runtime_option) -> Engine:
+    """An engine from a `.ingot` file (mapped) or its bytes, without torch.
+
+    weights: {state-dict name: array or tensor} instead of the file's values, not copied; needed for a plan that was saved without. Names
+    that the plan does not use are passed over.
+    """
     out = c_void_p()
     keep = []
     _session_options(runtime_option)
@@ -495,7 +523,31 @@ def load_engine(path_or_bytes, **runtime_option) -> Engine:
         check(lib().ingot_plan_load_memory(data, len(data), byref(out)))
     else:
         check(lib().ingot_plan_load(os.fsencode(path_or_bytes), byref(out)))
-    return Engine(_Plan(out, runtime_option), keep)
+    plan = _Plan(out, runtime_option)
+    return Engine(_with_values(plan, weights or {}), keep)
+
+
+def _with_values(plan: _Plan, given: dict) -> _Plan:
+    """The plan with the values given for its weights, which must leave none without."""
+    weights = plan.describe()["weights"]
+    if given:
+        other = {name: tied for tied, name in _signature(plan.describe()["signature"]).get("tied", {}).items()}
+        named = {w["name"]: next((n for n in (w["name"], w["tied_to"], other.get(w["name"])) if n in given), None) for w in weights}
+        plan = plan.with_weights({w["name"]: _fitting(given[named[w["name"]]], w) for w in weights if named[w["name"]] is not None})
+        weights = plan.describe()["weights"]
+    if missing := [w["name"] for w in weights if w["source"] == "host"]:
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise InputError(f"the plan was saved without the values of its weights, and {len(missing)} of {len(weights)} are not given: {shown}", remedy="ingot.load(path, weights=state_dict)")
+    return plan
+
+
+def _signature(text: str) -> dict:
+    """What Python left in a plan; empty when nothing, or what another program left."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "outputs" in found and isinstance(found.get("inputs"), list) else {}
 
 
 class TorchRegistry:

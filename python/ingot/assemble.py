@@ -9,126 +9,63 @@ import os
 import sympy
 import torch
 
-from . import _engine, _op, capture
+from . import _engine, capture
 from .errors import InputError, UnsupportedError
-from .functional import Functional, Node
+from .functional import Functional, Node, trace_view
 from .report import Report
+from .runnable import Runnable, Segment
 
 log = logging.getLogger("ingot")
 
 
-class Segment(torch.nn.Module):
-    """One function of an engine, as a step of a torch graph: takes and gives a list of tensors."""
+class Assembled(Runnable):
+    """A compiled model. engine: None when everything stays in torch. report: what runs where."""
 
-    def __init__(self, engine: _engine.Engine, function: int):
-        super().__init__()
-        self.engine, self.function = engine, function
-        self._runner = _op.Runner(engine, function)
-
-    def forward(self, *tensors):  # states after inputs
-        return self._runner(list(tensors))
-
-    __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
-
-    def extra_repr(self):
-        return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['programs'][0]['steps'])} steps"
-
-
-class Assembled:
-    """What runs a model.
-
-    engine: None when everything stays in torch. report: what runs where. run: the flat inputs of a call (slots of kind "input" and
-    "number", in order) to the flat results. straight: run is one call of the engine, whose outputs are the results.
-    """
-
-    def __init__(self, f: Functional, captured: capture.Captured, engine, report: Report, straight: bool):
-        self.functional, self.engine, self.report, self.straight = f, engine, report, straight
-        self.captured = captured
-        if straight:
-            self.graph = None
-            self.run = _op.Runner(engine)
-        else:
-            self.graph = _Shell(f, engine, report).build()
-            self._check, self._written = _checker(f), _written_memory(f)
-            self._forward = self.graph.forward
-            self._checked: set = set()  # kinds of inputs that were found right, the last few
-            self.run = self._run
-
-    def _run(self, flat):
-        try:
-            kind = tuple([(t.dtype, t.shape, t.is_cpu) if isinstance(t, torch.Tensor) else None for t in flat])
-        except RuntimeError:  # symbolic sizes, while torch traces
-            kind = None
-        if kind not in self._checked:
-            self._check(flat)
-            if len(self._checked) >= 64:
-                self._checked.clear()
-            self._checked.add(kind)
-        if self._written is not None:
-            self._written(flat)
-        with torch.no_grad():
-            return self._forward(*flat)
-
-    def update_weights(self, state_dict, strict):
-        """Other values for weights and buffers by state-dict name."""
-        slots = {name: s for s in self.functional.slots if s.kind in ("weight", "state") for name in (*s.tied, s.name)}
-        state_dict = {name: torch.as_tensor(value) for name, value in state_dict.items()}
-        for name, value in state_dict.items():
-            if name not in slots:
-                if strict:
-                    raise InputError(f"the engine has no weight {name!r}")
-                continue
-            want = slots[name].tensor
-            if (value.dtype, value.shape) != (want.dtype, want.shape):
-                short = lambda t: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"  # noqa: E731
-                raise InputError(f"weight {name!r} is {short(value)}, but the engine was built for {short(want)}")
-        known = {n: v for n, v in state_dict.items() if n in slots}
-        for name, value in known.items():
-            if slots[name].kind == "state":
-                slots[name].tensor.detach().copy_(value)
-        self.replace_weights({slots[n].name: v for n, v in known.items() if slots[n].kind == "weight"})
-
-    def replace_state(self, slot):
-        """The slot has another tensor now."""
-        setattr(self.graph, self.graph.ingot_weights[slot.name], slot.tensor.detach())
-
-    def replace_weights(self, tensors: dict[str, torch.Tensor]):
-        """Other tensors for weights, in the engine and in what torch runs."""
-        if self.engine is not None:
-            held = {w["name"] for w in self.engine.inspect()["weights"]}
-            self.engine.update_weights({n: t.detach() for n, t in tensors.items() if n in held})
-        if self.graph is not None:
-            for name, tensor in tensors.items():
-                if (attribute := self.graph.ingot_weights.get(name)) is not None:
-                    setattr(self.graph, attribute, tensor.detach())
+    def __init__(self, f: Functional, engine, report: Report, straight: bool):
+        graph = None if straight else Shell(f, engine, report).build()
+        super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes)
+        self.functional, self.engine, self.report = f, engine, report
+        self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
 
 
 def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
     """The report of a graph that runs in torch as it is. With fallback="error", the UnsupportedError."""
     if options.get("fallback", "torch") == "error":
         raise UnsupportedError(reason, remedy='compile with fallback="torch"')
-    _engine._Options({k: v for k, v in options.items() if k != "dryrun"})  # refuses unknown names
+    dryrun, options = split_dryrun(options)
+    _engine._Options(options)  # refuses unknown names
     nodes = [n for n in graph.nodes if n.op in ("call_function", "call_method", "call_module")]
     entries = [{"name": n.name, "target": str(n.target), "segment": None, "reason": reason, "origin": ""} for n in nodes]
     text = f"0 of {len(nodes)} operators in 0 engine segments; the model runs in torch: {reason}\n"
     report = Report({"operators": len(nodes), "in_engine": 0, "whole": False, "segments": [], "missing": [], "nodes": entries, "text": text})
+    if dryrun is not None:
+        report.write(dryrun)
     log.warning("the model runs in torch: %s", reason)
     return report
 
 
+def split_dryrun(options: dict):
+    """Where the option dryrun wants the report ("" for standard output, a path, or None), and the other options."""
+    rest = {name: value for name, value in options.items() if name != "dryrun"}
+    asked = options.get("dryrun", False)
+    _engine._Options({"dryrun": asked})  # refuses what is no value of it
+    if asked in (False, "false"):
+        return None, rest
+    return "" if asked in (True, "true") else os.fspath(asked), rest
+
+
 def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assembled:
     """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build."""
-    options = dict(options)
-    dryrun = options.pop("dryrun", False)
+    dryrun, options = split_dryrun(options)
     captured = capture.write(f)
     model = _engine.Model.from_json(captured.json, captured.weights)
     prepare(model)
     report = Report(model.explain(options))
-    if dryrun:
-        report.write(None if dryrun is True else os.fspath(dryrun))
+    if dryrun is not None:
+        report.write(dryrun)
         report.leave_all_in_torch("dryrun")
     engine = None
-    if report.segments or report.operators and options.get("fallback", "torch") == "error" and not dryrun:
+    if report.segments or report.operators and options.get("fallback", "torch") == "error" and dryrun is None:
         engine = _engine.Engine(model.compile(options), keep=[t for _, t in captured.weights])
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
@@ -139,10 +76,10 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assemb
         engine is not None and report.whole and not f.writes and not f.views and not f.orders and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
     )  # fmt: skip
-    return Assembled(f, captured, engine, report, straight)
+    return Assembled(f, engine, report, straight)
 
 
-class _Shell:
+class Shell:
     """Builds the torch graph around the engine's functions."""
 
     def __init__(self, f: Functional, engine, report: Report):
@@ -171,7 +108,7 @@ class _Shell:
         self._inputs()
         for slot in f.inputs:
             self._learn_sizes(slot.node, self.env[slot.node])
-        needed = capture._needed(f)
+        needed = capture.needed_nodes(f)
         for node in f.module.graph.nodes:  # in the program's order, so that effects keep theirs
             if node.op == "call_function" and node in needed and node not in self.segment_of and self._runs_in_torch(node):
                 self.get(node)
@@ -208,20 +145,17 @@ class _Shell:
             return False  # made where it is used
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
 
+    def _segment_with(self, node: Node):
+        """The segment that makes the node's value, or the list it is a part of; None when torch does."""
+        return self.segment_of.get(node.args[0] if node.target is operator.getitem else node)
+
     def _fresh(self, value: Node):
         """A new value; a copy when it is the memory of something that is written itself."""
-        base = value
-        while base.op == "call_function" and base not in self.segment_of and base.all_input_nodes and self._same_memory(base, base.all_input_nodes[0]):
-            base = base.all_input_nodes[0]
+        base, _ = trace_view(value, lambda node: node in self.slots or self._segment_with(node) is not None)
         made = self.get(value)
         if base in self.slots and any(slot.node is base for slot, _ in self.f.writes):
             made = self.graph.call_function(torch.ops.aten.clone.default, (made,))
         return made
-
-    def _same_memory(self, a, b):
-        from .functional import _storage
-
-        return _storage(a) is not None and _storage(a) == _storage(b)
 
     def _result(self, result: Node) -> Node:
         value = result.meta.get("val")
@@ -244,8 +178,8 @@ class _Shell:
             made = self._weight(self.slots[node])
         elif (first := capture.same_part(node)) is not node:
             made = self.get(first)
-        elif node in self.segment_of or (node.target is operator.getitem and node.args[0] in self.segment_of):
-            self._call(self.segment_of[node if node in self.segment_of else node.args[0]])
+        elif (index := self._segment_with(node)) is not None:
+            self._call(index)
             if node not in self.env:
                 raise InputError(f"{node.name} is needed outside its segment, but is no output of it")
             return self.env[node]
@@ -349,92 +283,3 @@ class _Shell:
         for part in parts[1:]:
             made = self.graph.call_function(function, (made, part)) if isinstance(made, Node) or isinstance(part, Node) else function(made, part)
         return made
-
-
-def _checker(f: Functional):
-    """A function that refuses inputs of another dtype, rank or size than the graph was made for."""
-    wanted = []
-    for position, slot in enumerate(f.inputs):
-        value = slot.node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device.type))
-    ranges = {}
-    for position, slot in enumerate(f.inputs):
-        value = slot.node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        for axis, size in enumerate(value.shape):
-            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                limits = f.ranges(size.node.expr)
-                low, high = (capture._bound(limits.lower) or 0, capture._bound(limits.upper)) if limits is not None else (0, None)
-                ranges.setdefault(size.node.expr, (low, high, []))[2].append((position, axis, slot.name))
-
-    def check(flat):
-        if len(flat) != len(f.inputs):
-            raise InputError(f"the model takes {_op.count(len(f.inputs), 'input')}, but {_op.given(flat)}")
-        for position, name, dtype, shape, device in wanted:
-            tensor = flat[position]
-            if not isinstance(tensor, torch.Tensor):
-                raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
-            if tensor.device.type != device:
-                raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to({device!r})")
-            if tensor.dtype is not dtype:
-                short = str(dtype).removeprefix("torch.")
-                raise InputError(f"input {name!r} is {str(tensor.dtype).removeprefix('torch.')}, but the engine takes {short}", remedy=f"convert it to {short}")
-            if tensor.dim() != len(shape):
-                raise InputError(f"input {name!r} has rank {tensor.dim()}, but the engine takes rank {len(shape)}")
-            for axis, size in enumerate(shape):
-                if size is not None and tensor.shape[axis] != size:
-                    raise InputError(
-                        f"axis {axis} of input {name!r} (shape {list(tensor.shape)}) has size {tensor.shape[axis]}, but the plan was built for {size} there",
-                        remedy="give this size, or compile with a range for this axis",
-                    )
-        for low, high, places in ranges.values():
-            first = None
-            for position, axis, name in places:
-                size = flat[position].shape[axis]
-                if size < low or (high is not None and size > high):
-                    raise InputError(
-                        f"axis {axis} of input {name!r} has size {size}, outside the range {low}..{high} the plan was built for",
-                        remedy="compile with a wider range for this axis",
-                    )
-                if first is None:
-                    first = size
-                elif size != first:
-                    raise InputError(
-                        f"axis {axis} of input {name!r} (shape {list(flat[position].shape)}) has size {size}, but the sizes of the other inputs make it {first}",
-                        remedy="give inputs whose sizes agree",
-                    )
-
-    return check
-
-
-def _written_memory(f: Functional):
-    """A function that refuses inputs that share memory with what the graph writes; None when it writes nothing."""
-    written = [i for i, slot in enumerate(f.inputs) if any(slot is s for s, _ in f.writes)]
-    states = [s for s, _ in f.writes if s.kind == "state"]
-    if not written and not states:
-        return None
-
-    def check(flat):
-        tensors = [(f"input {slot.name!r}", t) for slot, t in zip(f.inputs, flat) if isinstance(t, torch.Tensor)]
-        tensors += [(f"buffer {s.name!r}", s.tensor) for s in states]
-        spans = [(*_memory(t), name, t) for name, t in tensors]
-        own = {id(flat[i]) for i in written} | {id(s.tensor) for s in states}
-        for n, (begin, end, name, t) in enumerate(spans):
-            for other_begin, other_end, other, u in spans[n + 1 :]:
-                if begin < other_end and other_begin < end and (id(t) in own or id(u) in own):
-                    raise InputError(
-                        f"{name} and {other} share memory, and the model writes to one of them; it was captured with memory of their own for each",
-                        remedy="give a clone() of one of them, or compile with inputs that share memory in the same way",
-                    )
-
-    return check
-
-
-def _memory(tensor):
-    """First and one past the last byte that a tensor's elements lie in."""
-    if tensor.numel() == 0:
-        return 0, 0
-    begin = tensor.data_ptr()
-    return begin, begin + (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) + 1) * tensor.element_size()

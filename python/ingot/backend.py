@@ -7,6 +7,7 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
+from . import autocast
 from .assemble import assemble, in_torch
 from .errors import InputError, UnsupportedError
 from .functional import NotFunctional, _first_line, _strides, check_writes, from_aot
@@ -40,14 +41,15 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
         return call
     names = [_name(node) for node in placeholders]
     f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), _strides(next(n for n in module.graph.nodes if n.op == "output").args[0]))
-    compiled = _Compiled(assemble(f, options), placeholders, examples)
+    compiled = _Compiled(f, options, examples)
     return compiled.straight() if compiled.is_straight() else compiled
 
 
 def _functionalised(module, fakes):
     check_writes(module.graph)
     first = None
-    for pre_dispatch in (True, False):  # the second splits operators up (linear, attention), but takes what the first refuses, such as vmap
+    # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.
+    for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         try:
             with torch.no_grad():
@@ -84,12 +86,23 @@ def _is_weight(node, example):
 
 
 class _Compiled:
-    """What Dynamo calls: takes all inputs of the graph, weights included."""
+    """What Dynamo calls: takes all inputs of the graph, weights included.
 
-    def __init__(self, assembled, placeholders, examples):
-        self._assembled = assembled
+    A buffer counts as a weight until it changes: then others write it (another piece of the model, its owner), and from there on the
+    graph takes it as an input, so that the weights are not prepared anew with each call.
+    """
+
+    def __init__(self, f, options, examples):
+        self._functional, self._options = f, options
+        self._assemble(examples)
+
+    def _assemble(self, examples):
+        for slot, example in zip(self._functional.slots, examples):
+            if slot.kind in ("weight", "state"):
+                slot.tensor = example
+        self._assembled = assembled = assemble(self._functional, self._options)
         self.engine, self.report = assembled.engine, assembled.report
-        slots = assembled.functional.slots[: len(placeholders)]
+        slots = assembled.slots[: len(examples)]
         # A buffer that the model writes is handed to the graph; Dynamo guards that it is the one it saw.
         inputs = [i for i, s in enumerate(slots) if s.kind == "input" or (s.kind == "number" and not assembled.straight)]
         self._weights = [i for i, s in enumerate(slots) if s.kind == "weight"]
@@ -98,13 +111,14 @@ class _Compiled:
         self._states = [(i, slots[i]) for i in range(len(slots)) if slots[i].kind == "state"]
         self._pick_weights = _picker(self._weights)
         self._pick_inputs = _picker(inputs)
-        self._straight = inputs == list(range(len(placeholders))) and not self._weights and not self._states
+        self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
 
     def _bind(self, weights):
         """The weights the engine holds, and how often they have been written: what each call compares."""
         self._bound = list(weights)
         self._counted = [t for t in self._bound if not t.is_inference()]
         self._versions = sum(map(_version, self._counted))
+        self._each = [None if t.is_inference() else t._version for t in self._bound]
 
     def is_straight(self):
         """All arguments go in as they come."""
@@ -123,13 +137,25 @@ class _Compiled:
     def __call__(self, *args):
         given = self._pick_weights(args)
         if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions:
-            self._assembled.replace_weights(dict(zip(self._names, given)))
-            self._bind(given)
+            self._follow(args, given)
         for i, slot in self._states:
             if args[i] is not slot.tensor:
                 slot.tensor = args[i]
                 self._assembled.replace_state(slot)
         return self._assembled.run(list(self._pick_inputs(args)))
+
+
+    def _follow(self, args, given):
+        changed = [now is not old or (version is not None and now._version != version) for now, old, version in zip(given, self._bound, self._each)]
+        buffers = [i for i, new in zip(self._weights, changed) if new and not isinstance(args[i], torch.nn.Parameter)]
+        if buffers:
+            for i in buffers:
+                slot = self._assembled.slots[i]
+                slot.kind, slot.tensor = "input", None
+            self._assemble(args)
+            return
+        self._assembled.replace_weights({name: tensor for name, tensor, new in zip(self._names, given, changed) if new})
+        self._bind(given)
 
 
 _version = operator.attrgetter("_version")

@@ -44,6 +44,7 @@ class _Writer:
         self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
+        self.left_out: set[torch.fx.Node] = set()  # weights that have no form in the schema: what reads them runs in torch
         self._expr: dict = {}
 
     # -- values
@@ -171,7 +172,7 @@ class _Writer:
         """A node whose arguments have no form in the schema: what it reads and makes, and that only torch runs it."""
         read = []
         for operand in node.all_input_nodes:
-            if isinstance(operand.meta.get("val"), torch.Tensor):
+            if operand not in self.left_out and isinstance(operand.meta.get("val"), torch.Tensor):
                 read.append({"name": operand.name, "arg": {"as_tensor": self._unknown(same_part(operand).name, operand.meta["val"])}, "kind": 1})
         made = node.meta.get("val")
         outputs = []
@@ -281,7 +282,7 @@ def _type_name(kind) -> str:
     return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _bound(value):
+def bound(value):
     """An int, or None where a symbol has no limit."""
     try:
         number = int(value)
@@ -295,14 +296,14 @@ def _ranges(symbols, lookup):
     for symbol in sorted(symbols, key=str):
         bounds = lookup(symbol)
         if bounds is not None:
-            ranges[str(symbol)] = {"min_val": _bound(bounds.lower), "max_val": _bound(bounds.upper)}
+            ranges[str(symbol)] = {"min_val": bound(bounds.lower), "max_val": bound(bounds.upper)}
     return ranges
 
 
-def write(f: "Functional") -> Captured:
+def write(f) -> Captured:
     """The part of a functional graph that its wanted values need, as the compiler reads it."""
     writer = _Writer()
-    needed = _needed(f)
+    needed = needed_nodes(f)
     inputs, specs, weights, names = [], [], [], []
     for slot in f.slots:
         node, meta = slot.node, slot.node.meta.get("val")
@@ -311,6 +312,9 @@ def write(f: "Functional") -> Captured:
                 writer.sym_int(node.name, meta)
             continue
         if slot.kind == "weight" and node not in needed:
+            continue
+        if slot.kind == "weight" and slot.tensor.layout is not torch.strided:
+            writer.left_out.add(node)
             continue
         argument = {"as_tensor": writer.tensor(node.name, meta)}
         inputs.append(argument)
@@ -361,7 +365,7 @@ def same_part(node: torch.fx.Node) -> torch.fx.Node:
     return next(user for user in node.args[0].users if user.target is operator.getitem and user.args[1] == node.args[1])
 
 
-def _needed(f) -> set:
+def needed_nodes(f) -> set:
     """Nodes that the wanted values depend on, and those with effects of their own."""
     needed, todo = set(), [*f.wanted, *(value for _, value in f.writes)]
     todo += [n for n in f.module.graph.nodes if n.op == "call_function" and has_effects(n)]

@@ -45,13 +45,13 @@ def refresh(compiled):
     held = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
     assembled = compiled._assembled
     replaced = {}
-    for slot in assembled.functional.slots:
+    for slot in assembled.slots:
         now = held.get(slot.name)
         if now is None or slot.kind not in ("weight", "state"):
             continue
+        before, slot.tensor = slot.tensor, now
         if slot.kind == "weight":
             replaced[slot.name] = now
-        elif now is not slot.tensor:
-            slot.tensor = now
+        elif now is not before:
             assembled.replace_state(slot)
     assembled.replace_weights(replaced)

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import torch
 
+from . import autocast
 from .errors import InputError, UnsupportedError
 
 Node = torch.fx.Node
@@ -76,7 +77,7 @@ class Functional:
         lost = {r: s for r, s in zip(self.results, self.strides or ()) if s is not None and isinstance(r, Node) and len(s) == r.meta["val"].dim() and s != _hints(r.meta["val"].stride())}
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
-                traced[result] = (result, []) if result in lost else _trace_view(result, slots, written)
+                traced[result] = (result, []) if result in lost else trace_view(result, lambda node: node in slots or node in written)
         shared: dict[Node, int] = {}
         for base, _ in traced.values():
             shared[base] = shared.get(base, 0) + 1
@@ -109,10 +110,10 @@ def _storage(node: Node):
     return value.untyped_storage()._cdata
 
 
-def _trace_view(node: Node, slots, written):
-    """The tensor whose memory `node` is a view of, and the nodes from there to it."""
+def trace_view(node: Node, stop: Callable[[Node], bool]):
+    """The tensor whose memory `node` is a view of, or the first on the way there where it is to stop, and the nodes from there to `node`."""
     chain = []
-    while node not in slots and node not in written and node.op == "call_function":
+    while not stop(node) and node.op == "call_function":
         # A part of a list (split, unbind) is a view when the list is one of views.
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
@@ -171,7 +172,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     strides = None
-    if _writes_in_place(program.graph):
+    if _writes_in_place(program.graph) or autocast.reaches(program.graph_module):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         strides = _strides(v for v, user in zip(values, kinds) if user)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from . import atomic
+
 
 class Report:
     """Which operators of a model run where, and why.
@@ -44,13 +46,12 @@ class Report:
         text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in most[:4]) + (", ..." if len(most) > 4 else "")
         return f"{self.in_torch} of {self.operators} operators run in torch ({text}); the report says why"
 
-    def write(self, path: str | None):
-        """Prints the report, or writes it to a file (JSON when the name ends in .json)."""
-        if path is None:
+    def write(self, path: str):
+        """Prints the report when the path is empty, or writes it there (JSON when the name ends in .json)."""
+        if not path:
             print(self)
             return
-        with open(path, "w") as file:
-            file.write(self.to_json() if path.endswith(".json") else str(self))
+        atomic.write_bytes(path, (self.to_json() if path.endswith(".json") else str(self)).encode())
 
     # -- what was decided after it was made
 

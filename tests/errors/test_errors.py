@@ -149,6 +149,68 @@ def test_data_dependent_branch(module, text):
     assert told(ingot.UnsupportedError, call) == (text, line("return x if x.sum()"), "write it with tensor operations such as torch.where")
 
 
+class Box:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class Boxed(torch.nn.Module):
+    def forward(self, x):
+        return Box(x + 1)
+
+
+class Complains(torch.nn.Module):
+    def forward(self, x):
+        raise KeyError("a reason of the model's own")
+
+
+def test_what_torch_export_does_not_take():
+    """It has no form for a result of the model; the inputs are not at fault."""
+    with pytest.raises(RuntimeError) as theirs:
+        torch.export.export(Boxed(), (torch.zeros(2),))
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(Boxed(), inputs=[ingot.Input((2,))])) == (
+        f"torch.export does not take the model: {str(theirs.value).strip()}",
+        "",
+        'leave out what it names (use_cache=False where it is a cache of transformers), or compile just in time: torch.compile(model, backend="ingot")',
+    )
+    assert (torch.compile(Boxed(), backend="ingot")(torch.zeros(2)).tensor == 1).all()  # the remedy holds
+
+
+def test_the_models_own_exceptions_pass():
+    with pytest.raises(KeyError, match="a reason of the model's own"):
+        ingot.compile(Complains(), inputs=[ingot.Input((2,))])
+
+
+@torch.enable_grad()
+def test_a_call_that_needs_gradients():
+    model = Model().eval()
+    calls = [(torch.zeros(2, 4), torch.zeros(2, 3)), (torch.zeros(2, 4, requires_grad=True), torch.zeros(2, 3))]
+    for frozen, (x, y) in zip((False, True), calls):
+        torch._dynamo.reset()
+        model.requires_grad_(not frozen)
+        compiled = torch.compile(model, backend="ingot")
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+            compiled(x, y)
+        inner = caught.value.inner_exception
+        assert told(ingot.InputError, lambda: (_ for _ in ()).throw(inner)) == (
+            "the compiled call would need gradients, and an ingot engine has none",
+            "",
+            "call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
+        )
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                assert compiled(x, y).shape == (2, 3)
+
+
+@torch.enable_grad()
+def test_an_input_that_requires_gradients(model):
+    x, y = torch.zeros(2, 4, requires_grad=True), torch.zeros(2, 3)
+    assert told(ingot.InputError, lambda: model(x, y)) == (
+        "an input requires gradients, and a compiled module has none", "", "call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")  # fmt: skip
+    with torch.no_grad():
+        assert torch.equal(model(x, y), model(x.detach(), y))
+
+
 def test_an_input_of_torch_compile_has_the_users_name():
     from ingot.backend import ingot_backend
 
@@ -309,6 +371,7 @@ def test_no_such_function(model):
     (dict(threads=2**40), f'option threads is "{2**40}"; an integer of 0 or more is needed', ""),
     (dict(target="gpu"), 'option target is "gpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
     (dict(target="cpu,cpu"), 'option target is "cpu,cpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
+    (dict(dryrunn=True), 'there is no option "dryrunn"', 'did you mean "dryrun"?'),
 ])  # fmt: skip
 def test_options(plan, archive, option, message, remedy):
     assert told(ingot.OptionError, lambda: ingot.compile(Plus(), inputs=[ingot.Input((2,))], **option)) == (message, "", remedy)
@@ -321,6 +384,32 @@ def test_options(plan, archive, option, message, remedy):
 
 def test_options_of_another_time(plan):
     assert told(ingot.OptionError, lambda: ingot.load(plan, target="cpu")) == ("option 'target' is for compiling, not for running", "", "give it to ingot.compile")
+
+
+# ---- saving
+
+
+def test_saving_what_needs_torch_as_one_engine(tmp_path):
+    """A .ingot file has no torch beside it. What the user alone kept in torch is in its engine."""
+    module = ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))])
+    path = tmp_path / "model.ingot"
+    path.write_bytes(b"old")
+    message, origin, _ = told(ingot.UnsupportedError, lambda: ingot.save(module, path))
+    assert (message, origin) == told(ingot.UnsupportedError, lambda: ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))], fallback="error"))[:2]
+    assert message.startswith("3 operators of the model are not supported:\n") and path.read_bytes() == b"old"
+    kept = ingot.compile(Model().eval(), inputs=[ranged(4, shared_dims={0: "B"}), ranged(3, shared_dims={0: "B"})], torch_executed_ops=["add"], min_block_size=1)
+    ingot.save(kept, path)
+    x, y = torch.randn(2, 4), torch.randn(2, 3)
+    assert kept.report.in_torch == 1 and torch.allclose(ingot.load(path)(x, y), kept(x, y), atol=1e-6)
+
+
+def test_saving_arguments(model, tmp_path):
+    path = tmp_path / "model.ingot"
+    assert told(ingot.InputError, lambda: ingot.save(Model(), path)) == (
+        "only an ingot.Module can be saved, not a Model", "", "compile it first: ingot.compile(model, inputs=[...])")  # fmt: skip
+    assert told(ingot.OptionError, lambda: ingot.save(model, path, format="onnx")) == ("format 'onnx' is not known", "", '"ingot", "exported_program", "aot_inductor"')
+    assert told(ingot.OptionError, lambda: ingot.save(model, path, weights="none")) == ("weights 'none' is not known", "", '"embed", "strip"')
+    assert not path.exists()
 
 
 # ---- files

@@ -309,6 +309,13 @@ def test_ahead_of_time(name, dynamic):
     assert_covered(family, [compiled.report])
 
 
+def test_refused_by_export():
+    """torch.export has no name for the cache of an encoder and a decoder: that is what the user is told, and both remedies hold (test_ahead_of_time, test_second_size)."""
+    with pytest.raises(ingot.UnsupportedError, match="EncoderDecoderCache") as caught:
+        ingot.compile(FAMILIES["t5"].model(), kwarg_inputs=both_texts(2, 9))
+    assert "use_cache=False" in caught.value.remedy and "torch.compile(model, backend=" in caught.value.remedy
+
+
 # ---- routing that depends on the data
 
 

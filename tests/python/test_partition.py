@@ -95,6 +95,15 @@ def test_fallback_error(model):
         ingot.compile(model, inputs=X, fallback="numpy")
 
 
+def test_target(model, tmp_path):
+    """Of the two names one is the processor and the other where the module's weights are."""
+    for target in ("cpu", "auto"):
+        ingot.save(ingot.compile(torch.nn.Sequential(model.blocks[0]), inputs=X, target=target), tmp_path / target)
+        assert ingot.load(tmp_path / target).engine.inspect()["provenance"]["target"] == "cpu"
+    with pytest.raises(ingot.InputError, match="weight 0.up.weight is on meta"):
+        ingot.compile(torch.nn.Sequential(Block().to("meta")), inputs=X, target="auto")
+
+
 def test_dryrun(model, tmp_path, capsys):
     compiled = ingot.compile(model, inputs=X, dryrun=True)
     assert "in torch:\n  aten.special_i0e.default" in capsys.readouterr().out and compiled.engine is None
@@ -108,6 +117,20 @@ def test_dryrun(model, tmp_path, capsys):
     assert done.returncode == 0 and "3 x aten.gelu.default: torch_executed_ops names gelu" in done.stdout and sorted(p.name for p in tmp_path.iterdir()) == ["m.pt2", "report.json"]
     told = json.loads(subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--json"], capture_output=True, text=True).stdout)
     assert told["in_engine"] == told["operators"] - 2  # the sum after it alone gains too little
+    # The option says the same as the flag, and takes a file.
+    shown = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--set", "dryrun=true"], capture_output=True, text=True)
+    assert shown.stdout.startswith("15 of 17 operators in 1 engine segment; 2 operators in torch\n") and shown.returncode == 0
+    for name in ("cli.json", "cli.txt"):
+        done = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--set", f"dryrun={tmp_path / name}"], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout == ""
+    assert json.loads((tmp_path / "cli.json").read_text()) == told and (tmp_path / "cli.txt").read_text() == shown.stdout
+    made = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--set", "dryrun=false", "--set", "fallback=error", "-o", tmp_path / "m.ingot"], capture_output=True, text=True)
+    assert made.returncode == 12 and "aten.special_i0e.default" in made.stderr  # it builds, or tries to
+    torch._dynamo.reset()
+    with torch.no_grad():
+        assert torch.equal(torch.compile(model, backend="ingot", options={"dryrun": tmp_path / "jit.json"})(x), model(x))
+    assert json.loads((tmp_path / "jit.json").read_text())["segments"]
+    assert compiled.report.segments == [] and {n["reason"] for n in compiled.report.nodes if "gelu" in n["target"]} == {"dryrun"}
 
 
 def test_an_archive_with_missing_operators(model, tmp_path):

@@ -104,3 +104,62 @@ def test_weights_that_are_not_row_major():
         exact = copy.deepcopy(model).double()(x.double())
         for compiled in (ingot.compile(model, inputs=[x]), torch.compile(model, backend="ingot")):
             assert_accurate(compiled(x), model(x), exact, depth=32)
+
+
+# ---- weights in files
+
+
+@pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["gelu"]}], ids=["one engine", "gelu in torch"])
+@pytest.mark.parametrize("way", ["update_weights", "load_state_dict", "assign"])
+def test_a_file_has_the_weights_of_now(model, options, way, tmp_path):
+    compiled = ingot.compile(model, inputs=[IDS], **options)
+    before, state = compiled(IDS), changed(model)
+    if way == "update_weights":
+        compiled.update_weights(state)
+    else:
+        model.load_state_dict(state, assign=way == "assign")
+    ingot.save(compiled, tmp_path / "m.ingot")
+    other = copy.deepcopy(model)
+    other.load_state_dict(state)
+    loaded = ingot.load(tmp_path / "m.ingot")
+    assert equal(loaded, other) and not torch.allclose(loaded(IDS), before)
+    loaded.update_weights(changed(other, 0.5))  # a loaded one is saved with its own of now too
+    ingot.save(loaded, tmp_path / "again.ingot")
+    assert torch.equal(ingot.load(tmp_path / "again.ingot")(IDS), loaded(IDS)) and not equal(loaded, other)
+
+
+def test_weights_left_out_of_a_file(model, tmp_path):
+    compiled = ingot.compile(model, inputs=[IDS])
+    ingot.save(compiled, tmp_path / "whole.ingot")
+    ingot.save(compiled, tmp_path / "model.ingot", weights="strip")
+    large = torch.nn.Linear(300, 300)
+    ingot.save(ingot.compile(large, inputs=[torch.zeros(2, 300)]), tmp_path / "large.ingot", weights="strip")
+    assert (tmp_path / "large.ingot").stat().st_size < 20_000 < large.weight.nbytes
+    assert torch.equal(ingot.load(tmp_path / "model.ingot", weights=model.state_dict())(IDS), compiled(IDS))
+    other = copy.deepcopy(model)
+    other.load_state_dict(changed(model))
+    for name in ("model.ingot", "whole.ingot"):  # instead of those in the file
+        assert equal(ingot.load(tmp_path / name, weights=other.state_dict()), other)
+    arrays = {n: t.numpy() for n, t in other.state_dict().items()}
+    session = ingot.load_engine(tmp_path / "model.ingot", weights=arrays).session()
+    assert torch.allclose(torch.from_numpy(session.run(IDS.numpy())[0]), other(IDS), atol=1e-5)
+
+
+def test_weights_that_a_file_needs(model, tmp_path):
+    compiled = ingot.compile(model, inputs=[IDS])
+    ingot.save(compiled, tmp_path / "model.ingot", weights="strip")
+    said = "the plan was saved without the values of its weights, and {} of {} are not given: {}\n  remedy: ingot.load(path, weights=state_dict)"
+    names = [w["name"] for w in compiled.engine.inspect()["weights"]]
+    with pytest.raises(ingot.InputError) as caught:
+        ingot.load(tmp_path / "model.ingot")
+    assert str(caught.value) == said.format(len(names), len(names), ", ".join(names[:3]) + ", ...")
+    part = {n: t for n, t in model.state_dict().items() if n != "body.0.bias"}
+    with pytest.raises(ingot.InputError) as caught:
+        ingot.load(tmp_path / "model.ingot", weights=part)
+    assert str(caught.value) == said.format(1, len(names), "body.0.bias")
+    with pytest.raises(ingot.InputError) as caught:
+        ingot.load(tmp_path / "model.ingot", weights={**part, "body.0.bias": torch.zeros(3)})
+    assert str(caught.value) == "weight 'body.0.bias' is float32 [3], but the engine was built for float32 [8]"
+    with pytest.raises(ingot.OptionError) as caught:
+        ingot.save(compiled, tmp_path / "model.pt2", format="exported_program", weights="strip")
+    assert str(caught.value) == "weights \"strip\" is for format \"ingot\", not 'exported_program'\n  remedy: a torch program keeps its parameters"

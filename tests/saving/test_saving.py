@@ -23,12 +23,17 @@ from accuracy import assert_accurate
 from cases import IN_TORCH, Counter, Mlp, case
 
 import ingot
-from ingot import _engine, saving
+from ingot import _engine, files
 
-torch.set_grad_enabled(False)
 NAMES = ["mlp", "mlp-gelu", "counter", "bert", "gpt2"]
 # A C++ compiler runs for each.
 PACKAGED = NAMES if os.environ.get("INGOT_TEST_ALL") == "1" else ["counter"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
 
 
 def run_here(module, calls):
@@ -39,8 +44,39 @@ def run_here(module, calls):
     return results
 
 
+class Beside:
+    """A process that runs while the tests go on."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def done(self):
+        out, errors = self.process.communicate()
+        return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, errors)
+
+
+COMPILER = os.environ.get("CXX", "c++")
+
+
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def package_runner(tmp_path_factory):
+    """examples/cpp/run_package.cpp, built against the installed torch: begun first, for it takes longest. None without a compiler."""
+    if shutil.which(COMPILER) is None:
+        return None
+    torch_folder, program = Path(torch.__file__).parent, tmp_path_factory.mktemp("built") / "run_package"
+    includes = [f"-isystem{torch_folder / folder}" for folder in ("include", "include/torch/csrc/api/include")]
+    libraries = [f"-L{torch_folder / 'lib'}", f"-Wl,-rpath,{torch_folder / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10"]
+    return program, Beside(COMPILER, "-std=c++20", "-Wall", "-Wextra", "-Werror", *includes, HERE.parents[1] / "examples/cpp/run_package.cpp", "-o", program, *libraries)
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """What is registered after each order of imports, in a process of its own each."""
+    return [Beside(sys.executable, "-c", f"{text}; print(torch._C._dispatch_has_kernel('ingot::execute'))") for text in ("import ingot, torch", "import torch, ingot")]
+
+
+@pytest.fixture(scope="module")
+def saved(package_runner, imports, tmp_path_factory):
     """{name: (calls, results and buffers here, {way: what a fresh process saw})}"""
     folder = tmp_path_factory.mktemp("saved")
     jobs, keys, here = [], [], {}
@@ -98,16 +134,12 @@ def test_same_results_in_a_fresh_process(saved, name, way):
         equal(seen[name, way]["results"], here[name]["results"])
 
 
-def test_package_in_a_c_program(saved, tmp_path):
-    """examples/cpp/run_package.cpp, built against the installed torch, runs the package without Python."""
-    torch_folder, here = Path(torch.__file__).parent, saved[0]["counter"]
-    includes = [f"-isystem{torch_folder / folder}" for folder in ("include", "include/torch/csrc/api/include")]
-    libraries = [f"-L{torch_folder / 'lib'}", f"-Wl,-rpath,{torch_folder / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10"]
-    compiler = os.environ.get("CXX", "c++")
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no C++ compiler {compiler!r}")
-    source, program = HERE.parents[1] / "examples/cpp/run_package.cpp", tmp_path / "run_package"
-    built = subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *includes, source, "-o", program, *libraries], capture_output=True, text=True)
+def test_package_in_a_c_program(saved, package_runner, tmp_path):
+    """The package runs without Python."""
+    if package_runner is None:
+        pytest.skip(f"there is no C++ compiler {COMPILER!r}")
+    here, (program, build) = saved[0]["counter"], package_runner
+    built = build.done()
     assert built.returncode == 0, built.stderr
     torch.save([pytree.tree_leaves(call) for call in here["calls"]], tmp_path / "inputs.pt")
     done = subprocess.run([program, _engine.find("libingot_torch.so"), here["package"], tmp_path / "inputs.pt", tmp_path / "outputs.pt"], capture_output=True, text=True)
@@ -195,6 +227,46 @@ def test_updated_weights_are_saved(tmp_path):
         ingot.save(module, tmp_path / "other.pt2", format="exported_program")
         x = torch.randn(3, 16)
         assert torch.equal(ingot.load(tmp_path / "other.pt2")(x), module(x))
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp-gelu", "counter"])
+def test_a_loaded_program_runs_as_the_module_it_was(saved, name):
+    """Its plans are engines of this process; the dispatcher op with its list of weights is for torch alone."""
+    here = saved[0][name]
+    loaded = ingot.load(here["file"])
+    assert len(loaded.segments) == len(here["module"].segments)
+    seen = []
+    with _Operators(seen):
+        loaded(*here["calls"][0][0], **here["calls"][0][1])
+    assert not [op for op in seen if op.startswith("ingot.execute")] and ("aten.gelu.default" in seen) == (name != "mlp")
+
+
+class _Operators(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.seen.append(str(op))
+        return op(*args, **(kwargs or {}))
+
+
+def test_other_weights_for_a_loaded_program(saved, tmp_path):
+    for name in ("mlp", "mlp-gelu"):
+        loaded, x = ingot.load(saved[0][name]["file"]), torch.randn(5, 16)
+        ways = [loaded.update_weights, loaded.load_state_dict, lambda state: loaded.load_state_dict(state, assign=True), loaded.update_weights]
+        for seed, give in enumerate(ways, 1):
+            other = fresh_mlp(seed)
+            give({n: t.clone() for n, t in other.state_dict().items()})
+            assert torch.equal(loaded(x), result_of(other, x) if name != "mlp" else ingot.compile(other, inputs=case("mlp").inputs)(x))
+            assert all(torch.equal(t, other.state_dict()[n]) for n, t in loaded.state_dict().items())
+            ingot.save(loaded, tmp_path / "again.pt2", format="exported_program")
+            assert torch.equal(ingot.load(tmp_path / "again.pt2")(x), loaded(x))
+        assert told(ingot.InputError, lambda: loaded.update_weights({"nothing": torch.zeros(1)})) == ("the engine has no weight 'nothing'", "", "")
+        assert told(ingot.InputError, lambda: loaded.update_weights({"up.bias": torch.zeros(1)})) == ("weight 'up.bias' is float32 [1], but the engine was built for float32 [64]", "", "")
+        assert torch.equal(loaded(x), ingot.load(tmp_path / "again.pt2")(x))  # nothing half-changed
+        assert told(ingot.UnsupportedError, lambda: ingot.save(loaded, tmp_path / "x.ingot")) == (
+            "this module was made from a torch program, whose engines are parts of it", "", "compile the original model and save that")  # fmt: skip
 
 
 def test_two_programs_do_not_share_weights(program):
@@ -301,8 +373,10 @@ def test_weights_that_do_not_fit(program):
 
 
 def test_sizes_outside_the_range(saved):
-    assert told(ingot.InputError, lambda: ingot.load(saved[0]["mlp"]["file"])(torch.randn(65, 16))) == (
-        "the inputs do not fit the saved program, which was compiled for x.size()[0] <= 64", "", "give other sizes, or compile with wider ranges")  # fmt: skip
+    for name in ("mlp", "mlp-gelu"):
+        x = "'x'" if name == "mlp-gelu" else '"x"'
+        assert told(ingot.InputError, lambda: ingot.load(saved[0][name]["file"])(torch.randn(65, 16))) == (
+            f"axis 0 of input {x} has size 65, outside the range 1..64 the plan was built for", "", "compile with a wider range for this axis")  # fmt: skip
 
 
 def test_modules_without_a_program(saved, tmp_path):
@@ -318,12 +392,11 @@ def test_without_ingot_torch_names_the_operator(saved):
     assert done.returncode != 0 and "We failed to resolve torch.ops.ingot.execute.default to an operator" in done.stderr
 
 
-def test_import_order():
-    for text in ("import ingot, torch", "import torch, ingot"):
-        done = subprocess.run([sys.executable, "-c", f"{text}; print(torch._C._dispatch_has_kernel('ingot::execute'))"], capture_output=True, text=True)
+def test_import_order(imports):
+    for done in [process.done() for process in imports]:
         assert done.stdout.strip() == "True", done.stderr
 
 
 def test_kinds(saved, tmp_path):
     ingot.save(saved[0]["mlp"]["module"], tmp_path / "x.ingot")
-    assert saving.kind_of(tmp_path / "x.ingot") is None and saving.kind_of(saved[0]["mlp"]["file"]) == "exported_program"
+    assert files.kind_of(tmp_path / "x.ingot") is None and files.kind_of(saved[0]["mlp"]["file"]) == "exported_program"

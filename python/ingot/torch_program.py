@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-import errno
 import operator
-import os
-import weakref
-import zipfile
 
 import torch
 from torch._export.verifier import TrainingIRVerifier
@@ -30,8 +26,8 @@ from torch.export.graph_signature import (
 )
 
 from . import _op
-from .assemble import Assembled, _Shell
-from .errors import IoError, UnsupportedError
+from .assemble import Assembled, Shell
+from .errors import UnsupportedError
 from .functional import Node
 
 
@@ -44,7 +40,7 @@ def exported_program(assembled: Assembled, empty_lists=True) -> torch.export.Exp
     return _Program(assembled, empty_lists).program()
 
 
-class _Program(_Shell):
+class _Program(Shell):
     """The graph of a saved program: parameters, buffers, plans and inputs are placeholders."""
 
     def __init__(self, assembled: Assembled, empty_lists: bool):
@@ -73,7 +69,7 @@ class _Program(_Shell):
             spec = copy.copy(specs[node.name])
             inputs.append(spec)
             if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                value = self._value(spec.target)
+                value = self.assembled.value(spec.target)
                 if spec.kind is InputKind.PARAMETER:
                     state_dict[spec.target] = torch.nn.Parameter(value, requires_grad=False)
                 elif spec.target in self.source.state_dict:
@@ -105,14 +101,6 @@ class _Program(_Shell):
             constants=constants,
             verifiers=[TrainingIRVerifier],
         )
-
-    def _value(self, name):
-        """The tensor that a weight or buffer is now."""
-        graph, slot = self.assembled.graph, self.by_weight[name]
-        if graph is not None and name in graph.ingot_weights:
-            return getattr(graph, graph.ingot_weights[name]).detach()
-        value = self.engine._values.get(name, slot.tensor) if self.engine is not None else slot.tensor
-        return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
 
     # -- the graph
 
@@ -218,69 +206,3 @@ def _complete_values(graph):
                 continue
             with mode, torch.no_grad():
                 node.meta["val"] = node.target(*arguments, **keywords)
-
-
-# ---- files
-
-_REMEDIES = {  # those of src/base/mapped_file.cpp
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check the permissions of the file and its folder"),
-}
-
-def write(path, make):
-    """Writes `make(temporary path)`'s file to `path`: the old file or the new one, never half."""
-    path = os.fspath(path)
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.pt2")  # torch wants the ending
-    try:
-        try:
-            with open(temporary, "xb"):
-                pass
-            make(temporary)
-            with open(temporary, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-    except OSError as problem:
-        raise IoError(f"cannot write {path}: {problem.strerror or problem}", remedy=_REMEDIES.get(problem.errno, "")) from None
-
-
-def save_exported_program(program, path):
-    def make(temporary):
-        try:
-            torch.export.save(program, temporary)
-        except NotImplementedError as problem:  # a container type without a name in files
-            raise UnsupportedError(f"torch cannot save the structure of the model's inputs or results: {problem}", remedy="return a tuple, list or dict") from None
-
-    write(path, make)
-
-
-def save_aot_inductor(program, path):
-    with torch.no_grad():
-        write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary))
-
-
-def kind_of(path):
-    """"exported_program" or "aot_inductor" for an archive of torch's, None for anything else."""
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        return "aot_inductor" if any("/data/aotinductor/" in name for name in archive.namelist()) else "exported_program"
-
-
-def load(path, kind):
-    from .module import Module
-
-    _op.library()
-    if kind == "aot_inductor":
-        return Module(eager=torch._inductor.aoti_load_package(os.fspath(path)))
-    program = torch.export.load(path)
-    module = Module(eager=program.module(), program=program)
-    # What was prepared for it goes with it.
-    for name, value in program.constants.items():
-        if name.startswith("ingot_plan_"):
-            weakref.finalize(module, _op.library().forget, value.data_ptr())
-    return module

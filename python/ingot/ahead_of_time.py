@@ -1,0 +1,137 @@
+"""`ingot.compile` and `ingot.explain`: from a model, an exported program or a `.pt2` file to an `ingot.Module`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import torch
+
+from . import _engine, _op, autocast
+from .assemble import assemble, in_torch, split_dryrun
+from .capture import write
+from .errors import InputError, OptionError
+from .export import export, match_program, named_leaves, user_placeholders
+from .follow import follow
+from .functional import NotFunctional, from_exported
+from .inputs import Input, check_shared
+from .module import Module
+from .report import Report
+from .signature import signature_of
+
+
+def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
+    """Compiles a model ahead of time.
+
+    Arguments:
+        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file.
+        inputs (or arg_inputs): sequence of the positional inputs; each an `ingot.Input`, a tensor (its shape and dtype
+            are taken), an int, float, bool or None, or a list, tuple or dict of those. Not needed for an ExportedProgram.
+        kwarg_inputs: the keyword inputs by name.
+        dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
+        strict: passed to torch.export.export.
+        options, **option: see `ingot.options()`.
+
+    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies; load_state_dict on the model is
+    noticed at the next call, other changes of its parameters want `update_weights`. Operators that no
+    engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
+    listing every one with the lines that use it. Raises InputError, OptionError too.
+    """
+    options = _merge(options, option)
+    arguments = _positional_inputs(inputs, arg_inputs)
+    if isinstance(module, (str, os.PathLike)):
+        return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
+    program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
+    compiled = _compile_program(program, leaves, options)
+    return follow(module, compiled) if isinstance(module, torch.nn.Module) else compiled
+
+
+def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
+    """What `ingot.compile` with the same arguments would run where, and why: an `ingot.Report`. Nothing is built."""
+    options = _merge(options, option)
+    arguments = _positional_inputs(inputs, arg_inputs)
+    if isinstance(module, (str, os.PathLike)):
+        module = torch.export.load(os.fspath(module))
+    program, _ = _capture(module, arguments, kwarg_inputs, dynamic_shapes, False)
+    try:
+        captured = write(from_exported(program))
+    except NotFunctional as problem:
+        return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
+    return Report(_engine.Model.from_json(captured.json, captured.weights).explain(split_dryrun(options)[1]))
+
+
+def _positional_inputs(inputs, arg_inputs):
+    if inputs is not None and arg_inputs is not None:
+        raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
+    given = arg_inputs if inputs is None else inputs
+    return None if given is None else tuple(given)
+
+
+def _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict):
+    """The exported program, and the inputs with their labels."""
+    if isinstance(module, torch.export.ExportedProgram):
+        leaves = named_leaves(arguments, kwarg_inputs)
+        match_program(module, leaves)
+        return module, leaves
+    if isinstance(module, torch.nn.Module):
+        if arguments is None and not kwarg_inputs:
+            raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
+        return export(module, arguments or (), dict(kwarg_inputs or {}), dynamic_shapes, strict)
+    raise InputError(
+        f"a module of type {type(module).__name__} cannot be compiled",
+        remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
+    )
+
+
+def _merge(options, option):
+    merged = dict(options or {})
+    for name, value in option.items():
+        if name in merged and merged[name] != value:
+            raise OptionError(f"option {name!r} is given twice: {merged[name]!r} in options and {value!r} as a keyword")
+        merged[name] = value
+    return merged
+
+
+def _compile_program(program, leaves, options):
+    nodes = user_placeholders(program)
+    names = {n.name: n.name for n in nodes}
+    names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
+    for name in names.values():
+        if list(names.values()).count(name) > 1:
+            raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
+    try:
+        f = from_exported(program, names)
+    except NotFunctional as problem:
+        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program)
+    signature = signature_of(program, f)
+
+    def prepare(model):
+        _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))
+        model.set_signature(json.dumps(signature))
+
+    assembled = assemble(f, options, prepare)
+    assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    return Module(assembled=assembled, signature=signature, prepare=prepare)
+
+
+def _compile_file(path, arguments, keywords, options):
+    model = _engine.Model.open(path)
+    names = model.input_names()
+    leaves = named_leaves(arguments, keywords)
+    if leaves is not None:
+        if len(leaves) != len(names):
+            raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(leaves)}")
+        check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+        _set_ranges(model, zip(names, leaves))
+    # What autocast casts is written out by torch.
+    if autocast.state() is not None or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
+        del model
+        return _compile_program(torch.export.load(path), leaves, options)
+    return Module(_engine.Engine(model.compile(options)))
+
+
+def _set_ranges(model, named_leaves):
+    for name, (_, leaf) in named_leaves:
+        if isinstance(leaf, Input):
+            for axis in leaf.dynamic_axes:
+                model.set_dim(name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))

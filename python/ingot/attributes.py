@@ -1,0 +1,57 @@
+"""Numbers that forward changes on its modules: state that a captured graph would lose."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from .errors import UnsupportedError
+
+
+class AttributeWatch:
+    """Notices numbers that forward changes on its modules. torch.export puts them back and makes constants of them, without a word.
+
+    A number that a second trace, begun with the first one's values, does not change again is a cache (the longest sequence so far); one that
+    it changes is state, which the graph would lose.
+    """
+
+    _lock = threading.Lock()
+
+    def __init__(self, module, start=None):
+        self.module, self.start, self.changed = module, start or {}, {}
+        self.modules = {id(m) for m in module.modules()}
+
+    def __enter__(self):
+        self._lock.acquire()
+        self.plain = original = torch.nn.Module.__setattr__
+        self.old = {(m, name): vars(m)[name] for m, name in self.start}
+        for (m, name), value in self.start.items():
+            vars(m)[name] = value
+
+        def set_attribute(m, name, value):
+            have = vars(m).get(name)
+            if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                self.changed[m, name] = value
+            original(m, name, value)
+
+        torch.nn.Module.__setattr__ = set_attribute
+        return self
+
+    def __exit__(self, *_):
+        torch.nn.Module.__setattr__ = self.plain
+        for (m, name), value in self.old.items():
+            vars(m)[name] = value
+        self._lock.release()
+
+    def again(self):
+        return AttributeWatch(self.module, self.changed)
+
+    def refuse_changes(self):
+        for owner, name in self.changed:
+            path = next((p for p, m in self.module.named_modules() if m is owner), "")
+            value = vars(owner)[name]
+            raise UnsupportedError(
+                f"forward changes the number {f'{path}.{name}' if path else name!r} with each call, which a captured graph cannot do",
+                remedy=f'keep it in a buffer: self.register_buffer("{name}", torch.tensor({value!r}))',
+            )

@@ -1,0 +1,116 @@
+"""What the inputs of a call must be like: dtypes, ranks and sizes, and memory of their own where the model writes."""
+
+from __future__ import annotations
+
+import sympy
+import torch
+
+from . import _op
+from .capture import bound
+from .errors import InputError
+from .functional import Slot
+
+
+def size_check(inputs: list[Slot], limits_of):
+    """A function that refuses inputs of another dtype, rank or size than the graph was made for."""
+    wanted = []
+    for position, slot in enumerate(inputs):
+        value = slot.node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device.type))
+    ranges = {}
+    for position, slot in enumerate(inputs):
+        value = slot.node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        for axis, size in enumerate(value.shape):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                limits = limits_of(size.node.expr)
+                low, high = (bound(limits.lower) or 0, bound(limits.upper)) if limits is not None else (0, None)
+                ranges.setdefault(size.node.expr, (low, high, []))[2].append((position, axis, slot.name))
+
+    numbers = []
+    for position, slot in enumerate(inputs):
+        value = slot.node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            limits = limits_of(value.node.expr) if isinstance(value.node.expr, sympy.Symbol) else None
+            numbers.append((position, slot.name, *((bound(limits.lower), bound(limits.upper)) if limits is not None else (None, None))))
+
+    def check(flat):
+        if len(flat) != len(inputs):
+            raise InputError(f"the model takes {_op.count(len(inputs), 'input')}, but {_op.given(flat)}")
+        for position, name, low, high in numbers:
+            number = flat[position]
+            if isinstance(number, bool) or not isinstance(number, (int, torch.SymInt)):
+                raise InputError(f"input {name!r} is of type {type(number).__name__}, but the model takes an int there")
+            if low is not None and number < low or high is not None and number > high:
+                raise InputError(
+                    f"input {name!r} is {number}, outside the range {'' if low is None else low}..{'' if high is None else high} the model was compiled for",
+                    remedy="compile with a wider range for this number",
+                )
+        for position, name, dtype, shape, device in wanted:
+            tensor = flat[position]
+            if not isinstance(tensor, torch.Tensor):
+                raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
+            if tensor.device.type != device:
+                raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to({device!r})")
+            if tensor.dtype is not dtype:
+                short = str(dtype).removeprefix("torch.")
+                raise InputError(f"input {name!r} is {str(tensor.dtype).removeprefix('torch.')}, but the engine takes {short}", remedy=f"convert it to {short}")
+            if tensor.dim() != len(shape):
+                raise InputError(f"input {name!r} has rank {tensor.dim()}, but the engine takes rank {len(shape)}")
+            for axis, size in enumerate(shape):
+                if size is not None and tensor.shape[axis] != size:
+                    raise InputError(
+                        f"axis {axis} of input {name!r} (shape {list(tensor.shape)}) has size {tensor.shape[axis]}, but the plan was built for {size} there",
+                        remedy="give this size, or compile with a range for this axis",
+                    )
+        for low, high, places in ranges.values():
+            first = None
+            for position, axis, name in places:
+                size = flat[position].shape[axis]
+                if size < low or (high is not None and size > high):
+                    raise InputError(
+                        f"axis {axis} of input {name!r} has size {size}, outside the range {low}..{high} the plan was built for",
+                        remedy="compile with a wider range for this axis",
+                    )
+                if first is None:
+                    first = size
+                elif size != first:
+                    raise InputError(
+                        f"axis {axis} of input {name!r} (shape {list(flat[position].shape)}) has size {size}, but the sizes of the other inputs make it {first}",
+                        remedy="give inputs whose sizes agree",
+                    )
+
+    return check
+
+
+def memory_check(inputs: list[Slot], changed: list[Slot]):
+    """A function that refuses inputs that share memory with what the graph writes; None when it writes nothing."""
+    written = [i for i, slot in enumerate(inputs) if any(slot is s for s in changed)]
+    states = [s for s in changed if s.kind == "state"]
+    if not written and not states:
+        return None
+
+    def check(flat):
+        tensors = [(f"input {slot.name!r}", t) for slot, t in zip(inputs, flat) if isinstance(t, torch.Tensor)]
+        tensors += [(f"buffer {s.name!r}", s.tensor) for s in states]
+        spans = [(*_memory(t), name, t) for name, t in tensors]
+        own = {id(flat[i]) for i in written} | {id(s.tensor) for s in states}
+        for n, (begin, end, name, t) in enumerate(spans):
+            for other_begin, other_end, other, u in spans[n + 1 :]:
+                if begin < other_end and other_begin < end and (id(t) in own or id(u) in own):
+                    raise InputError(
+                        f"{name} and {other} share memory, and the model writes to one of them; it was captured with memory of their own for each",
+                        remedy="give a clone() of one of them, or compile with inputs that share memory in the same way",
+                    )
+
+    return check
+
+
+def _memory(tensor):
+    """First and one past the last byte that a tensor's elements lie in."""
+    if tensor.numel() == 0:
+        return 0, 0
+    begin = tensor.data_ptr()
+    return begin, begin + (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) + 1) * tensor.element_size()

@@ -1,0 +1,207 @@
+"""A module and its inputs become a torch.export program: examples and open sizes from `ingot.Input`s, and torch's refusals in the user's terms."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sysconfig
+import traceback
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses import fake_tensor
+from torch.export.graph_signature import InputKind
+
+from . import _op
+from .attributes import AttributeWatch
+from .errors import Error, InputError, UnsupportedError
+from .inputs import Input, check_shared
+
+
+def _is_leaf(value):
+    return isinstance(value, Input)
+
+
+def named_leaves(arguments, keywords):
+    """[(label, leaf)] of positional and keyword inputs, flattened in the order torch flattens them; None when none are given."""
+    if arguments is None and not keywords:
+        return None
+    flat, _ = pytree.tree_flatten_with_path((tuple(arguments or ()), dict(keywords or {})), is_leaf=_is_leaf)
+    return [(_label(path, leaf), leaf) for path, leaf in flat]
+
+
+def _label(path, leaf):
+    if isinstance(leaf, Input) and leaf.name:
+        return f"input {leaf.name!r}"
+    where, rest = path[0].idx, path[1:]
+    text = f"{rest[0].key}" if where else f"inputs[{rest[0].idx}]"
+    return (f"keyword input {text!r}" if where else text) + pytree.keystr(rest[1:])
+
+
+def export(module, arguments, keywords, dynamic_shapes, strict):
+    """The torch.export program, and the inputs with their labels."""
+    try:
+        inspect.signature(module.forward).bind(*arguments, **keywords)
+    except TypeError as problem:
+        raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
+    leaves = named_leaves(arguments, keywords) or []
+    check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+    device = next((t.device for t in module.parameters()), torch.device("cpu"))
+    examples = pytree.tree_map(lambda leaf: _example(leaf, device), (arguments, keywords), is_leaf=_is_leaf)
+    if dynamic_shapes is None:
+        dims = _Dims(leaves)
+        dynamic_shapes = _by_parameter(module, *pytree.tree_map(dims.of, (arguments, keywords), is_leaf=_is_leaf))
+
+    def trace():
+        return torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
+
+    try:
+        with torch.no_grad(), AttributeWatch(module) as watch:
+            program = trace()
+        if watch.changed:
+            with torch.no_grad(), watch.again() as second:
+                trace()
+            second.refuse_changes()
+    except Exception as problem:
+        if (refusal := _refusal(problem)) is None:
+            raise
+        raise refusal from problem
+    _check_ranges(program, leaves)
+    return program, leaves
+
+
+def _example(leaf, device):
+    if not isinstance(leaf, Input):
+        return leaf
+    if leaf.value is not None:
+        return leaf.value
+    # A size of 0 or 1 would be taken for a constant while tracing.
+    shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(leaf.min_shape, leaf.opt_shape, leaf.max_shape)]
+    return torch.zeros(shape, dtype=getattr(torch, leaf.dtype), device=device)
+
+
+class _Dims:
+    """torch's names and ranges of the axes that inputs leave open."""
+
+    def __init__(self, leaves):
+        self.names = {id(leaf): re.sub(r"\W+", "_", label.strip("]'")) for label, leaf in leaves}
+        self.made: dict[str, object] = {}
+
+    def of(self, leaf):
+        if not isinstance(leaf, Input):
+            return None
+        return {axis: self._dim(leaf, axis) for axis in leaf.dynamic_axes if leaf.min_shape[axis] != leaf.max_shape[axis]} or None
+
+    def _dim(self, leaf, axis):
+        # A dimension without a name gets one, so that torch keeps the range as it is given and its messages say which axis.
+        name = leaf.shared_dims.get(axis)
+        if name is None:
+            name = f"_{self.names[id(leaf)]}_axis{axis}"
+            while name in self.made:  # one Input object may stand for two inputs
+                name += "_"
+        if name not in self.made:
+            self.made[name] = torch.export.Dim(name, min=leaf.min_shape[axis], max=leaf.max_shape[axis])
+        return self.made[name]
+
+
+# ---- refusals
+
+_NEEDS_VALUES = (
+    fake_tensor.DataDependentOutputException,
+    fake_tensor.DynamicOutputShapeException,
+    fake_tensor.UnsupportedFakeTensorException,
+    fake_tensor.UnsupportedOperatorException,
+)
+
+
+def _refusal(problem):
+    """torch's exception in the user's terms; None for one that the model itself raised."""
+    if isinstance(problem, Error):
+        return None
+    line = _user_line(problem)
+    if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
+        return UnsupportedError("the model's code branches on a value that is known only when it runs", line, "write it with tensor operations such as torch.where")
+    reason = str(problem).split("\n\nThe error above occurred")[0].strip()
+    if isinstance(problem, _NEEDS_VALUES):
+        return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
+    if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:
+        return InputError(
+            f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
+        )
+    if line:
+        return None
+    # No line of the model's failed: torch has no form for what it takes, keeps or returns.
+    return UnsupportedError(f"torch.export does not take the model: {reason}", remedy=JUST_IN_TIME)
+
+
+JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of transformers), or compile just in time: torch.compile(model, backend="ingot")'
+
+
+def _user_line(problem):
+    """The innermost line of the traceback that is neither torch's nor Python's nor ours, as "file:line: `code`"; a library's when there is no other."""
+    own = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<")
+    frames = [f for f in traceback.extract_tb(problem.__traceback__) if not f.filename.startswith(own)]
+    frames = [f for f in frames if "-packages" in f.filename or not f.filename.startswith(sysconfig.get_paths()["stdlib"])]
+    frames = [f for f in frames if "-packages" not in f.filename] or frames
+    return f"{frames[-1].filename}:{frames[-1].lineno}: `{frames[-1].line}`" if frames else ""
+
+
+def _by_parameter(module, positional, by_keyword):
+    """dynamic_shapes as torch.export wants them: by parameter name, a *args parameter as one tuple, a **kwargs one as one dict."""
+    parameters = inspect.signature(module.forward).parameters
+    shapes, rest = {}, list(positional)
+    extra = dict(by_keyword)
+    for name, parameter in parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            shapes[name], rest = tuple(rest), []
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            if extra:
+                shapes[name], extra = extra, {}
+        elif name in extra:
+            shapes[name] = extra.pop(name)
+        elif rest and parameter.kind is not parameter.KEYWORD_ONLY:
+            shapes[name] = rest.pop(0)
+    return shapes
+
+
+def user_placeholders(program):
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    return [nodes[s.arg.name] for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+
+
+def _check_ranges(program, leaves):
+    """An axis that the caller made dynamic must not have become a constant while tracing."""
+    for (label, leaf), node in zip(leaves, user_placeholders(program)):
+        if not isinstance(leaf, Input):
+            continue
+        for axis in leaf.dynamic_axes:
+            if leaf.min_shape[axis] == leaf.max_shape[axis]:
+                continue
+            size = node.meta["val"].shape[axis]
+            if isinstance(size, int):
+                raise InputError(
+                    f"axis {axis} of {label} is to vary between {leaf.min_shape[axis]} and {leaf.max_shape[axis]}, "
+                    f"but the model's code fixes it to {size}",
+                    remedy="look for int(), len() or a reshape with a number that stands for this size in the model's forward; "
+                    "TORCH_LOGS=dynamic shows where",
+                )
+
+
+def match_program(program, leaves):
+    if leaves is None:
+        return
+    nodes = user_placeholders(program)
+    if len(leaves) != len(nodes):
+        raise InputError(f"the exported program takes {_op.count(len(nodes), 'input')}, but {_op.given(leaves)}")
+    check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+    for (label, leaf), node in zip(leaves, nodes):
+        meta = node.meta.get("val")
+        if not isinstance(leaf, Input):
+            continue
+        if not isinstance(meta, torch.Tensor):
+            raise InputError(f"{label} is an Input, but the exported program takes {meta!r} there")
+        if len(meta.shape) != len(leaf.opt_shape):
+            raise InputError(f"{label} has rank {len(leaf.opt_shape)}, but the exported program takes rank {len(meta.shape)} there")
+        if str(meta.dtype).removeprefix("torch.") != leaf.dtype:
+            raise InputError(f"{label} has dtype {leaf.dtype}, but the exported program takes {meta.dtype} there")

@@ -1,0 +1,127 @@
+"""A torch program that ingot.save wrote, run as a module that was compiled here is: each plan in it becomes an engine, prepared once with the program's weights."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from . import _engine, _op
+from .errors import UnsupportedError
+from .functional import Node, Slot
+from .runnable import Runnable, Segment
+from .signature import inputs_of
+
+_PLAN = "ingot_plan_"
+
+
+def holds_plans(program: torch.export.ExportedProgram) -> bool:
+    return any(name.startswith(_PLAN) for name in program.constants)
+
+
+class Loaded(Runnable):
+    """engine: when there is one. What loading or update_weights puts into parameters reaches the engines before the next call."""
+
+    report = functional = None
+
+    def __init__(self, program: torch.export.ExportedProgram):
+        _op.library()
+        self.program = program
+        signature = program.graph_signature
+        nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+        changed = {s.target for s in signature.output_specs if s.kind is not OutputKind.USER_OUTPUT}
+        slots = [self._slot(nodes[s.arg.name], s, changed) for s in signature.input_specs if not (s.target or "").startswith(_PLAN)]
+        # Buffers that only a constant's name holds are no part of the state dict.
+        self.shown = [s for s in slots if s.name in program.state_dict]
+        graph = _Graph(program, slots, len(signature.output_specs) - len(signature.user_outputs))
+        straight = graph.is_one_call()
+        super().__init__(slots, graph.engines, None if straight else graph.module(), program.range_constraints.get, [(s, None) for s in slots if s.name in changed])
+        self.engine = graph.engines[0] if len(graph.engines) == 1 else None
+        self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+
+    def _slot(self, node, spec, changed):
+        if spec.kind is InputKind.USER_INPUT:
+            return Slot(node, "input" if isinstance(node.meta.get("val"), torch.Tensor) else "number", node.name)
+        tensor = self.program.state_dict.get(spec.target, self.program.constants.get(spec.target))
+        tied = tuple(n for n, t in self.program.state_dict.items() if t is tensor and n != spec.target)
+        return Slot(node, "state" if spec.target in changed else "weight", spec.target, tensor, tied=tied)
+
+    def signature(self) -> dict:
+        return {"inputs": inputs_of([s for s in self.slots if s.kind in ("input", "number")]), "outputs": [{"tensor": i} for i in range(len(self.program.graph_signature.user_outputs))]}
+
+    def update_weights(self, state_dict, strict):
+        """In place: the parameters are the program's own."""
+        changed = self.checked(state_dict, strict)
+        for slot, value in changed:
+            slot.tensor.detach().copy_(value)
+        self.replace_weights({slot.name: slot.tensor for slot, _ in changed if slot.kind == "weight"})
+
+    def present(self) -> torch.export.ExportedProgram:
+        """The program with the values that its parameters and buffers have now."""
+        for slot in self.shown:
+            old, value = self.program.state_dict[slot.name], self.value(slot.name)
+            if value.data_ptr() != old.data_ptr():
+                value = torch.nn.Parameter(value, requires_grad=False) if isinstance(old, torch.nn.Parameter) else value
+                self.program.state_dict.update(dict.fromkeys((slot.name, *slot.tied), value))
+        return self.program
+
+
+class _Graph:
+    """The program's graph with calls of engines instead of calls of plans."""
+
+    def __init__(self, program, slots, written):
+        self.program, self.slots, self.written = program, slots, written
+        self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
+        self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
+        self.engines: list[_engine.Engine] = []
+        self.calls: list[tuple[Node, list[Node]]] = []  # what is read, what is made
+        for node in program.graph.nodes:
+            if node.target is torch.ops.ingot.execute.default:
+                self._engine(node)
+
+    def _engine(self, node):
+        read, state, outputs, _, _, plan, function = node.args
+        engine = _engine.load_engine(self.plans[plan.name].numpy().tobytes(), weights={n: s.tensor.detach() for n, s in self.by_target.items()})
+        if function != 0:
+            raise UnsupportedError(f"the program calls function {function} of a plan of one function")
+        read, state = list(read), list(state)
+        tensors = [(state if binding.get("written") else read).pop(0) for binding in engine.inputs()] + state
+        self.engines.append(engine)
+        self.calls.append((tensors, list(outputs)))
+
+    def _results(self):
+        return next(n for n in self.program.graph.nodes if n.op == "output").args[0][self.written :]
+
+    def is_one_call(self) -> bool:
+        inputs = [s.node for s in self.slots if s.kind in ("input", "number")]
+        return len(self.calls) == 1 and not self.written and self.calls[0] == (inputs, list(self._results()))
+
+    def module(self) -> torch.fx.GraphModule:
+        root, graph, env, weights = torch.nn.Module(), torch.fx.Graph(), {}, {}
+        for slot in self.slots:
+            if slot.kind in ("input", "number"):
+                env[slot.node] = graph.placeholder(slot.node.name)
+        for slot in self.by_target.values():
+            name = weights[slot.name] = f"w_{len(weights)}"
+            root.register_buffer(name, slot.tensor.detach(), persistent=False)
+            env[slot.node] = graph.get_attr(name)
+        calls = iter(zip(self.engines, self.calls))
+        for node in self.program.graph.nodes:
+            if node.target is torch.ops.ingot.execute.default:
+                engine, (tensors, outputs) = next(calls)
+                name = f"segment_{sum(1 for _ in root.children())}"
+                root.add_module(name, Segment(engine, 0))
+                call = graph.call_module(name, tuple(env[t] for t in tensors))
+                env.update({made: graph.call_function(operator.getitem, (call, i)) for i, made in enumerate(outputs)})
+            elif node.op == "get_attr":
+                setattr(root, node.target, getattr(self.program.graph_module, node.target))
+                env[node] = graph.get_attr(node.target)
+            elif node.op == "call_function":
+                env[node] = graph.node_copy(node, lambda n: env[n])
+        graph.output(torch.fx.node.map_arg(list(self._results()), lambda n: env[n]))
+        effects = {torch.ops.aten.copy_.default}
+        graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output", "call_module") or n.target in effects or n.is_impure())
+        module = torch.fx.GraphModule(root, graph, "Ingot")
+        module.ingot_weights = weights
+        return module

@@ -1,0 +1,177 @@
+"""Regions of torch.autocast, inside the model and around it: dtypes and results are those of eager under the same autocast."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+from ingot.backend import ingot_backend
+
+HALF = lambda: torch.autocast("cpu", dtype=torch.bfloat16)  # noqa: E731
+
+
+class Region(torch.nn.Module):
+    """A region of autocast, one inside it where it is off, and casts of the model's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.off, self.outside = (torch.nn.Linear(16, 16) for _ in range(3))
+        self.norm = torch.nn.LayerNorm(16)
+        self.chain = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16))
+
+    def forward(self, x):
+        with HALF():
+            a = self.chain(torch.nn.functional.gelu(self.inside(x)))
+            b = torch.nn.functional.scaled_dot_product_attention(a[None, None], a[None, None], a[None, None])[0, 0]
+            with torch.autocast("cpu", enabled=False):
+                c = torch.nn.functional.gelu(self.off(x))
+            d = self.norm(b + c).softmax(-1)
+        return a, b, c, d, self.outside(d)
+
+
+class Plain(torch.nn.Module):
+    """What the region around a model reaches, and what it does not."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.full = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16), torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = self.down(torch.nn.functional.gelu(self.up(x)))
+        with torch.autocast("cpu", enabled=False):
+            z = self.full(x)
+        return y, y.softmax(-1), z
+
+
+def ahead(model, x, **options):
+    return ingot.compile(model, inputs=[x], **options)
+
+
+def just_in_time(model, x, **options):
+    torch._dynamo.reset()
+    reports = []
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples, options=options)
+        reports.append(made.report)
+        return made
+
+    compiled = torch.compile(model, backend=backend)
+    compiled(x)
+    compiled.report, = reports
+    return compiled
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def check(got, eager, exact):
+    assert [t.dtype for t in got] == [t.dtype for t in eager]
+    for result, expected, truth in zip(got, eager, exact):
+        assert_accurate(result, expected, truth, depth=64)
+
+
+def exactly(model, x):
+    """In float64, without the rounding of autocast."""
+    exact = copy.deepcopy(model).double()
+    if torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            return exactly(model, x)
+    region = torch.autocast.__enter__
+    torch.autocast.__enter__ = lambda self: self
+    leave, torch.autocast.__exit__ = torch.autocast.__exit__, lambda *_: None
+    try:
+        return exact(x.double())
+    finally:
+        torch.autocast.__enter__, torch.autocast.__exit__ = region, leave
+
+
+WAYS = pytest.mark.parametrize("way", [ahead, just_in_time], ids=["ahead of time", "just in time"])
+OPTIONS = pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["gelu"], "min_block_size": 1}], ids=["one engine", "gelu in torch"])
+
+
+@WAYS
+@OPTIONS
+def test_a_region_inside(way, options):
+    torch.manual_seed(0)
+    model, x = Region().eval(), torch.randn(9, 16)
+    compiled, eager = way(model, x, **options), model(x)
+    assert [t.dtype for t in eager] == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32, torch.float32]
+    assert compiled.report.in_torch == (2 if options else 0), compiled.report
+    check(compiled(x), eager, exactly(model, x))
+
+
+@WAYS
+@pytest.mark.parametrize("options", [{}, {"torch_executed_modules": ["Linear"], "min_block_size": 1}], ids=["one engine", "linear in torch"])
+def test_a_region_around(way, options):
+    """What stays in torch runs with the casts of the capture, not with those of the region once more."""
+    torch.manual_seed(0)
+    model, x = Plain().eval(), torch.randn(9, 16)
+    with HALF():
+        compiled, eager = way(model, x, **options), model(x)
+        assert [t.dtype for t in eager][0] == torch.bfloat16 and eager[2].dtype == torch.float32
+        assert bool(compiled.report.in_torch) == bool(options), compiled.report
+        got = compiled(x)
+    check(got, eager, exactly(model, x))
+
+
+@pytest.mark.parametrize("kind", ["program", "file"])
+def test_an_exported_program_follows_the_region_around_compile(kind, tmp_path):
+    """As the program's own module does: it casts where it is called."""
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16)).eval(), torch.randn(9, 16)
+    program = torch.export.export(model, (x,))
+    torch.export.save(program, tmp_path / "model.pt2")
+    with HALF():
+        compiled, eager = ingot.compile(program if kind == "program" else tmp_path / "model.pt2"), program.module()(x)
+        assert eager.dtype == torch.bfloat16 and compiled.report.in_torch == 0
+        check([compiled(x)], [eager], [exactly(model, x)])
+
+
+def test_torch_compile_follows_the_region_around_a_call():
+    torch.manual_seed(0)
+    model, x = Plain().eval(), torch.randn(9, 16)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="ingot")
+    for _ in range(2):
+        check(compiled(x), model(x), exactly(model, x))
+        with HALF():
+            check(compiled(x), model(x), exactly(model, x))
+
+
+@OPTIONS
+def test_a_module_is_for_the_autocast_it_was_compiled_under(options, tmp_path):
+    model, x = Plain().eval(), torch.randn(9, 16)
+    compiled = ahead(model, x, **options)
+    off, on = 'under torch.autocast("cpu", enabled=False)', 'under torch.autocast("cpu", dtype=torch.bfloat16)'
+    with HALF(), pytest.raises(ingot.InputError) as caught:
+        compiled(x)
+    assert str(caught.value) == (
+        f"the module was compiled {off}, but is called {on}, where the model would compute something else\n  remedy: compile it {on}, or call it {off}"
+    )
+    with HALF():
+        under = ahead(model, x, **options)
+        with torch.autocast("cpu", enabled=False):
+            assert [t.dtype for t in compiled(x)] == [torch.float32] * 3
+    with pytest.raises(ingot.InputError, match="the module was compiled under torch.autocast\\(\"cpu\", dtype=torch.bfloat16\\), but is called under"):
+        under(x)
+    with torch.autocast("cpu", dtype=torch.float16), pytest.raises(ingot.InputError, match="dtype=torch.bfloat16\\), but is called under torch.autocast\\(\"cpu\", dtype=torch.float16"):
+        under(x)
+    # A file holds the casts: it is the same program wherever it is called.
+    with HALF():
+        expected = under(x)
+        ingot.save(under, tmp_path / "m.pt2", format="exported_program")
+        ingot.save(under, tmp_path / "m.ingot")
+    for name in ("m.pt2", "m.ingot"):
+        loaded = ingot.load(tmp_path / name)
+        for got, want in zip(loaded(x), expected):
+            assert got.dtype == want.dtype and torch.allclose(got.float(), want.float(), atol=1e-2)

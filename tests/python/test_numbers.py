@@ -1,0 +1,60 @@
+"""Numbers among the inputs of a model that is compiled ahead of time: fixed, or left open by dynamic_shapes."""
+
+import pytest
+import torch
+from torch.export import Dim
+
+import ingot
+
+
+class Windowed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x, n):
+        return torch.nn.functional.gelu(self.linear(x)).softmax(-1) * n, x[:n]
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def test_a_number_that_varies(tmp_path):
+    model, x = Windowed().eval(), torch.randn(9, 8)
+    compiled = ingot.compile(model, inputs=[x, 3], dynamic_shapes=({0: Dim.DYNAMIC}, Dim.DYNAMIC))
+    ingot.save(compiled, tmp_path / "model.pt2", format="exported_program")
+    for n in (3, 5, 1):
+        x = torch.randn(9 + n, 8)
+        for call in (compiled, ingot.load(tmp_path / "model.pt2")):
+            for got, eager in zip(call(x, n), model(x, n)):
+                assert got.shape == eager.shape and torch.allclose(got, eager, atol=1e-6)
+    assert {n["target"] for n in compiled.report.nodes if n["segment"] is None} == {"aten.mul.Tensor"}  # engines take tensors alone
+    for bad, message in (
+        (2.0, "input 'n' is of type float, but the model takes an int there"),
+        (-4, "input 'n' is -4, outside the range 0.. the model was compiled for\n  remedy: compile with a wider range for this number"),
+    ):
+        with pytest.raises(ingot.InputError) as caught:
+            compiled(x, bad)
+        assert str(caught.value) == message
+    with pytest.raises(ingot.UnsupportedError) as caught:
+        ingot.save(compiled, tmp_path / "model.ingot")
+    assert str(caught.value) == (
+        "input 'n' is a number that varies, which a .ingot file does not take\n"
+        '  remedy: give it as a tensor, compile for one value of it, or save with format="exported_program"'
+    )
+
+
+def test_a_number_that_is_fixed(tmp_path):
+    model, x = Windowed().eval(), torch.randn(9, 8)
+    compiled = ingot.compile(model, inputs=[x, 3])
+    ingot.save(compiled, tmp_path / "model.ingot")
+    for call in (compiled, ingot.load(tmp_path / "model.ingot")):
+        for got, eager in zip(call(x, 3), model(x, 3)):
+            assert torch.allclose(got, eager, atol=1e-6)
+        with pytest.raises(ingot.InputError) as caught:
+            call(x, 4)
+        assert str(caught.value) == "argument 1 is 4, but the model was compiled with 3 there\n  remedy: compile it again for this value"
