@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -68,8 +69,11 @@ std::vector<std::string> options_of(const CompileJob& job) {
   return {fmt::format("--gpu-architecture={}_{}", kind, job.sm), "--std=c++17", "--device-as-default-execution-space"};
 }
 
-std::vector<std::byte> compile_one(const CompileJob& job) {
+// The forms that are asked for, of one text for one architecture: PTX comes with machine code for nothing.
+std::vector<std::vector<std::byte>> compile_once(std::span<const CompileJob> jobs, const std::vector<size_t>& wanted) {
   const Nvrtc& n = nvrtc();
+  auto is_cubin = [&](size_t k) { return jobs[k].form == CompileJob::Form::cubin; };
+  const CompileJob& job = jobs[*std::max_element(wanted.begin(), wanted.end(), [&](size_t x, size_t y) { return is_cubin(x) < is_cubin(y); })];
   struct Owner {
     Program program = nullptr;
     ~Owner() {
@@ -87,12 +91,14 @@ std::vector<std::byte> compile_one(const CompileJob& job) {
     check(n.log(owner.program, log.data()), "nvrtcGetProgramLog");
     fail(Code::internal, "code for sm_{} does not compile: {}: {}", job.sm, n.error_text(error), excerpt(job.text, log));
   }
-  bool cubin = job.form == CompileJob::Form::cubin;
-  size_t size = 0;
-  check((cubin ? n.cubin_size : n.ptx_size)(owner.program, &size), "size of the code");
-  std::vector<std::byte> code(size);
-  check((cubin ? n.cubin : n.ptx)(owner.program, reinterpret_cast<char*>(code.data())), "code");
-  return code;
+  std::vector<std::vector<std::byte>> out;
+  for (size_t k : wanted) {
+    size_t size = 0;
+    check((is_cubin(k) ? n.cubin_size : n.ptx_size)(owner.program, &size), "size of the code");
+    out.emplace_back(size);
+    check((is_cubin(k) ? n.cubin : n.ptx)(owner.program, reinterpret_cast<char*>(out.back().data())), "code");
+  }
+  return out;
 }
 
 std::vector<std::byte> key_of(const CompileJob& job, NvrtcVersion version) {
@@ -133,33 +139,48 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   out.code.resize(jobs.size());
   std::mutex mutex;
   std::exception_ptr failure;
+  std::map<std::pair<std::string_view, int>, std::vector<size_t>> of_one_text;
+  for (size_t k = 0; k < jobs.size(); ++k) of_one_text[{jobs[k].text, jobs[k].sm}].push_back(k);
+  std::vector<std::vector<size_t>> texts;
+  for (auto& [key, list] : of_one_text) texts.push_back(std::move(list));
   std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t k; (k = next++) < jobs.size();) {
+  auto take = [&](const std::vector<size_t>& list) {
+    std::vector<size_t> missing;
+    for (size_t k : list) {
+      auto found = cache.find(key_of(jobs[k], version));
+      if (!found) {
+        missing.push_back(k);
+        continue;
+      }
+      out.code[k] = std::move(*found);
+      std::lock_guard lock(mutex);
+      ++out.from_cache;
+    }
+    if (missing.empty()) return;
+    std::vector<std::vector<std::byte>> made = compile_once(jobs, missing);
+    for (size_t m = 0; m < missing.size(); ++m) {
+      out.code[missing[m]] = std::move(made[m]);
       try {
-        std::vector<std::byte> key = key_of(jobs[k], version);
-        if (auto found = cache.find(key)) {
-          out.code[k] = std::move(*found);
-          std::lock_guard lock(mutex);
-          ++out.from_cache;
-          continue;
-        }
-        out.code[k] = compile_one(jobs[k]);
-        try {
-          cache.put(key, out.code[k]);
-        } catch (const Error& e) {
-          std::lock_guard lock(mutex);
-          out.cache_problem = e.message;
-        }
+        cache.put(key_of(jobs[missing[m]], version), out.code[missing[m]]);
+      } catch (const Error& e) {
+        std::lock_guard lock(mutex);
+        out.cache_problem = e.message;
+      }
+    }
+  };
+  auto work = [&] {
+    for (size_t t; (t = next++) < texts.size();) {
+      try {
+        take(texts[t]);
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
-        next = jobs.size();
+        next = texts.size();
       }
     }
   };
   auto threads = static_cast<size_t>(options.threads > 0 ? options.threads : usable_threads());
-  threads = std::min(threads, jobs.size());
+  threads = std::min(threads, texts.size());
   std::vector<std::thread> others;
   for (size_t k = 1; k < threads; ++k) others.emplace_back(work);
   work();
