@@ -217,7 +217,7 @@ INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t
  * bindings, with any strides (those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
 /* On a GPU, runs are work in the caller's CUDA stream (a CUstream or cudaStream_t; NULL, as at first, is the default one) from now on. A run
- * whose outputs are all on the GPU returns before it is done. Ignored on the CPU. */
+ * whose tensors are all on the GPU returns before it is done. Ignored on the CPU. */
 INGOT_API ingot_status ingot_session_set_stream(ingot_session* session, void* stream);
 /* Returns when all runs so far are done, with INGOT_INVALID_INPUT when one of them met an index out of range. */
 INGOT_API ingot_status ingot_session_wait(ingot_session* session);

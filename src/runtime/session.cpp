@@ -27,7 +27,7 @@ bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t
 }  // namespace
 
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
-    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)), lane_(weights_->backend().lane()) {
+    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)), lane_(weights_->backend().lane()), device_(weights_->backend().memory() != nullptr) {
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
   staged_.resize(loaded_.function->bindings.size());
@@ -116,6 +116,7 @@ const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTe
 }
 
 void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
+  from_host_ = false;
   Resolved& r = find(inputs);
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
@@ -141,7 +142,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
   if (loaded_.writes) check_overlap(inputs, outputs);
   work();
   if (!device() && !loaded_.writes) return;
-  bool host = false;
+  bool host = from_host_;  // the caller may change it when this returns, and pinned memory is read late
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) host = give(i, inputs[i]) || host;
   }
@@ -194,8 +195,10 @@ void grow(MemoryBlock& block, size_t bytes, Allocator& allocator) {
 // Where kernels find the binding's elements, row-major: the tensor itself, or a copy (`filled`: with what it holds).
 std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   auto* data = static_cast<std::byte*>(t.data);
+  bool plain = row_major(t);
+  if (plain && !device()) return data;
   size_t bytes = bytes_of(t);
-  bool reached = weights_->backend().reaches(data), plain = row_major(t);
+  bool reached = weights_->backend().reaches(data);
   if ((reached && plain) || bytes == 0) return data;
   if (reached && device()) {
     throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with strides", loaded_.function->bindings[binding].name)).fix("give a contiguous tensor");
@@ -207,7 +210,10 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   }
   if (!device()) return data;
   grow(staged_[binding], bytes, memory());
-  if (filled) lane_->copy(staged_[binding].data(), data, bytes);
+  if (filled) {
+    lane_->copy(staged_[binding].data(), data, bytes);
+    from_host_ = true;
+  }
   return staged_[binding].data();
 }
 

@@ -17,8 +17,8 @@ class Session {
   // Dims of every output for these inputs; range and shape errors as in run().
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
   // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size. On a
-  // GPU, tensors may be on the host or there (row-major). When all that is written is there, run() returns before it is done: it is work
-  // in the stream, as the caller's own, and wait() tells what became of it.
+  // GPU, tensors may be on the host or there (row-major). When all of them are there, run() returns before it is done: it is work in the
+  // stream, as the caller's own, and wait() tells what became of it.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   // The caller's CUDA stream, from now on; null is the default one.
   void set_stream(void* stream) { lane_->set_stream(stream); }
@@ -44,7 +44,7 @@ class Session {
  private:
   Resolved& find(std::span<const HostTensor> inputs);
   void work();
-  bool device() const { return weights_->backend().memory() != nullptr; }
+  bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
   std::byte* take(size_t binding, const HostTensor&, bool filled);
   bool give(size_t binding, const HostTensor&);
@@ -60,6 +60,7 @@ class Session {
   Allocator& allocator_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<backend::Lane> lane_;
+  bool device_;                                  // not the host
   struct Entry {
     std::vector<int64_t> symbols;
     std::unique_ptr<Resolved> resolved;
@@ -82,7 +83,7 @@ class Session {
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   std::vector<std::byte*> addresses_;            // of bindings, arena and scratch: what recorded work holds
-  bool profiling_ = false, recording_ = true;
+  bool profiling_ = false, recording_ = true, from_host_ = false;
   std::vector<int64_t> nanoseconds_;             // of the last profiled run, a step each
 };
 

@@ -82,9 +82,10 @@ bool Gpu::reaches(const void* pointer) const {
   if (pointer == nullptr) return false;
   constexpr int memory_type = 2;
   constexpr unsigned on_device = 2;
-  unsigned type = 0;
+  unsigned type = 0;  // stays so for addresses that the driver does not know
+  void* values[] = {&type};
   Device::Use use(*device_);
-  return driver().pointer_attribute(&type, memory_type, reinterpret_cast<Address>(pointer)) == 0 && type == on_device;
+  return driver().pointer_attributes(1, &memory_type, values, reinterpret_cast<Address>(pointer)) == 0 && type == on_device;
 }
 
 std::unique_ptr<Lane> Gpu::lane() const { return std::make_unique<GpuLane>(device_); }
@@ -111,8 +112,8 @@ GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)) {
 
 GpuLane::~GpuLane() {
   Device::Use use(*device_);
-  // Kernels under way may still report.
-  driver().stream_synchronize(stream_);
+  // Kernels under way may still report. The caller's stream may be gone.
+  driver().context_synchronize();
   driver().host_free(status_);
 }
 

@@ -1,0 +1,233 @@
+// Sessions on a GPU, where there is one: memory of either side, streams, recorded work, state, errors that kernels report, threads.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "backend/cuda/available_test.h"
+#include "base/error.h"
+#include "compile/compile.h"
+#include "runtime/session.h"
+
+namespace ingot::runtime {
+namespace {
+
+using backend::cuda::Device;
+using backend::cuda::DeviceMemory;
+using backend::cuda::DevicePtr;
+using backend::cuda::Stream;
+
+std::shared_ptr<const plan::Plan> compiled(const std::string& text, const std::vector<std::vector<float>>& weights = {}) {
+  ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    auto copy = std::make_shared<std::vector<float>>(weights[i]);
+    g.weights[i].data = reinterpret_cast<const std::byte*>(copy->data());
+    g.weights[i].bytes = copy->size() * 4;
+    g.weights[i].keep = copy;
+  }
+  compile::Options options;
+  options.set("target", "cuda:sm_90");
+  return std::make_shared<plan::Plan>(compile::compile(g, options));
+}
+
+// y = log(exp(x @ w)): a product and a body; w = [[1, 2], [3, 4]].
+std::shared_ptr<const plan::Plan> product() {
+  return compiled(
+      "%0 = input() {name=\"x\"} : f32[B, 2]\n%1 = weight() {name=\"w\"} : f32[2, 2]\n%2 = matmul(%0, %1) {} : f32[B, 2]\n%3 = exp(%2) {} : f32[B, 2]\n"
+      "%4 = log(%3) {} : f32[B, 2]\noutput %4 \"y\" []\n",
+      {{1, 2, 3, 4}});
+}
+
+std::shared_ptr<Weights> on_gpu(std::shared_ptr<const plan::Plan> plan) { return std::make_shared<Weights>(std::move(plan), 1, system_allocator(), "cuda"); }
+
+struct Tensor {
+  std::vector<float> data;
+  std::vector<int64_t> dims, strides = {};
+  HostTensor host() { return {data.data(), ir::DType::f32, static_cast<int>(dims.size()), dims.data(), strides.empty() ? nullptr : strides.data()}; }
+  HostTensor at(const DeviceMemory& memory) {
+    HostTensor t = host();
+    t.data = reinterpret_cast<void*>(memory.address());
+    return t;
+  }
+};
+
+void expect_product(const std::vector<float>& y, const std::vector<float>& x, size_t rows) {
+  for (size_t r = 0; r < rows; ++r) {
+    EXPECT_NEAR(y[2 * r], x[2 * r] + 3 * x[2 * r + 1], 1e-5f) << r;
+    EXPECT_NEAR(y[2 * r + 1], 2 * x[2 * r] + 4 * x[2 * r + 1], 1e-5f) << r;
+  }
+}
+
+#define SKIP_WITHOUT_ALL \
+  SKIP_WITHOUT(nvrtc);   \
+  SKIP_WITHOUT(gpu)
+
+TEST(Gpu, MemoryOfTheHostWithAnyStrides) {
+  SKIP_WITHOUT_ALL;
+  Session session(on_gpu(product()), 0, 1);
+  Tensor x{{1, 0, 2, 0, 0, 1}, {3, 2}, {1, 3}};  // columns of three
+  for (int run = 0; run < 5; ++run) {
+    Tensor y{std::vector<float>(6), {3, 2}};
+    x.data[0] = static_cast<float>(run);
+    HostTensor in = x.host(), out = y.host();
+    session.run({&in, 1}, {&out, 1});
+    expect_product(y.data, {x.data[0], x.data[3], x.data[1], x.data[4], x.data[2], x.data[5]}, 3);
+  }
+  EXPECT_EQ(session.kept_sizes(), 1u);
+}
+
+TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
+  SKIP_WITHOUT_ALL;
+  DevicePtr device = Device::open(0);
+  Stream stream(device);
+  Session session(on_gpu(product()), 0, 1);
+  session.set_stream(stream.handle());
+  std::vector<DeviceMemory> in, out;
+  for (int k = 0; k < 2; ++k) {
+    in.emplace_back(device, 16);
+    out.emplace_back(device, 16);
+  }
+  // Addresses alternate, then stay: plain starts, recording, replay.
+  for (int run = 0; run < 10; ++run) {
+    size_t k = run < 4 ? static_cast<size_t>(run) % 2 : 0;
+    Tensor x{{static_cast<float>(run), 1, -1, 0.5f}, {2, 2}}, y{std::vector<float>(4), {2, 2}};
+    in[k].copy_from(x.data.data(), 16, stream.handle());
+    HostTensor a = x.at(in[k]), b = y.at(out[k]);
+    session.run({&a, 1}, {&b, 1});
+    out[k].copy_to(y.data.data(), 16, stream.handle());
+    session.wait();
+    expect_product(y.data, x.data, 2);
+  }
+}
+
+TEST(Gpu, StridesOnTheGpuAreRefused) {
+  SKIP_WITHOUT_ALL;
+  DevicePtr device = Device::open(0);
+  DeviceMemory memory(device, 64);
+  Session session(on_gpu(product()), 0, 1);
+  Tensor x{std::vector<float>(8), {2, 2}, {1, 2}}, y{std::vector<float>(4), {2, 2}};
+  HostTensor in = x.at(memory), out = y.host();
+  try {
+    session.run({&in, 1}, {&out, 1});
+    FAIL() << "ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::unsupported);
+    EXPECT_EQ(e.message, "\"x\" lies on the GPU with strides");
+    EXPECT_EQ(e.remedy, "give a contiguous tensor");
+  }
+}
+
+TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {
+  SKIP_WITHOUT_ALL;
+  Session session(on_gpu(compiled("%0 = input() {name=\"ids\"} : i64[B]\n%1 = weight() {name=\"table\"} : f32[3, 2]\n"
+                                  "%2 = gather(%1, %0) {axes=[0], position=0, wrap=true} : f32[B, 2]\noutput %2 \"y\" []\n",
+                                  {{0, 1, 2, 3, 4, 5}})),
+                  0, 1);
+  std::vector<int64_t> ids{2, 3}, dims{2};
+  Tensor y{std::vector<float>(4), {2, 2}};
+  HostTensor in{ids.data(), ir::DType::i64, 1, dims.data(), nullptr}, out = y.host();
+  for (int again = 0; again < 4; ++again) {
+    ids[1] = 3;
+    try {
+      session.run({&in, 1}, {&out, 1});
+      FAIL() << "ran";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::invalid_input);
+      EXPECT_EQ(e.message, "index 3 is out of range for an axis of size 3");
+    }
+    ids[1] = -1;
+    session.run({&in, 1}, {&out, 1});
+    EXPECT_EQ(y.data, (std::vector<float>{4, 5, 4, 5}));
+  }
+}
+
+TEST(Gpu, OtherWeightsFromEitherSide) {
+  SKIP_WITHOUT_ALL;
+  DevicePtr device = Device::open(0);
+  auto weights = on_gpu(product());
+  Session session(weights, 0, 1);
+  Tensor x{{1, 10}, {1, 2}}, y{std::vector<float>(2), {1, 2}};
+  HostTensor in = x.host(), out = y.host();
+  session.run({&in, 1}, {&out, 1});
+  EXPECT_NEAR(y.data[0], 31, 1e-4f);
+  const float other[] = {0, 0, 1, 2};
+  weights->set("w", other, sizeof other, true);
+  weights->commit(1);
+  session.run({&in, 1}, {&out, 1});
+  EXPECT_NEAR(y.data[0], 10, 1e-4f);
+  DeviceMemory there(device, sizeof other);
+  const float third[] = {1, 0, 0, 1};
+  there.copy_from(third, sizeof third);
+  device->synchronize();
+  weights->set("w", reinterpret_cast<const void*>(there.address()), sizeof third, false);
+  weights->commit(1);
+  session.run({&in, 1}, {&out, 1});
+  EXPECT_NEAR(y.data[1], 10, 1e-4f);
+}
+
+// A buffer that the model writes: counts up by x.
+TEST(Gpu, StateStaysThere) {
+  SKIP_WITHOUT_ALL;
+  ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[2]\n%1 = weight() {name=\"total\"} : f32[2]\n%2 = add(%1, %0) {} : f32[2]\noutput %2 \"y\" []\n");
+  const float start[] = {1, 2};
+  g.weights[0].data = reinterpret_cast<const std::byte*>(start);
+  g.weights[0].bytes = sizeof start;
+  g.weights[0].mutated = true;
+  g.outputs.push_back({g.outputs[0].value, "total", {}, ir::Output::To::weight});
+  compile::Options options;
+  options.set("target", "cuda:sm_90");
+  Session session(on_gpu(std::make_shared<plan::Plan>(compile::compile(g, options))), 0, 1);
+  Tensor x{{10, 100}, {2}}, y{std::vector<float>(2), {2}};
+  HostTensor in = x.host(), out = y.host();
+  for (int run = 1; run <= 5; ++run) {
+    session.run({&in, 1}, {&out, 1});
+    EXPECT_EQ(y.data, (std::vector<float>{1.0f + 10.0f * static_cast<float>(run), 2.0f + 100.0f * static_cast<float>(run)}));
+  }
+  float seen[2] = {};
+  session.copy_state(0, seen, sizeof seen, true);
+  EXPECT_EQ(seen[0], 51);
+  const float set[] = {7, 8};
+  session.copy_state(0, const_cast<float*>(set), sizeof set, false);
+  session.run({&in, 1}, {&out, 1});
+  EXPECT_EQ(y.data[0], 17);
+  session.reset();
+  session.run({&in, 1}, {&out, 1});
+  EXPECT_EQ(y.data[0], 11);
+}
+
+TEST(Gpu, SessionsOfManyThreads) {
+  SKIP_WITHOUT_ALL;
+  auto weights = on_gpu(product());
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 16; ++n) {
+    threads.emplace_back([&, n] {
+      DevicePtr device = Device::open(0);
+      Stream stream(device);
+      Session session(weights, 0, 1);
+      session.set_stream(stream.handle());
+      for (int run = 0; run < 50; ++run) {
+        auto rows = static_cast<size_t>(1 + (n + run) % 5);
+        Tensor x{std::vector<float>(2 * rows), {static_cast<int64_t>(rows), 2}}, y{std::vector<float>(2 * rows), {static_cast<int64_t>(rows), 2}};
+        for (size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<float>((n + run + static_cast<int>(i)) % 7);
+        HostTensor in = x.host(), out = y.host();
+        session.run({&in, 1}, {&out, 1});
+        expect_product(y.data, x.data, rows);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(Gpu, StepsAreTimed) {
+  SKIP_WITHOUT_ALL;
+  Session session(on_gpu(product()), 0, 1);
+  Tensor x{{1, 2}, {1, 2}}, y{std::vector<float>(2), {1, 2}};
+  HostTensor in = x.host(), out = y.host();
+  session.set_profiling(true);
+  session.run({&in, 1}, {&out, 1});
+  std::string text = session.profile();
+  EXPECT_NE(text.find("\"kernel\": \"matmul\", \"nanoseconds\": "), std::string::npos) << text;
+  EXPECT_NE(text.find("\"kernel\": \"fused\", \"nanoseconds\": "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace ingot::runtime
