@@ -86,10 +86,10 @@ backend::Resolved resolve(const backend::Call& call) {
       uint32_t shared = 2 * (rows * (args.depth + 8u) + 2 * Args::keys_at_once * (args.depth + 8u + args.width + 8u));
       return Prepared::Launch{gpu.function(fmt::format("{}_{}", args.name, variant)), {static_cast<uint32_t>(blocks), Args::warps[variant] * 32, shared}};
     };
-    // Few queries a block while that gives each multiprocessor no more than a few.
+    // Few queries a block while many would leave multiprocessors with less than two.
     int64_t many = batches * ((queries + 63) / 64);
     out->aligned = launch(many < 2 * gpu.device()->properties().multiprocessors ? 0 : 1);
-    out->any = launch(2);
+    out->any = launch(Args::any_address);
   }
   out->parameters.resize(8 * (1 + call.operands.size() + std::max<size_t>(1, args.numbers.size())));
   for (size_t k = 0; k < args.numbers.size(); ++k) {

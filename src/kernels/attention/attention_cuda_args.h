@@ -30,7 +30,7 @@ struct AttentionCudaArgs {
     int64_t value;
   };
   // name_0 and name_1: rows at 16-byte addresses, few and many queries a block; name_2: any.
-  static constexpr int variants = 3;
+  static constexpr int variants = 3, any_address = 2;
   static constexpr uint32_t warps[variants] = {2, 4, 4};
   static constexpr uint32_t queries_of_warp = 16, keys_at_once = 64;
 
