@@ -32,6 +32,9 @@ const std::vector<Pass>& passes() {
       {"common_again", common},
       {"siblings", siblings},                  // RoPE of queries and keys at once
       {"simplify_again", simplify},
+      {"memory_order", memory_order},          // after convolutions: [N, H, W, C]
+      {"simplify_order", simplify},
+      {"scales", scales},                      // batch normalisation goes into the weights
   };
   return list;
 }

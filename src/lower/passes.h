@@ -15,6 +15,8 @@ void grouped_heads(ir::Graph&);     // repeated keys and values are read in plac
 void joins(ir::Graph&);             // a join between pointwise operations becomes a select
 void linears(ir::Graph&);           // linear layers on one input become one matmul
 void updates(ir::Graph&);           // x[2:4] = v becomes a select
+void memory_order(ir::Graph&);      // work element by element in the order of its operands' memory: [N, H, W, C] after convolutions
+void scales(ir::Graph&);            // columns of a product times numbers made of weights: other weights
 void siblings(ir::Graph&);          // the same work on neighbouring parts (RoPE of queries and keys) is done once
 
 }  // namespace ingot::lower

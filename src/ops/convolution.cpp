@@ -72,20 +72,27 @@ Value convolve(const Value& x, const Value& w, const Windows& on, int64_t groups
     line.insert(line.end(), kernel.begin(), kernel.end());
     return cast(sum(windows * reshape(widened(w), line), last_axes(windows, n)), x.dtype());
   }
-  // [N, G, windows..., C / G, kernel...] as rows of a product, the weights as its columns.
+  // [N, G, windows..., kernel..., C / G] as rows of a product, the weights as its columns: the channels of a place lie together, but for a few.
   Dims split{batch, Dim(groups), each};
   split.insert(split.end(), x.dims().begin() + 2, x.dims().end());
   Value windows = windows_on(reshape(x, split), on, counts, 0);
   Axes order{0, 1};
   for (size_t i = 0; i < n; ++i) order.push_back(static_cast<Axis>(3 + i));
-  order.push_back(2);
-  for (size_t i = 0; i < n; ++i) order.push_back(static_cast<Axis>(3 + n + i));
+  const bool few = each.constant().value_or(8) < 8;
+  Axes of_weights{0};
+  if (few) order.push_back(2), of_weights.push_back(1);
+  for (size_t i = 0; i < n; ++i) {
+    order.push_back(static_cast<Axis>(3 + n + i));
+    of_weights.push_back(static_cast<Axis>(2 + i));
+  }
+  if (!few) order.push_back(2), of_weights.push_back(1);
+  const Value columns = permute(w, of_weights);
   const Dim rows = product(counts), inner = each * product(kernel);
   Value y;
   if (groups == 1) {
-    y = matmul(reshape(permute(windows, order), {batch, rows, inner}), transpose(reshape(w, {w.dim(0), inner}), 0, 1));
+    y = matmul(reshape(permute(windows, order), {batch, rows, inner}), transpose(reshape(columns, {w.dim(0), inner}), 0, 1));
   } else {
-    y = matmul(reshape(permute(windows, order), {batch, Dim(groups), rows, inner}), transpose(reshape(w, {Dim(groups), out, inner}), 1, 2));
+    y = matmul(reshape(permute(windows, order), {batch, Dim(groups), rows, inner}), transpose(reshape(columns, {Dim(groups), out, inner}), 1, 2));
   }
   Dims result{batch, w.dim(0)};
   result.insert(result.end(), counts.begin(), counts.end());
@@ -221,8 +228,19 @@ Scalar lowest(DType t) {
 
 Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), std::move(dilation), ceil_mode);
-  Value windows = windows_on(x, p.on, p.counts, lowest(x.dtype()));
-  return amax(windows, last_axes(windows, n));
+  const Value windows = windows_on(x, p.on, p.counts, lowest(x.dtype()));
+  int64_t places = 1;
+  for (int64_t k : p.on.kernel) places *= k;
+  if (places > 25) return amax(windows, last_axes(windows, n));
+  // Few places in a window: the largest, element by element, of one tensor for each.
+  std::optional<Value> most;
+  for (int64_t place = 0; place < places; ++place) {
+    Value one = windows;
+    int64_t rest = place;
+    for (size_t i = n; i-- > 0; rest /= p.on.kernel[i]) one = take(one, one.rank() - 1, rest % p.on.kernel[i]);
+    most = most ? maximum(*most, one) : one;
+  }
+  return *most;
 }
 
 Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {

@@ -1,0 +1,184 @@
+// Work element by element goes through its operands in the order they have in memory. A convolution's result is a product with one row a place
+// and one column a channel, seen as [N, C, H, W]; bias, normalisation, activation, residual and padding after it work on [N, H, W, C], and only
+// who asks for another order pays for it.
+#include <algorithm>
+#include <numeric>
+
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+using ir::AffineMap;
+using ir::Axes;
+
+using Order = std::vector<size_t>;  // axes of a value, outermost in memory first
+
+// How the axes of a view lie in what it views; axes of size 1 stay with the axis before them. nullopt where an axis is repeated or used twice.
+std::optional<Order> order_of(const AffineMap& map) {
+  struct Key {
+    size_t axis = 0;
+    int64_t step = 0;
+  };
+  std::vector<std::optional<Key>> keys(map.dims.size());
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    for (const AffineMap::Term& t : map.axes[a].terms) {
+      if (keys[t.axis]) return std::nullopt;
+      keys[t.axis] = Key{a, std::abs(t.coefficient)};
+    }
+  }
+  for (size_t d = 0; d < keys.size(); ++d) {
+    if (keys[d]) continue;
+    if (!(map.dims[d] == Dim(1))) return std::nullopt;
+    keys[d] = d > 0 ? *keys[d - 1] : Key{0, INT64_MAX};
+  }
+  Order order(map.dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a]->axis != keys[b]->axis ? keys[a]->axis < keys[b]->axis : keys[a]->step > keys[b]->step; });
+  return order;
+}
+
+std::optional<Order> order_of(const Graph& g, ValueId v) {
+  const Node& n = maker(g, v);
+  if (n.op != Op::view || n.attributes.map("map").fill) return std::nullopt;
+  return order_of(n.attributes.map("map"));
+}
+
+// Another axis than the last lies innermost.
+bool turns(const Order& order, const Dims& dims) {
+  size_t last = dims.size();
+  while (last > 0 && dims[last - 1] == Dim(1)) --last;
+  size_t inner = order.size();
+  while (inner > 0 && dims[order[inner - 1]] == Dim(1)) --inner;
+  return last > 0 && inner > 0 && order[inner - 1] != last - 1;
+}
+
+Axes axes_of(const Order& order) { return Axes(order.begin(), order.end()); }
+
+Handle put_back(const Handle& y, const Order& order) {
+  Axes inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<ir::Axis>(i);
+  return ir::permute(y, inverse);
+}
+
+// The step of a result axis in what a view views; the axes of one base axis have steps that are multiples of one another.
+struct Step {
+  size_t axis = 0;
+  int64_t step = 0;
+};
+std::optional<Step> step_of(const AffineMap& map, size_t d) {
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    for (const AffineMap::Term& t : map.axes[a].terms) {
+      if (t.axis == d) return Step{a, t.coefficient};
+    }
+  }
+  return std::nullopt;
+}
+
+// Neighbours in memory that are one axis of every operand: places of an image are rows of the product that made them.
+bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, const Dims& dims) {
+  auto size = dims[inner].constant();
+  return size && *size > 1 && dims[outer].constant().value_or(0) > 1 && std::all_of(maps.begin(), maps.end(), [&](const AffineMap& map) {
+    auto a = step_of(map, outer), b = step_of(map, inner);
+    return a && b && a->axis == b->axis && b->step > 0 && a->step == b->step * *size;
+  });
+}
+
+std::optional<ValueId> map_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+  std::optional<Order> order;
+  std::vector<AffineMap> maps;  // of the operands that are views of all of the result
+  auto whole = [&](ValueId v) { return g.type(v).dims == dims && !from_weights(g, v); };
+  for (ValueId v : in) {
+    if (!whole(v)) continue;
+    const std::optional<Order> mine = order_of(g, v);
+    if (!mine || (order && *order != *mine)) return std::nullopt;
+    order = mine;
+    maps.push_back(maker(g, v).attributes.map("map"));
+  }
+  if (!order || !turns(*order, dims)) return std::nullopt;
+  std::vector<Handle> others;  // with an axis for each of the result's, in memory order
+  for (ValueId v : in) {
+    Handle x(&g, v);
+    if (whole(v)) continue;
+    while (static_cast<size_t>(x.rank()) < dims.size()) x = ir::unsqueeze(x, 0);
+    others.push_back(ir::permute(x, axes_of(*order)));
+  }
+  // The axes of the work: each one or several of the result's.
+  std::vector<Order> groups;
+  for (size_t i = 0; i < order->size(); ++i) {
+    auto repeats = [&](const Handle& x) { return x.dims()[i] == Dim(1) && x.dims()[i - 1] == Dim(1); };
+    if (i > 0 && one_axis(maps, (*order)[i - 1], (*order)[i], dims) && std::all_of(others.begin(), others.end(), repeats)) {
+      groups.back().push_back((*order)[i]);
+    } else {
+      groups.push_back({(*order)[i]});
+    }
+  }
+  AffineMap back;
+  back.dims = dims;
+  Dims work;
+  for (const Order& group : groups) {
+    AffineMap::Axis axis;
+    Dim size = 1;
+    for (size_t k = group.size(); k-- > 0; size *= dims[group[k]]) axis.terms.push_back({static_cast<uint32_t>(group[k]), *size.constant()});
+    std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+    back.axes.push_back(std::move(axis));
+    work.push_back(size);
+  }
+  std::vector<ValueId> operands;
+  size_t next_map = 0, next_other = 0;
+  for (ValueId v : in) {
+    if (!whole(v)) {
+      const Handle& x = others[next_other++];
+      Dims merged;
+      for (size_t i = 0, at = 0; i < groups.size(); at += groups[i++].size()) merged.push_back(x.dims()[at]);
+      operands.push_back(merged.size() == x.dims().size() ? x.id() : ir::reshape(x, merged).id());
+      continue;
+    }
+    AffineMap map = maps[next_map++];
+    for (AffineMap::Axis& axis : map.axes) {
+      std::vector<AffineMap::Term> terms;
+      for (uint32_t i = 0; i < groups.size(); ++i) {
+        for (const AffineMap::Term& t : axis.terms) {
+          if (t.axis == groups[i].back()) terms.push_back({i, t.coefficient});
+        }
+      }
+      axis.terms = std::move(terms);
+    }
+    map.dims = work;
+    operands.push_back(ir::view(Handle(&g, maker(g, v).in[0]), std::move(map)).id());
+  }
+  ir::Type type = infer(g, node.op, operands, node.attributes)[0];
+  return ir::view(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), std::move(back)).id();
+}
+
+// Padding: a view with a fill, whose axes are those of its operand.
+std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
+  const std::optional<Order> order = order_of(g, x);
+  const Dims dims = g.type(x).dims;
+  if (!order || !turns(*order, dims) || map.dims.size() != dims.size()) return std::nullopt;
+  AffineMap turned;
+  turned.fill = map.fill;
+  for (size_t i : *order) {
+    const AffineMap::Axis& axis = map.axes[i];
+    if (axis.terms.size() != 1 || axis.terms[0].axis != i) return std::nullopt;
+    turned.axes.push_back({axis.offset, {{static_cast<uint32_t>(turned.dims.size()), axis.terms[0].coefficient}}});
+    turned.dims.push_back(map.dims[i]);
+  }
+  return put_back(ir::view(ir::permute(Handle(&g, x), axes_of(*order)), std::move(turned)), *order).id();
+}
+
+}  // namespace
+
+void memory_order(Graph& g) {
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    const Dims& dims = g.type(node.out[0]).dims;
+    if (dims.size() < 3) return std::nullopt;
+    if (is_map(node.op)) return map_in_order(to, node, in, dims);
+    if (node.op == Op::view && node.attributes.map("map").fill) return pad_in_order(to, node.attributes.map("map"), in[0]);
+    return std::nullopt;
+  });
+}
+
+}  // namespace ingot::lower
