@@ -79,21 +79,23 @@ void FunctionCompiler::run(plan::Function& function) {
     emitted_parts_.clear();
     decide();
     place_all();
-    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+    // After a cut the rest goes on, so that one pass finds many.
+    auto attempt = [&](auto&& emit) {
       try {
-        emit_node(n);
+        emit();
       } catch (const Cut& cut) {
-        // Go on with the rest, so that one pass finds many cuts.
         if (layout_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no window", cut.value, name_of(g_.producer(cut.value).op));
         cuts_.insert(cut.value);
       }
+    };
+    for (NodeId n = 0; n < g_.nodes.size(); ++n) attempt([&] { emit_node(n); });
+    if (cuts_.size() != before) continue;
+    if (output_derived_.empty()) attempt([&] { copy_outputs(); });
+    for (size_t i = 0; i < output_packed_.size(); ++i) {
+      if (output_packed_[i]) attempt([&] { emit_pack(g_.outputs[i].value, output_derived_[i]); });
     }
     if (cuts_.size() != before) continue;
-    if (output_derived_.empty()) copy_outputs();
     if (!find_conflicts()) break;
-  }
-  for (size_t i = 0; i < output_packed_.size(); ++i) {
-    if (output_packed_[i]) emit_pack(g_.outputs[i].value, output_derived_[i]);
   }
   liveness();
   if (function.programs.empty()) {

@@ -163,3 +163,19 @@ def test_weights_that_a_file_needs(model, tmp_path):
     with pytest.raises(ingot.OptionError) as caught:
         ingot.save(compiled, tmp_path / "model.pt2", format="exported_program", weights="strip")
     assert str(caught.value) == "weights \"strip\" is for format \"ingot\", not 'exported_program'\n  remedy: a torch program keeps its parameters"
+
+
+def test_weights_that_prepare_must_lay_out_anew():
+    """A product's weights behind a reshape that only a copy can express."""
+
+    class Rearranged(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(6, 4, 5))
+
+        def forward(self, x):
+            return torch.nn.functional.linear(x, self.weight.permute(1, 2, 0).reshape(20, 6)) @ self.weight.permute(1, 2, 0).reshape(20, 6)
+
+    model, x = Rearranged(), torch.randn(3, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(ingot.compile(model, inputs=[ingot.Input.from_tensor(x)])(x), model(x), rtol=1e-4, atol=1e-4)
