@@ -44,8 +44,9 @@ bool merge_rows(Place& a, std::vector<Place>& operands) {
     if (!mergeable(p.window, b, m, extent)) return false;
   }
   auto merge = [&](Window& x) {
-    bool uniform = x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
-    x.dims[m] = uniform ? Dim(1) : x.dims[b] * x.dims[m];
+    // A's rows are counted even where they repeat or are empty; the body's operands have size 1 where they repeat.
+    bool repeats = &x != &w && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
+    x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
     x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
     x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
   };

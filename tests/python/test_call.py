@@ -137,3 +137,15 @@ def test_python_runs_on_while_a_model_runs():
         stop.set()
         thread.join()
     assert len(gaps) > 5 * 50, f"another thread came to run {len(gaps)} times in {taken:.2f} s (a call alone takes {alone:.3f} s)"
+
+
+@pytest.mark.parametrize("shape, strides", [((4, 5, 6), (0, 0, 1)), ((4, 5, 6), (6, 0, 1)), ((4, 5, 0), (0, 0, 1))], ids=["one row", "repeated rows", "nothing to sum"])
+def test_products_of_rows_that_repeat(shape, strides):
+    class Product(torch.nn.Module):
+        def forward(self, x, w):
+            return torch.relu(x.as_strided(shape, strides) @ w)
+
+    x, w = torch.randn(4, 6), torch.randn(shape[-1], 3)
+    compiled = ingot.compile(Product(), inputs=[ingot.Input.from_tensor(x), ingot.Input.from_tensor(w)])
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, w), Product()(x, w))
