@@ -44,8 +44,8 @@ bool merge_rows(Place& a, std::vector<Place>& operands) {
     if (!mergeable(p.window, b, m, extent)) return false;
   }
   auto merge = [&](Window& x) {
-    // A's rows are counted even where they repeat or are empty; the body's operands have size 1 where they repeat.
-    bool repeats = &x != &w && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
+    // The rows of A and of the result are counted even where they repeat or are empty; what the body reads has size 1 where it repeats.
+    bool repeats = &x != &w && &x != &operands.back().window && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
     x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
     x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
     x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
