@@ -74,4 +74,24 @@ struct FieldReader {
   }
 };
 
+// A struct as bytes that begin with a number of its kind; `fields(stream, struct)` lists its fields.
+template <class T, class F>
+std::vector<std::byte> to_bytes(uint32_t start, const T& v, F fields) {
+  FieldWriter w;
+  w.field(start);
+  fields(w, v);
+  return std::move(w.out);
+}
+template <class T, class F>
+T from_bytes(std::span<const std::byte> bytes, uint32_t start, const char* what, F fields) {
+  FieldReader r{bytes, what};
+  uint32_t found;
+  r.field(found);
+  if (found != start) fail(Code::format, "{} have a wrong start", what);
+  T v;
+  fields(r, v);
+  r.end();
+  return v;
+}
+
 }  // namespace ingot

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/compose.h"
+#include "ir/replace.h"
 
 namespace ingot::compile {
 
@@ -33,41 +34,13 @@ ValueId written_out(Graph& to, const Node& node, const std::vector<ValueId>& in)
 
 }  // namespace
 
-Graph without_attention(const Graph& g, FunctionRef<bool(const Type&, const Type&)> stays) {
+Graph without_attention(Graph g, FunctionRef<bool(const Type&, const Type&)> stays) {
   auto goes = [&](const Node& n) { return n.op == Op::attention && !stays(g.type(n.in[0]), g.type(n.in[2])); };
   if (std::none_of(g.nodes.begin(), g.nodes.end(), goes)) return g;
-  Graph to;
-  to.symbols = g.symbols;
-  to.origins = g.origins;
-  to.checks = g.checks;
-  std::vector<ValueId> renamed(g.values.size(), none_id);
-  for (const Node& node : g.nodes) {
-    to.current_origin = node.origin;
-    to.current_group = node.group;
-    if (node.op == Op::input) {
-      renamed[node.out[0]] = to.add_input(g.values[node.out[0]].name, g.type(node.out[0]));
-      continue;
-    }
-    if (node.op == Op::weight) {
-      renamed[node.out[0]] = to.add_weight(*g.weight_of(node.out[0]), g.type(node.out[0]));
-      continue;
-    }
-    std::vector<ValueId> in;
-    for (ValueId v : node.in) in.push_back(renamed[v]);
-    if (goes(node)) {
-      renamed[node.out[0]] = written_out(to, node, in);
-      continue;
-    }
-    std::vector<Type> types;
-    for (ValueId v : node.out) types.push_back(g.type(v));
-    NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) renamed[node.out[i]] = to.nodes[id].out[i];
-  }
-  for (const Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
-  for (size_t i = 0; i < g.inputs.size(); ++i) to.inputs[i] = {renamed[g.inputs[i].value], g.inputs[i].name};
-  to.current_origin = none_id;
-  to.current_group = 0;
-  return to;
+  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
+    return goes(node) ? std::optional(written_out(to, node, in)) : std::nullopt;
+  });
+  return g;
 }
 
 }  // namespace ingot::compile

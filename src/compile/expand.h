@@ -6,6 +6,6 @@
 namespace ingot::compile {
 
 // Attention as two products and a softmax, but for what stays, by the types of Q and V. Scores and what is made of them stay in f32 (f64 for f64).
-ir::Graph without_attention(const ir::Graph&, FunctionRef<bool(const ir::Type&, const ir::Type&)> stays);
+ir::Graph without_attention(ir::Graph, FunctionRef<bool(const ir::Type&, const ir::Type&)> stays);
 
 }  // namespace ingot::compile

@@ -16,27 +16,39 @@ using ir::Axes;
 
 using Order = std::vector<size_t>;  // axes of a value, outermost in memory first
 
-// How the axes of a view lie in what it views; axes of size 1 stay with the axis before them. nullopt where an axis is repeated or used twice.
-std::optional<Order> order_of(const AffineMap& map) {
-  struct Key {
-    size_t axis = 0;
-    int64_t step = 0;
-  };
-  std::vector<std::optional<Key>> keys(map.dims.size());
+// Where a step along an axis of a view goes in what it views.
+struct Step {
+  size_t axis = 0;
+  int64_t step = 0;
+};
+// Of each axis of the view, nothing where it repeats. nullopt where one axis goes along several.
+std::optional<std::vector<std::optional<Step>>> steps_of(const AffineMap& map) {
+  std::vector<std::optional<Step>> steps(map.dims.size());
   for (size_t a = 0; a < map.axes.size(); ++a) {
     for (const AffineMap::Term& t : map.axes[a].terms) {
-      if (keys[t.axis]) return std::nullopt;
-      keys[t.axis] = Key{a, std::abs(t.coefficient)};
+      if (steps[t.axis]) return std::nullopt;
+      steps[t.axis] = Step{a, t.coefficient};
     }
   }
-  for (size_t d = 0; d < keys.size(); ++d) {
-    if (keys[d]) continue;
+  return steps;
+}
+
+// How the axes of a view lie in what it views; axes of size 1 stay with the axis before them. nullopt where an axis is repeated or used twice.
+std::optional<Order> order_of(const AffineMap& map) {
+  auto steps = steps_of(map);
+  if (!steps) return std::nullopt;
+  for (size_t d = 0; d < steps->size(); ++d) {
+    auto& step = (*steps)[d];
+    if (step) continue;
     if (!(map.dims[d] == Dim(1))) return std::nullopt;
-    keys[d] = d > 0 ? *keys[d - 1] : Key{0, INT64_MAX};
+    step = d > 0 ? *(*steps)[d - 1] : Step{0, INT64_MAX};
   }
   Order order(map.dims.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a]->axis != keys[b]->axis ? keys[a]->axis < keys[b]->axis : keys[a]->step > keys[b]->step; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const Step &x = *(*steps)[a], &y = *(*steps)[b];
+    return x.axis != y.axis ? x.axis < y.axis : std::abs(x.step) > std::abs(y.step);
+  });
   return order;
 }
 
@@ -63,25 +75,12 @@ Handle put_back(const Handle& y, const Order& order) {
   return ir::permute(y, inverse);
 }
 
-// The step of a result axis in what a view views; the axes of one base axis have steps that are multiples of one another.
-struct Step {
-  size_t axis = 0;
-  int64_t step = 0;
-};
-std::optional<Step> step_of(const AffineMap& map, size_t d) {
-  for (size_t a = 0; a < map.axes.size(); ++a) {
-    for (const AffineMap::Term& t : map.axes[a].terms) {
-      if (t.axis == d) return Step{a, t.coefficient};
-    }
-  }
-  return std::nullopt;
-}
-
 // Neighbours in memory that are one axis of every operand: places of an image are rows of the product that made them.
 bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, const Dims& dims) {
   auto size = dims[inner].constant();
   return size && *size > 1 && dims[outer].constant().value_or(0) > 1 && std::all_of(maps.begin(), maps.end(), [&](const AffineMap& map) {
-    auto a = step_of(map, outer), b = step_of(map, inner);
+    const auto steps = *steps_of(map);  // which has an order
+    const auto &a = steps[outer], &b = steps[inner];
     return a && b && a->axis == b->axis && b->step > 0 && a->step == b->step * *size;
   });
 }

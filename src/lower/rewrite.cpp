@@ -2,68 +2,7 @@
 
 namespace ingot::lower {
 
-namespace {
-
-// Returns true when a node was replaced.
-bool rewrite_once(Graph& g, const NamedRewrite& f) {
-  Graph to;
-  to.symbols = g.symbols;
-  to.origins = g.origins;
-  to.checks = g.checks;
-  to.nodes.reserve(g.nodes.size());
-  to.values.reserve(g.values.size());
-  std::vector<ValueId> renamed(g.values.size(), ir::none_id);
-  size_t next_weight = 0;
-  bool changed = false;
-  for (const Node& node : g.nodes) {
-    to.current_origin = node.origin;
-    to.current_group = node.group;
-    if (node.op == Op::input) {
-      renamed[node.out[0]] = to.add_input(g.values[node.out[0]].name, g.type(node.out[0]));
-      continue;
-    }
-    if (node.op == Op::weight) {
-      // Weights are listed in the order of their nodes; a look-up is only needed when they are not.
-      const ir::Weight* w = next_weight < g.weights.size() && g.weights[next_weight].value == node.out[0] ? &g.weights[next_weight] : g.weight_of(node.out[0]);
-      ++next_weight;
-      if (w != nullptr) {
-        renamed[node.out[0]] = to.add_weight(*w, g.type(node.out[0]));
-        continue;
-      }
-    }
-    std::vector<ValueId> in;
-    in.reserve(node.in.size());
-    for (ValueId v : node.in) in.push_back(renamed[v]);
-    if (auto result = f(to, node, in, renamed)) {
-      renamed[node.out[0]] = *result;
-      changed = true;
-      continue;
-    }
-    std::vector<ir::Type> types;
-    for (ValueId v : node.out) types.push_back(g.type(v));
-    ir::NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) {
-      ValueId v = to.nodes[id].out[i];
-      renamed[node.out[i]] = v;
-      to.values[v].name = g.values[node.out[i]].name;
-    }
-  }
-  for (const ir::Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
-  // Inputs were added as their nodes came; they keep the order of the signature.
-  std::vector<ir::Input> inputs;
-  for (const ir::Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name});
-  to.inputs = std::move(inputs);
-  to.current_origin = ir::none_id;
-  to.current_group = 0;
-  to.remove_unused();
-  changed = changed || to.nodes.size() != g.nodes.size();
-  g = std::move(to);
-  return changed;
-}
-
-}  // namespace
-
-void rewrite_named(Graph& g, const NamedRewrite& f) { rewrite_once(g, f); }
+void rewrite_named(Graph& g, const NamedRewrite& f) { ir::replace_nodes(g, f); }
 
 namespace {
 
@@ -73,10 +12,10 @@ NamedRewrite unnamed(const Rewrite& f) {
 
 }  // namespace
 
-void rewrite(Graph& g, const Rewrite& f) { rewrite_once(g, unnamed(f)); }
+void rewrite(Graph& g, const Rewrite& f) { ir::replace_nodes(g, unnamed(f)); }
 
 void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds) {
-  for (int i = 0; i < rounds && rewrite_once(g, unnamed(f)); ++i) {
+  for (int i = 0; i < rounds && ir::replace_nodes(g, unnamed(f)); ++i) {
   }
 }
 

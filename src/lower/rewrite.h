@@ -6,6 +6,7 @@
 
 #include "ir/compose.h"
 #include "ir/graph.h"
+#include "ir/replace.h"
 
 namespace ingot::lower {
 
@@ -22,7 +23,7 @@ using ir::ValueId;
 using Rewrite = std::function<std::optional<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in)>;
 void rewrite(Graph& g, const Rewrite& f);
 // The same for passes that need other values than the operands: `renamed` gives the new id of every old value that has been reached.
-using NamedRewrite = std::function<std::optional<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed)>;
+using NamedRewrite = ir::Replace;
 void rewrite_named(Graph& g, const NamedRewrite& f);
 // Repeats `f` until nothing changes, at most `rounds` times.
 void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds = 8);

@@ -35,6 +35,7 @@ void scales(Graph& g) {
       const Node made = maker(to, in[i]);
       if (made.op != Op::matmul || uses[node.in[i]] != 1) continue;
       const ir::Type weight = to.type(made.in[1]), scale = to.type(in[1 - i]);
+      if (!(to.type(in[i]).dims == g.type(node.out[0]).dims)) continue;  // the numbers have more axes
       // Halves would be rounded once more.
       if (size_of(weight.dtype) < 4 || weight.dims.size() != 2 || !(scale.dtype == weight.dtype) || !is_per_column(scale.dims, weight.dims[1])) continue;
       if (!is_prepared(to, made.in[1]) || !is_prepared(to, in[1 - i])) continue;

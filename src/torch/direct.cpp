@@ -6,7 +6,6 @@
 // Python and also programs without one.
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -131,15 +130,9 @@ struct Results {
 void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* args) {
   const std::shared_ptr<Entry> entry = registered(engine);
   Lease lease(*entry, function);
-  constexpr size_t few = 16;
   const size_t count = static_cast<size_t>(python.size(args)), made = lease.outputs().size();
-  std::array<ingot_tensor, few> small;
-  std::vector<ingot_tensor> large;
-  ingot_tensor* tensors = small.data();
-  if (count + made > few) {
-    large.resize(count + made);
-    tensors = large.data();
-  }
+  CallTensors all(count + made);
+  ingot_tensor* tensors = all.data();
   for (size_t i = 0; i < count; ++i) {
     View v{};
     if (exchange.view_of(python.item(args, static_cast<intptr_t>(i)), &v) != 0) {

@@ -47,15 +47,8 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
     raise(INGOT_INVALID_INPUT,
           "ingot::execute: the function writes " + std::to_string(lease.written() + lease.states()) + " tensors, but " + std::to_string(state.size()) + " are given as state");
   }
-  // Few tensors, so no heap for the usual call.
-  constexpr size_t few = 16;
-  std::array<ingot_tensor, few> small;
-  std::vector<ingot_tensor> large;
-  ingot_tensor* tensors = small.data();
-  if (given + outputs.size() > few) {
-    large.resize(given + outputs.size());
-    tensors = large.data();
-  }
+  CallTensors all(given + outputs.size());
+  ingot_tensor* tensors = all.data();
   size_t n = 0, next_input = 0, next_state = 0;
   for (; n < given; ++n) {
     bool from_state = n < written.size() ? written[n] : next_input == inputs.size();
@@ -76,15 +69,9 @@ std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t functio
   const std::shared_ptr<Entry> entry = find(plan, {});
   Lease lease(*entry, function);
   if (lease.written() + lease.states() > 0) raise(INGOT_INVALID_INPUT, "ingot::run: the function writes state; ingot::execute runs it");
-  constexpr size_t few = 16;
-  std::array<ingot_tensor, few> small;
-  std::vector<ingot_tensor> large;
-  ingot_tensor* tensors = small.data();
-  size_t count = inputs.size(), made = lease.outputs().size();
-  if (count + made > few) {
-    large.resize(count + made);
-    tensors = large.data();
-  }
+  const size_t count = inputs.size(), made = lease.outputs().size();
+  CallTensors all(count + made);
+  ingot_tensor* tensors = all.data();
   for (size_t i = 0; i < count; ++i) tensors[i] = view(inputs[i], false);
   check(ingot_session_resolve(lease.get(), tensors, count));
   std::vector<Tensor> outputs;

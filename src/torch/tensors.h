@@ -3,8 +3,10 @@
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <array>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "ingot/ingot.h"
 
@@ -55,5 +57,18 @@ inline ingot_tensor view(const Tensor& tensor, bool written) {
   out.strides = strides.data();
   return out;
 }
+
+// The tensors of one call; few need no heap.
+class CallTensors {
+ public:
+  explicit CallTensors(size_t count) {
+    if (count > small_.size()) large_.resize(count);
+  }
+  ingot_tensor* data() { return large_.empty() ? small_.data() : large_.data(); }
+
+ private:
+  std::array<ingot_tensor, 16> small_;
+  std::vector<ingot_tensor> large_;
+};
 
 }  // namespace ingot_torch

@@ -42,20 +42,11 @@ void check(const AttentionCudaArgs& a) {
 }  // namespace
 
 std::vector<std::byte> serialise(const AttentionCudaArgs& a) {
-  FieldWriter w;
-  w.field(magic);
-  fields(w, a);
-  return std::move(w.out);
+  return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
 }
 
 AttentionCudaArgs parse_attention_cuda(std::span<const std::byte> bytes) {
-  FieldReader r{bytes, "the arguments of an attention step for CUDA"};
-  uint32_t start;
-  r.field(start);
-  if (start != magic) fail(Code::format, "the arguments of an attention step for CUDA have a wrong start");
-  AttentionCudaArgs a;
-  fields(r, a);
-  r.end();
+  auto a = from_bytes<AttentionCudaArgs>(bytes, magic, "the arguments of an attention step for CUDA", [](auto& stream, auto& args) { fields(stream, args); });
   check(a);
   return a;
 }

@@ -68,20 +68,11 @@ void check(const FusedCudaArgs& a) {
 }  // namespace
 
 std::vector<std::byte> serialise(const FusedCudaArgs& a) {
-  FieldWriter w;
-  w.field(magic);
-  fields(w, a);
-  return std::move(w.out);
+  return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
 }
 
 FusedCudaArgs parse_fused_cuda(std::span<const std::byte> bytes) {
-  FieldReader r{bytes, "a fused step's arguments"};
-  uint32_t start;
-  r.field(start);
-  if (start != magic) fail(Code::format, "a fused step's arguments have a wrong start");
-  FusedCudaArgs a;
-  fields(r, a);
-  r.end();
+  auto a = from_bytes<FusedCudaArgs>(bytes, magic, "a fused step's arguments", [](auto& stream, auto& args) { fields(stream, args); });
   check(a);
   return a;
 }

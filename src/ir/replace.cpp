@@ -1,0 +1,65 @@
+#include "ir/replace.h"
+
+#include "base/error.h"
+
+namespace ingot::ir {
+
+bool replace_nodes(Graph& g, const Replace& f) {
+  Graph to;
+  to.symbols = g.symbols;
+  to.origins = g.origins;
+  to.checks = g.checks;
+  to.nodes.reserve(g.nodes.size());
+  to.values.reserve(g.values.size());
+  std::vector<ValueId> renamed(g.values.size(), none_id);
+  size_t next_weight = 0;
+  bool changed = false;
+  for (const Node& node : g.nodes) {
+    to.current_origin = node.origin;
+    to.current_group = node.group;
+    if (node.op == Op::input) {
+      renamed[node.out[0]] = to.add_input(g.values[node.out[0]].name, g.type(node.out[0]));
+      continue;
+    }
+    if (node.op == Op::weight) {
+      // Weights are listed in the order of their nodes; a look-up is only needed when they are not.
+      const Weight* w = next_weight < g.weights.size() && g.weights[next_weight].value == node.out[0] ? &g.weights[next_weight] : g.weight_of(node.out[0]);
+      ++next_weight;
+      if (w != nullptr) {
+        renamed[node.out[0]] = to.add_weight(*w, g.type(node.out[0]));
+        continue;
+      }
+    }
+    std::vector<ValueId> in;
+    in.reserve(node.in.size());
+    for (ValueId v : node.in) in.push_back(renamed[v]);
+    if (auto result = f(to, node, in, renamed)) {
+      const Type &was = g.type(node.out[0]), &is = to.type(*result);
+      if (!(was.dtype == is.dtype) || was.dims.size() != is.dims.size()) fail(Code::internal, "a pass replaces {} by a value of another type", name_of(node.op));
+      renamed[node.out[0]] = *result;
+      changed = true;
+      continue;
+    }
+    std::vector<Type> types;
+    for (ValueId v : node.out) types.push_back(g.type(v));
+    NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
+    for (size_t i = 0; i < node.out.size(); ++i) {
+      ValueId v = to.nodes[id].out[i];
+      renamed[node.out[i]] = v;
+      to.values[v].name = g.values[node.out[i]].name;
+    }
+  }
+  for (const Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
+  // Inputs were added as their nodes came; they keep the order of the signature.
+  std::vector<Input> inputs;
+  for (const Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name});
+  to.inputs = std::move(inputs);
+  to.current_origin = none_id;
+  to.current_group = 0;
+  to.remove_unused();
+  changed = changed || to.nodes.size() != g.nodes.size();
+  g = std::move(to);
+  return changed;
+}
+
+}  // namespace ingot::ir
