@@ -23,6 +23,20 @@ def reaches(module: torch.fx.GraphModule) -> bool:
     return any(n.target is torch.amp.autocast_mode._enter_autocast for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes)
 
 
+_PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
+
+
+def recorded(graph: torch.fx.Graph) -> bool:
+    """The graph was exported under autocast: the results it has recorded are those of casts that are not among its nodes, for its own module
+    casts as the region around a call says."""
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _PRODUCTS:
+            values = [n.meta.get("val") for n in (node, *node.all_input_nodes[:1])]
+            if all(isinstance(v, torch.Tensor) for v in values) and values[0].dtype != values[1].dtype:
+                return True
+    return False
+
+
 def without(function):
     """`function` run with autocast off: its graph has all casts written out."""
 

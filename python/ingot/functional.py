@@ -172,7 +172,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     strides = None
-    if _writes_in_place(program.graph) or autocast.reaches(program.graph_module):
+    if _writes_in_place(program.graph) or autocast.reaches(program.graph_module) or autocast.recorded(program.graph):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         strides = _strides(v for v, user in zip(values, kinds) if user)

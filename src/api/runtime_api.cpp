@@ -313,7 +313,9 @@ ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights
     function_of(required(plan, "plan"), function);
     if (required(weights, "weights").weights->shared_plan() != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
     *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
-    (*out)->session.set_recording(options == nullptr || options->values.text("cuda_graphs") == "true");
+    if (options == nullptr) return;
+    (*out)->session.set_recording(options->values.text("cuda_graphs") == "true");
+    (*out)->session.set_keeping(options->values.text("arena") == "session");
   });
 }
 

@@ -82,7 +82,13 @@ class Emitter {
   virtual std::vector<DeviceCode> finish() = 0;
 };
 
-// "cpu", "cuda:sm_90". Error (invalid_option) for what is not a target.
-std::unique_ptr<Emitter> make_emitter(std::string_view target);
+// What results must be the same for, bit by bit.
+enum class Deterministic : uint8_t {
+  run,    // the same inputs
+  batch,  // and whatever stands beside them in the batch
+};
+
+// "cpu", "cuda:sm_90". Error (invalid_option) for what is not a target, (unsupported) where it cannot be as deterministic.
+std::unique_ptr<Emitter> make_emitter(std::string_view target, Deterministic deterministic = Deterministic::run);
 
 }  // namespace ingot::backend

@@ -73,9 +73,9 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Programs of all functions for one target, its prepare function and its code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, const std::vector<uint32_t>& first_origin,
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, backend::Deterministic deterministic, const std::vector<uint32_t>& first_origin,
                 const std::function<void(std::string_view, double)>& report) {
-  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name);
+  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name, deterministic);
   plan::Target target;
   target.name = name;
   target.prepare.name = "prepare";
@@ -133,6 +133,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
 plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
   std::vector<std::string> targets = options.list("target");
   if (targets == std::vector<std::string>{"auto"}) targets = {"cpu"};
+  const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
     double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());
@@ -143,7 +144,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, targets[done], first_origin, report);
+    add_target(out, functions, targets[done], deterministic, first_origin, report);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {
@@ -154,6 +155,9 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   std::string names;
   for (const std::string& t : targets) names += (names.empty() ? "" : ",") + t;
   out.provenance = {{"producer", "ingot 0.1.0"}, {"target", names}};
+  for (const Option& o : option_table()) {
+    if (o.kind == OptionKind::plan && o.name != "target" && options.text(o.name) != o.default_text) out.provenance.emplace_back(o.name, options.text(o.name));
+  }
   --done;
   report("done", 1.0);
   return out;

@@ -66,6 +66,8 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "target" && !are_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
   if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
+  if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
+  if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 

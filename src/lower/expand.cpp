@@ -192,12 +192,23 @@ class Expander {
     for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[made].out[i]);
   }
 
+  // What autocast casts first of all.
+  static bool is_product(std::string_view target) {
+    constexpr std::string_view names[] = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"};
+    std::string_view name = target.substr(target.find('.') + 1);
+    return std::find(std::begin(names), std::end(names), name.substr(0, name.find('.'))) != std::end(names);
+  }
+
   void check(const Node& node, const std::string& target, const ir::Type& recorded, const ir::Type& inferred) {
     auto mismatch = [&]() -> void {
       throw Error(Code::internal,
                   fmt::format("{} ({}): torch recorded {}, the operator table infers {}", node_name(node), target, show(recorded, to_), show(inferred, to_)), where(node),
                   "This is a fault of ingot's operator table; please report it.");
     };
+    if (recorded.dtype != inferred.dtype && ir::size_of(recorded.dtype) == 2 && is_float(recorded.dtype) && is_product(target)) {
+      fail(Code::unsupported, "torch recorded {}, its operands give {}: the program was exported under torch.autocast, whose casts torch.export does not write down (export it outside, or let ingot.compile read it with torch)",
+           show(recorded, to_), show(inferred, to_));
+    }
     if (recorded.dtype != inferred.dtype || recorded.dims.size() != inferred.dims.size()) mismatch();
     for (size_t i = 0; i < recorded.dims.size(); ++i) {
       switch (known_equal(recorded.dims[i], inferred.dims[i], to_.symbols)) {

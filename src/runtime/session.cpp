@@ -22,6 +22,10 @@ std::string list_text(const char* what, std::span<const plan::Binding> bindings)
 
 std::string given_text(size_t n) { return fmt::format("{} {}", n, n == 1 ? "is" : "are"); }
 
+void grow(MemoryBlock& block, size_t bytes, Allocator& allocator) {
+  if (block.size() < bytes) block = MemoryBlock(bytes, allocator);
+}
+
 bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
 
 }  // namespace
@@ -92,9 +96,6 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
       throw problem.fix("compile with a wider range for this axis");
     }
     auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);
-    // Memory first: a failure leaves the session as it was.
-    if (resolved->arena_bytes > arena_.size()) arena_ = MemoryBlock(resolved->arena_bytes, memory());
-    if (resolved->scratch_bytes + 64 > scratch_.size()) scratch_ = MemoryBlock(resolved->scratch_bytes + 64, memory());
     cache_.push_front({wanted_, std::move(resolved), {}, {}, nullptr});
     if (cache_.size() > cache_limit) cache_.pop_back();
   }
@@ -116,8 +117,27 @@ const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTe
 }
 
 void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
+  if (keeping_) return run_kept(inputs, outputs);
+  struct Return {
+    Session* session;
+    ~Return() { session->give_back(); }
+  } return_at_end{this};
+  run_kept(inputs, outputs);
+}
+
+void Session::give_back() noexcept {
+  arena_ = MemoryBlock();
+  scratch_ = MemoryBlock();
+  for (auto* copies : {&gathered_, &staged_}) {
+    for (MemoryBlock& block : *copies) block = MemoryBlock();
+  }
+}
+
+void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   from_host_ = false;
   Resolved& r = find(inputs);
+  grow(arena_, r.arena_bytes, memory());
+  grow(scratch_, r.scratch_bytes + 64, memory());
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
          given_text(outputs.size()));
@@ -183,14 +203,6 @@ void Session::work() {
   steps();
   entry.last = addresses_;
 }
-
-namespace {
-
-void grow(MemoryBlock& block, size_t bytes, Allocator& allocator) {
-  if (block.size() < bytes) block = MemoryBlock(bytes, allocator);
-}
-
-}  // namespace
 
 // Where kernels find the binding's elements, row-major: the tensor itself, or a copy (`filled`: with what it holds).
 std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {

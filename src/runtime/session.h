@@ -16,7 +16,7 @@ class Session {
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
   // Dims of every output for these inputs; range and shape errors as in run().
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
-  // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size. On a
+  // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
   // GPU, tensors may be on the host or there (row-major). When all of them are there, run() returns before it is done: it is work in the
   // stream, as the caller's own, and wait() tells what became of it.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
@@ -35,6 +35,8 @@ class Session {
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return cache_.size(); }
+  // Whether the arena and the copies of strided tensors are kept from run to run, as at first; else each run takes them and gives them back.
+  void set_keeping(bool on) { keeping_ = on; }
   // Whether work on a GPU is recorded (CUDA graphs), as at first.
   void set_recording(bool on) { recording_ = on; }
   // From now on run() notes the time of each step; what the last run noted, as JSON, is empty before the first one.
@@ -43,6 +45,8 @@ class Session {
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
+  void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
+  void give_back() noexcept;
   void work();
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
@@ -83,7 +87,7 @@ class Session {
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   std::vector<std::byte*> addresses_;            // of bindings, arena and scratch: what recorded work holds
-  bool profiling_ = false, recording_ = true, from_host_ = false;
+  bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
   std::vector<int64_t> nanoseconds_;             // of the last profiled run, a step each
 };
 

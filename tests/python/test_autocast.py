@@ -137,6 +137,19 @@ def test_an_exported_program_follows_the_region_around_compile(kind, tmp_path):
         check([compiled(x)], [eager], [exactly(model, x)])
 
 
+@pytest.mark.parametrize("around", [torch.no_grad, lambda: torch.autocast("cpu", dtype=torch.float16)], ids=["nothing", "float16"])
+def test_a_program_exported_under_autocast_is_for_the_region_around_compile(around):
+    """Its graph holds no casts: its own module casts as the region around the call says, not as that around the export did."""
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16)).eval(), torch.randn(9, 16)
+    with HALF():
+        program = torch.export.export(model, (x,))
+    with around():
+        compiled, eager = ingot.compile(program), program.module()(x)
+        assert eager.dtype == (torch.float32 if around is torch.no_grad else torch.float16) and compiled.report.in_torch == 0
+        check([compiled(x)], [eager], [exactly(model, x)])
+
+
 def test_torch_compile_follows_the_region_around_a_call():
     torch.manual_seed(0)
     model, x = Plain().eval(), torch.randn(9, 16)

@@ -17,6 +17,6 @@ struct Emitted {
 // Error (unsupported) when a primitive has no meaning for its dtype.
 Emitted emit(const FusedBody&);
 
-std::unique_ptr<backend::Emitter> make_emitter();
+std::unique_ptr<backend::Emitter> make_emitter(backend::Deterministic);
 
 }  // namespace ingot::backend::cpu

@@ -8,6 +8,9 @@ namespace ingot::backend::cpu {
 namespace {
 
 class Steps final : public backend::Emitter {
+ public:
+  explicit Steps(Deterministic deterministic) : in_order_(deterministic == Deterministic::batch) {}
+
   std::string target() const override { return "cpu"; }
 
   EmittedStep fused(const FusedBody& body, const std::vector<Layout>&) override {
@@ -22,6 +25,7 @@ class Steps final : public backend::Emitter {
     Emitted code = emit(body);
     kernels::MatmulArgs args;
     args.packed = p.packed;
+    args.in_order = in_order_;
     args.batch_rank = static_cast<uint8_t>(p.batch_rank);
     args.body = code.code;
     EmittedStep step{"matmul", kernels::serialise(args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}};
@@ -36,6 +40,7 @@ class Steps final : public backend::Emitter {
     kernels::AttentionArgs args;
     args.scale = a.scale;
     args.causal = a.causal;
+    args.in_order = in_order_;
     args.batch_rank = static_cast<uint8_t>(a.batch_rank);
     args.mask = code.code;
     EmittedStep step{"attention", kernels::serialise(args), {a.s, a.t, a.d, a.e}};
@@ -50,10 +55,13 @@ class Steps final : public backend::Emitter {
   }
   void keep(std::string_view, std::span<const std::byte>) override {}
   std::vector<DeviceCode> finish() override { return {}; }
+
+ private:
+  bool in_order_;
 };
 
 }  // namespace
 
-std::unique_ptr<backend::Emitter> make_emitter() { return std::make_unique<Steps>(); }
+std::unique_ptr<backend::Emitter> make_emitter(Deterministic deterministic) { return std::make_unique<Steps>(deterministic); }
 
 }  // namespace ingot::backend::cpu

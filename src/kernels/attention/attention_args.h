@@ -17,6 +17,7 @@ struct AttentionArgs {
   bool causal = false;                // key t is seen by query s only if t <= s
   uint8_t batch_rank = 0;
   std::span<const std::byte> mask;    // fused byte code; empty = no mask
+  bool in_order = false;              // a result's bits do not depend on the batch
 };
 std::vector<std::byte> serialise(const AttentionArgs&);
 AttentionArgs parse_attention(std::span<const std::byte>);

@@ -25,6 +25,7 @@ using ir::DType;
 struct Constants {
   double scale;
   bool causal;
+  const TileOps::Tile* tiles;
   int batch_rank;
   std::shared_ptr<const Program> mask;
 };
@@ -35,6 +36,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
+  c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
   c->batch_rank = args.batch_rank;
   if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
@@ -303,7 +305,7 @@ class Task {
     for (int64_t n = 0; n < columns; n += tiles_.columns) {
       for (int64_t t = 0; t < count; ++t) {
         int64_t r0 = rows * t / count, r1 = rows * (t + 1) / count;
-        tiles_.tile[r1 - r0](a + r0 * lda, lda, panels + n * k, k, c + r0 * ldc + n, ldc, first, nullptr, {});
+        c_.tiles[r1 - r0](a + r0 * lda, lda, panels + n * k, k, c + r0 * ldc + n, ldc, first, nullptr, {});
       }
     }
   }

@@ -16,6 +16,7 @@ struct MatmulArgs {
   bool packed = false;
   uint8_t batch_rank = 0;
   std::span<const std::byte> body;  // fused byte code
+  bool in_order = false;            // a result's bits do not depend on M
 };
 std::vector<std::byte> serialise(const MatmulArgs&);
 // Error (format) when the bytes are not such arguments; `body` points into them.

@@ -31,6 +31,7 @@ using ir::DType;
 
 struct Constants {
   bool packed;
+  const TileOps::Tile* tiles;
   int batch_rank;
   std::shared_ptr<const Program> body;
 };
@@ -40,6 +41,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   if (operands < 3 || sizes < 3) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->packed = args.packed;
+  c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
   c->batch_rank = args.batch_rank;
   c->body = load_program(args.body, operands - 2, sizes - 3);
   if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
@@ -302,7 +304,7 @@ class Block {
         for (int64_t t = 0; t < tiles; ++t) {
           int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
           end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
-          ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
+          c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
           if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
         }
       }
@@ -324,7 +326,7 @@ class Block {
           Ahead ahead = following(panel, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
             int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
-            ops_.tile[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
+            c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
             if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
           }
         }

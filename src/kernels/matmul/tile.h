@@ -24,7 +24,8 @@ struct TileOps {
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
   // `end`: not null for the last K block.
   using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
-  const Tile* tile;   // by number of rows, 1 .. rows
+  const Tile* tile;      // by number of rows, 1 .. rows
+  const Tile* in_order;  // the same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time
   // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
   double (*multiply_adds)(int64_t rounds);
 };
