@@ -157,9 +157,10 @@ INGOT_API ingot_status ingot_ops_describe(char** json);
 INGOT_API ingot_status ingot_plan_load(const char* path, ingot_plan** out);
 /* The bytes must stay as they are until the plan and everything made from it are released. */
 INGOT_API ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out);
-/* Atomic: the old file or the new one, never half. */
+/* Atomic: the old file or the new one, never half. Without the values of the weights where the plan was compiled with the option
+ * weights="strip". */
 INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path);
-/* The bytes that ingot_plan_save would write. values = 0: without the values of the weights (their "source" is "host" in
+/* The bytes of such a file. values = 0: without the values of the weights (their "source" is "host" in
  * ingot_plan_describe), for a program that keeps them itself: whoever loads such a plan gives each with ingot_weights_set, then calls
  * ingot_weights_commit; until then its sessions refuse to run. First values of states may be left out where memory is bound to the
  * states instead. Release with ingot_bytes_release. */

@@ -251,10 +251,10 @@ class _Plan(_Handle):
         made._keep = (self, values)
         return made
 
-    def without_values(self) -> bytes:
-        """The plan's bytes without the values of its weights."""
+    def bytes(self, values: bool) -> bytes:
+        """The plan as a file holds it, with or without the values of its weights."""
         out, count = c_void_p(), c_size_t()
-        check(lib().ingot_plan_write(self.pointer, 0, byref(out), byref(count)))
+        check(lib().ingot_plan_write(self.pointer, values, byref(out), byref(count)))
         try:
             return ctypes.string_at(out, count.value)
         finally:
@@ -317,13 +317,14 @@ class Engine:
     def output_names(self) -> list[str]:
         return [b["name"] for b in self.outputs()]
 
-    def save(self, path, *, weights="embed"):
-        """Writes the plan with the weights it has now, atomically. weights="strip" leaves their values out: `load_engine(path, weights=...)` takes them."""
+    def save(self, path, *, weights=None):
+        """Writes the plan, atomically. weights: "embed" with the values they have now, "strip" without them (`load_engine(path, weights=...)` takes them),
+        None as the option `weights` said when it was compiled."""
         plan = self._plan.with_weights(self._values) if self._values else self._plan
-        if weights == "strip":
-            atomic.write_bytes(path, plan.without_values())
-        else:
+        if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
             check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
+        else:
+            atomic.write_bytes(path, plan.bytes(weights == "embed"))
 
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape."""

@@ -16,7 +16,7 @@ from .module import Module
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
 
 
-def save(module: Module, path, *, format="ingot", weights="embed"):
+def save(module: Module, path, *, format="ingot", weights=None):
     """Writes a compiled module to a file.
 
     format:
@@ -29,7 +29,8 @@ def save(module: Module, path, *, format="ingot", weights="embed"):
             `.data` may not be, since torch does not count them.
         "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
             `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
-    weights: "embed", or with format "ingot" "strip": the values of weights and buffers are left out, and given to `ingot.load`.
+    weights: "embed", or with format "ingot" "strip": the values of weights and buffers are left out, and given to `ingot.load`. None: with format
+        "ingot" what the option `weights` said at compile time, "embed" where it said nothing.
 
     Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written, OptionError for another format.
     """
@@ -37,7 +38,7 @@ def save(module: Module, path, *, format="ingot", weights="embed"):
         raise InputError(f"only an ingot.Module can be saved, not a {type(module).__name__}", remedy="compile it first: ingot.compile(model, inputs=[...])")
     if format not in _FORMATS:
         raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
-    if weights not in ("embed", "strip"):
+    if weights not in (None, "embed", "strip"):
         raise OptionError(f"weights {weights!r} is not known", remedy='"embed", "strip"')
     if weights == "strip" and format != "ingot":
         raise OptionError(f'weights "strip" is for format "ingot", not {format!r}', remedy="a torch program keeps its parameters")

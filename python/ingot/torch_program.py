@@ -110,7 +110,7 @@ class _Program(Shell):
             self._placeholder(slot)
         for i, part in enumerate(self.parts):
             node = self.graph.placeholder(f"c_ingot_plan_{i}")
-            node.meta["plan"] = torch.frombuffer(bytearray(part.without_values()), dtype=torch.uint8)
+            node.meta["plan"] = torch.frombuffer(bytearray(part.bytes(values=False)), dtype=torch.uint8)
             self.plans.append(node)
         for slot in self.f.inputs:
             self._placeholder(slot)

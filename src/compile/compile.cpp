@@ -158,6 +158,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const Option& o : option_table()) {
     if (o.kind == OptionKind::plan && o.name != "target" && options.text(o.name) != o.default_text) out.provenance.emplace_back(o.name, options.text(o.name));
   }
+  if (options.text("weights") == "strip") out.values = plan::Values::left_out;
   --done;
   report("done", 1.0);
   return out;

@@ -68,6 +68,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
   if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
+  if (option.name == "weights" && text != "embed" && text != "strip") refuse("\"embed\" or \"strip\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 

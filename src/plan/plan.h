@@ -128,6 +128,8 @@ struct Origin {
   int line = 0;
 };
 
+enum class Values : uint8_t { embedded, left_out };        // of the weights; left out: the host gives them (Weight::Source::host)
+
 struct Plan {
   std::vector<Function> functions;     // [0] is what run() runs by default
   std::vector<Target> targets;         // the first is the usual one
@@ -135,6 +137,7 @@ struct Plan {
   std::vector<Origin> origins;
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
+  Values values = Values::embedded;    // in a file that is written of it
   std::optional<uint64_t> weights_hash;  // what the file says; set by read
   std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
@@ -142,7 +145,6 @@ struct Plan {
 
 // Every index, size program, kernel name and constant checked; Error (format) naming the first thing wrong.
 void verify(const Plan&);
-enum class Values { embedded, left_out };                  // of the weights; left out: the host gives them (Weight::Source::host)
 std::vector<std::byte> write(const Plan&, Values = Values::embedded);  // byte-identical for identical plans
 void write_file(const Plan&, const std::string& path);     // atomic: the old file or the new one, never half
 std::shared_ptr<const Plan> read_file(const std::string& path);   // mmaps; checks metadata, not weight pages

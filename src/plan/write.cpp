@@ -180,7 +180,7 @@ std::vector<std::byte> write(const Plan& plan, Values values) {
 }
 
 void write_file(const Plan& plan, const std::string& path) {
-  Parts parts = layout(plan, Values::embedded);
+  Parts parts = layout(plan, plan.values);
   write_atomically(path, parts.list);
 }
 

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
+from ingot import _engine
 
 
 class Tied(torch.nn.Module):
@@ -126,6 +128,20 @@ def test_a_file_has_the_weights_of_now(model, options, way, tmp_path):
     loaded.update_weights(changed(other, 0.5))  # a loaded one is saved with its own of now too
     ingot.save(loaded, tmp_path / "again.ingot")
     assert torch.equal(ingot.load(tmp_path / "again.ingot")(IDS), loaded(IDS)) and not equal(loaded, other)
+
+
+def test_option_weights(tmp_path):
+    """What a plan was compiled with holds where save says nothing else, in Python and on the command line."""
+    large, x = torch.nn.Linear(300, 300).eval().requires_grad_(False), torch.randn(2, 300)
+    compiled = ingot.compile(large, inputs=[x], weights="strip")
+    ingot.save(compiled, tmp_path / "stripped.ingot")
+    ingot.save(compiled, tmp_path / "whole.ingot", weights="embed")
+    torch.export.save(torch.export.export(large, (x,)), tmp_path / "m.pt2")
+    subprocess.run([_engine.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "cli.ingot", "--set", "weights=strip"], check=True)
+    for name in ("stripped.ingot", "cli.ingot"):
+        assert (tmp_path / name).stat().st_size < 20_000 < large.weight.nbytes
+        assert torch.equal(ingot.load(tmp_path / name, weights=large.state_dict())(x), compiled(x))
+    assert torch.equal(ingot.load(tmp_path / "whole.ingot")(x), compiled(x))
 
 
 def test_weights_left_out_of_a_file(model, tmp_path):
