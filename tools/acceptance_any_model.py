@@ -68,8 +68,8 @@ def saving():
 
 @line("options")
 def options():
-    yield pytest("each option's effect, each debug switch's, each error's text", "tests/python/test_partition.py", "tests/python/test_threads.py", "tests/python/test_debug_switches.py",
-                 "tests/errors", "-k", "not random_cuts", everything=False)  # fmt: skip
+    yield pytest("each option's effect, each debug switch's, each error's text", "tests/python/test_partition.py", "tests/python/test_threads.py", "tests/python/test_deterministic.py", "tests/python/test_arena.py",
+                 "tests/python/test_weights.py", "tests/python/test_debug_switches.py", "tests/errors", "-k", "not random_cuts", everything=False)  # fmt: skip
 
 
 @line("weights")

@@ -31,6 +31,9 @@ struct Product {
   Layout a, b;
   bool packed = false;               // B is what `matmul_pack` made instead
   size_t batch_rank = 0;
+  // A convolution, say: A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
+  std::optional<ir::AffineMap> map = std::nullopt;
+  size_t m_rank = 1;
 };
 
 // softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E].
@@ -45,7 +48,7 @@ struct ProductAnswer {
   enum Kind : uint8_t {
     taken,        // `step` does the product and the body behind it
     body_apart,   // not with this body: the product must be stored by itself
-    copy_a,       // not with A where it lies: it must be row-major
+    copy_a,       // not with A where it lies, or through a map: it must be row-major
     copy_b,
     refused,      // not with these types: a fused body has to do it
   } kind = refused;

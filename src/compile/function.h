@@ -55,6 +55,14 @@ std::vector<backend::Layout> layouts_of(const std::vector<Place>& places);
 
 struct WrittenBody;
 
+// The left operand of a product: a matrix for each batch index, or what a map finds in `place` (backend::Product).
+struct Rows {
+  Place place;
+  std::optional<ir::AffineMap> map;
+  size_t m_rank = 1;
+  ir::ValueId copied = ir::none_id;  // with a map: what is stored instead where the backend cannot follow it
+};
+
 class FunctionCompiler {
  public:
   // `output_derived`, `output_packed`: of a prepare function, which derived tensor each output is, and whether it is packed rather than stored row-major.
@@ -82,6 +90,8 @@ class FunctionCompiler {
   void place_join_parts();
   Window layout_of(ir::ValueId v) const;
   ir::ValueId base_of(ir::ValueId v) const;
+  ir::ValueId rows_base(ir::ValueId v) const;
+  Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;
   uint32_t add_root(Root root);
 
   void emit_node(ir::NodeId n);

@@ -101,4 +101,18 @@ std::optional<Window> before_view(const Window& w, const AffineMap& map, const D
   return out;
 }
 
+Place with_batch(Place place, const Dims& batch) {
+  Window& w = place.window;
+  size_t have = w.dims.size() - 2;
+  for (size_t i = 0; i < have; ++i) {
+    if (w.dims[i] == Dim(1)) w.strides[i] = 0;
+  }
+  w.strides.insert(w.strides.begin(), batch.size() - have, Dim(0));
+  Dims dims = batch;
+  dims.push_back(w.dims[w.dims.size() - 2]);
+  dims.push_back(w.dims.back());
+  w.dims = std::move(dims);
+  return place;
+}
+
 }  // namespace ingot::compile

@@ -27,5 +27,7 @@ struct Place {
   ir::DType dtype = ir::DType::f32;
   Window window;
 };
+// [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
+Place with_batch(Place place, const ir::Dims& batch);
 
 }  // namespace ingot::compile

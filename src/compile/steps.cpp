@@ -15,31 +15,17 @@ using namespace ir;
 
 namespace {
 
-// [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
-Place with_batch(Place place, const Dims& batch) {
-  Window& w = place.window;
-  size_t have = w.dims.size() - 2;
-  for (size_t i = 0; i < have; ++i) {
-    if (w.dims[i] == Dim(1)) w.strides[i] = 0;
-  }
-  w.strides.insert(w.strides.begin(), batch.size() - have, Dim(0));
-  Dims dims = batch;
-  dims.push_back(w.dims[w.dims.size() - 2]);
-  dims.push_back(w.dims.back());
-  w.dims = std::move(dims);
-  return place;
-}
-
 // Joins the last batch axis with M where every window allows it, so that a product by one matrix is one tall product.
-bool merge_rows(Place& a, std::vector<Place>& operands) {
-  Window& w = a.window;
-  size_t m = w.dims.size() - 2, b = m - 1;
+bool merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
+  Window& w = a.place.window;
+  size_t m = batch_rank, b = m - 1;
   auto mergeable = [&](const Window& x, size_t outer, size_t inner, const Dim& extent) {
     if (x.strides[outer] == Dim(0) && x.strides[inner] == Dim(0)) return true;
     return x.strides[outer] == x.strides[inner] * extent;
   };
-  Dim extent = w.dims[m];
-  if (!mergeable(w, b, m, extent)) return false;
+  Dim extent = a.map ? Dim(1) : w.dims[m];
+  for (size_t i = 0; a.map && i < a.m_rank; ++i) extent *= a.map->dims[m + i];
+  if (!a.map && !mergeable(w, b, m, extent)) return false;
   for (const Place& p : operands) {
     if (!mergeable(p.window, b, m, extent)) return false;
   }
@@ -50,7 +36,11 @@ bool merge_rows(Place& a, std::vector<Place>& operands) {
     x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
     x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
   };
-  merge(w);
+  if (a.map) {
+    ++a.m_rank;
+  } else {
+    merge(w);
+  }
   for (Place& p : operands) merge(p.window);
   return true;
 }
@@ -112,7 +102,8 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   NodeId id = g_.values[written.anchor].producer;
   const Node& anchor = g_.nodes[id];
   Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
-  Place a = with_batch(require(anchor.in[0]), batch), b;
+  Rows a = rows_of(anchor.in[0], batch);
+  Place b;
   backend::Product product;
   product.type = g_.type(anchor.in[0]).dtype;
   product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
@@ -125,7 +116,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   }
   // A product by one matrix is one tall product.
   auto one_matrix = [&] { return product.packed || b.window.strides[batch.size() - 1] == Dim(0); };
-  while (!batch.empty() && one_matrix() && !names_rows(written.body) && merge_rows(a, written.operands)) {
+  while (!batch.empty() && one_matrix() && !names_rows(written.body) && merge_rows(a, written.operands, batch.size())) {
     merge_domain(written.body);
     if (!product.packed) {
       b.window.dims.erase(b.window.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
@@ -134,17 +125,20 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     batch.pop_back();
   }
   product.batch_rank = batch.size();
-  product.a = layouts_of({a})[0];
+  product.a = layouts_of({a.place})[0];
+  product.map = a.map;
+  product.m_rank = a.m_rank;
   product.b = layouts_of({b})[0];
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
   // What is stored already cannot be stored otherwise.
   auto other = [&](ValueId v) { return !layout_.stored[v]; };
+  if (a.map && answer.kind != Answer::taken) throw Cut{a.copied};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
-  if (answer.kind != Answer::taken) return emit_product_by_sums(written, a, b);
-  std::vector<Place> operands{std::move(a), std::move(b)};
+  if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
+  std::vector<Place> operands{std::move(a.place), std::move(b)};
   auto writes = static_cast<uint32_t>(written.body.stores.size());
   operands.insert(operands.end(), written.operands.begin(), written.operands.end());
   push(step_of(std::move(answer.step), std::move(written.label), writes, operands), anchor.origin);

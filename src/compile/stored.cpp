@@ -70,7 +70,8 @@ void FunctionCompiler::seed() {
       case Op::gather:
       case Op::take_along: store_base(node.in[0]); break;
       case Op::matmul:
-        for (ValueId in : node.in) store_base(in);
+        stored[rows_base(node.in[0])] = true;
+        store_base(node.in[1]);
         break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);

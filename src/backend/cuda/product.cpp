@@ -92,7 +92,7 @@ class Matcher {
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
-  if (!is_matrix(p.a)) return {Answer::copy_a, {}};
+  if (p.map || !is_matrix(p.a)) return {Answer::copy_a, {}};
   if (!is_matrix(p.b)) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
   if (!args) return {Answer::body_apart, {}};

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "kernels/fused/program.h"
 #include "kernels/matmul/matmul_args.h"
+#include "kernels/matmul/rows_cpu.h"
 #include "kernels/matmul/tile.h"
 
 namespace ingot::kernels {
@@ -33,17 +34,21 @@ struct Constants {
   bool packed;
   const TileOps::Tile* tiles;
   int batch_rank;
+  std::optional<MatmulMap> map;
   std::shared_ptr<const Program> body;
+  // Of the step's sizes: those of the map, behind M, N and K.
+  size_t map_sizes() const { return map ? static_cast<size_t>(batch_rank + map->m_rank + map->k_rank + map->rank) : 0; }
 };
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   MatmulArgs args = parse_matmul(bytes);
-  if (operands < 3 || sizes < 3) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->packed = args.packed;
   c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
   c->batch_rank = args.batch_rank;
-  c->body = load_program(args.body, operands - 2, sizes - 3);
+  c->map = std::move(args.map);
+  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
   if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
   return c;
 }
@@ -61,6 +66,7 @@ struct Plan {
   Bound bound;
   int64_t m, n, k, batch;
   int64_t panels;
+  std::optional<MappedRows> rows;  // of A, read through a map
   bool f32;             // the tile path; else simple loops in double or int64
   bool direct;          // tiles store into the result themselves
   int64_t k_size;       // of a K block
@@ -78,14 +84,16 @@ backend::Resolved resolve(const Call& call) {
   p->n = call.sizes[1];
   p->k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[1];
-  if (a.rank != c.batch_rank + 2) fail(Code::format, "matmul: A has rank {}", a.rank);
+  if (p->m < 0 || p->n < 0 || p->k < 0) fail(Code::format, "matmul: a negative size");
+  if (c.map) p->rows.emplace(*c.map, c.batch_rank, a, call.sizes.subspan(3, c.map_sizes()), p->m, p->k);
+  if (!c.map && a.rank != c.batch_rank + 2) fail(Code::format, "matmul: A has rank {}", a.rank);
   std::vector<int64_t> domain;
   p->batch = 1;
   for (int d = 0; d < c.batch_rank; ++d) {
-    domain.push_back(a.dims[d]);
-    p->batch *= a.dims[d];
+    domain.push_back(c.map ? p->rows->batch(d) : a.dims[d]);
+    p->batch *= domain.back();
   }
-  if (a.dims[c.batch_rank] != p->m || a.dims[c.batch_rank + 1] != p->k || p->m < 0 || p->n < 0 || p->k < 0) fail(Code::format, "matmul: A does not have the sizes M and K");
+  if (!c.map && (a.dims[c.batch_rank] != p->m || a.dims[c.batch_rank + 1] != p->k)) fail(Code::format, "matmul: A does not have the sizes M and K");
   domain.push_back(p->m);
   domain.push_back(p->n);
   const TileOps& ops = tile_ops();
@@ -95,13 +103,14 @@ backend::Resolved resolve(const Call& call) {
   } else {
     if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
     for (int d = 0; d < c.batch_rank; ++d) {
-      if (b.dims[d] != a.dims[d]) fail(Code::format, "matmul: A and B have different batch sizes");
+      if (b.dims[d] != domain[static_cast<size_t>(d)]) fail(Code::format, "matmul: A and B have different batch sizes");
     }
   }
-  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3), domain, false);
+  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   auto half_or_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   p->f32 = half_or_float(a.dtype) && half_or_float(b.dtype) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
   if (!p->f32) {
+    if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
     Class want = c.body->accumulator;
     bool fits = a.dtype == b.dtype && (want == Class::f64 ? a.dtype == DType::f64 : want == Class::i64 && !is_float(a.dtype) && a.dtype != DType::b8);
     if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
@@ -160,13 +169,15 @@ class Block {
     const TensorRef &a = call_.operands[0], &b = call_.operands[1];
     int64_t a_offset = 0, b_offset = 0;
     for (int d = c_.batch_rank - 1; d >= 0; --d) {
-      at_[d] = batch % a.dims[d];
-      batch /= a.dims[d];
-      a_offset += at_[d] * a.strides[d];
+      const int64_t extent = p_.rows ? p_.rows->batch(d) : a.dims[d];
+      at_[d] = batch % extent;
+      batch /= extent;
+      if (!p_.rows) a_offset += at_[d] * a.strides[d];
       if (!c_.packed) b_offset += at_[d] * b.strides[d];
     }
     a_data_ = a.data + a_offset * static_cast<int64_t>(ir::size_of(a.dtype));
     b_data_ = b.data + b_offset * static_cast<int64_t>(ir::size_of(b.dtype));
+    if (p_.rows) return;
     a_row_ = a.strides[c_.batch_rank];
     a_column_ = a.strides[c_.batch_rank + 1];
   }
@@ -256,6 +267,11 @@ class Block {
   // Rows [m, m + rows), columns [k0, k1) of A as f32 with unit column stride: itself where possible, else copied.
   const float* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
     const TensorRef& a = call_.operands[0];
+    if (p_.rows) {
+      stride = p_.k_size + 16;
+      for (int64_t r = 0; r < rows; ++r) p_.rows->copy(a, at_, m + r, k0, k1, a_ + r * stride);
+      return a_;
+    }
     bool aliases = (a_row_ * 4) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
     if (a.dtype == DType::f32 && a_column_ == 1 && !aliases) {
       stride = a_row_;

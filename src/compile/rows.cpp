@@ -1,0 +1,99 @@
+// The left operand of a product where it lies: also windows of a stored value and the zeros around it (a convolution's), which the product
+// reads through a map instead of a copy of them all.
+#include "compile/function.h"
+
+#include <algorithm>
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+bool pads_with_zeros(const Node& node) {
+  if (node.op != Op::view) return false;
+  const auto& fill = node.attributes.map("map").fill;
+  return fill && !fill->is_bool() && fill->to_double() == 0;
+}
+
+// Which axes of `from`, in order and without those of size 1, make up each axis of `to`; nullopt where that is not known.
+std::optional<std::vector<std::vector<size_t>>> groups(const Dims& from, const Dims& to) {
+  std::vector<std::vector<size_t>> out(to.size());
+  size_t i = 0;
+  for (size_t j = 0; j < to.size(); ++j) {
+    Dim have = 1;
+    for (; i < from.size() && !(have == to[j]); ++i) {
+      if (from[i] == Dim(1)) continue;
+      have *= from[i];
+      out[j].push_back(i);
+    }
+    if (!(have == to[j])) return std::nullopt;
+  }
+  for (; i < from.size(); ++i) {
+    if (!(from[i] == Dim(1))) return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+// What must be stored for a product to read rows from.
+ValueId FunctionCompiler::rows_base(ValueId v) const {
+  ValueId base = base_of(v);
+  if (layout_.stored[base] || !pads_with_zeros(g_.producer(base))) return base;
+  return base_of(g_.producer(base).in[0]);
+}
+
+Rows FunctionCompiler::rows_of(ValueId v, const Dims& batch) const {
+  if (auto place = resolve(v)) return {with_batch(std::move(*place), batch), std::nullopt};
+  auto plain = [&]() -> Rows { return {with_batch(require(v), batch), std::nullopt}; };
+  const Node& last = g_.producer(v);
+  if (layout_.stored[v]) return plain();
+  const ValueId windows = last.op == Op::reshape ? last.in[0] : v;
+  // Through views, at most one of which pads, to what is stored.
+  const Dims& dims = g_.type(windows).dims;
+  AffineMap map{dims, {}, std::nullopt};
+  for (uint32_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{i, 1}}});
+  std::optional<Place> place;
+  for (ValueId at = windows; !(place = resolve(at));) {
+    const Node& node = g_.producer(at);
+    if (layout_.stored[at] || node.op != Op::view) return plain();
+    AffineMap inner = node.attributes.map("map");
+    if (inner.fill) {
+      if (!pads_with_zeros(node) || !(place = resolve(node.in[0]))) return plain();
+      inner.fill.reset();
+    }
+    map = compose(map, inner);
+    if (place) break;
+    at = node.in[0];
+  }
+  // Indices: one for each batch axis, then those of M, then those of K.
+  const Dims& matrix = g_.type(v).dims;
+  auto parts = groups(dims, matrix);
+  const size_t own = matrix.size() - 2;
+  if (!parts || std::any_of(parts->begin(), parts->begin() + static_cast<int64_t>(own), [](const auto& part) { return part.size() > 1; })) return plain();
+  Rows rows{std::move(*place), AffineMap{batch, {}, std::nullopt}, 0, windows};
+  AffineMap& to = *rows.map;
+  std::vector<uint32_t> renamed(dims.size(), none_id);
+  for (size_t j = 0; j < matrix.size(); ++j) {
+    if (j < own) {
+      for (size_t axis : (*parts)[j]) renamed[axis] = static_cast<uint32_t>(batch.size() - own + j);
+      continue;
+    }
+    for (size_t axis : (*parts)[j]) {
+      renamed[axis] = static_cast<uint32_t>(to.dims.size());
+      to.dims.push_back(dims[axis]);
+    }
+    if ((*parts)[j].empty()) to.dims.push_back(1);
+    if (j == own) rows.m_rank = to.dims.size() - batch.size();
+  }
+  for (AffineMap::Axis& axis : map.axes) {
+    std::erase_if(axis.terms, [&](const AffineMap::Term& t) { return renamed[t.axis] == none_id; });
+    for (AffineMap::Term& t : axis.terms) t.axis = renamed[t.axis];
+    std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+    to.axes.push_back(std::move(axis));
+  }
+  return rows;
+}
+
+}  // namespace ingot::compile

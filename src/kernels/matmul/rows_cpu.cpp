@@ -1,0 +1,126 @@
+#include "kernels/matmul/rows_cpu.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/elements.h"
+#include "kernels/fused/program.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const backend::TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
+  constexpr int64_t large = int64_t{1} << 40;
+  const auto indices = static_cast<size_t>(batch_rank + map.m_rank + map.k_rank), rank = size_t{map.rank};
+  auto refuse = [](const char* what) { fail(Code::format, "matmul: {}", what); };
+  if (sizes.size() != indices + rank || a.rank != map.rank) refuse("the operand read through a map does not have the map's rank");
+  for (int64_t size : sizes) {
+    if (size < -large || size > large) refuse("a size of the map is impossible");
+  }
+  std::vector<Index> all(indices);
+  int64_t lengths[2] = {1, 1};
+  for (size_t i = 0; i < indices; ++i) {
+    all[i].extent = sizes[i];
+    if (sizes[i] < 0) refuse("an extent of the map is negative");
+    if (i < static_cast<size_t>(batch_rank)) continue;
+    int64_t& length = lengths[i >= static_cast<size_t>(batch_rank + map.m_rank)];
+    if (sizes[i] > 0 && length > large / sizes[i]) refuse("the map's extents are impossible");
+    length *= sizes[i];
+  }
+  if (lengths[0] != m || lengths[1] != k) refuse("the map's extents are not those of the product");
+  for (size_t j = 0; j < rank; ++j) {
+    const int64_t offset = sizes[indices + j], *steps = map.steps.data() + j * indices;
+    start_.offset += offset * a.strides[j];
+    __int128 greatest = offset;
+    for (size_t i = 0; i < indices; ++i) {
+      all[i].step += steps[i] * a.strides[j];
+      greatest += static_cast<__int128>(steps[i]) * std::max<int64_t>(all[i].extent - 1, 0);
+    }
+    if (greatest > large) refuse("the map reaches too far");
+    if (offset >= 0 && greatest < a.dims[j]) continue;  // never left
+    const int b = axes_++;
+    size_[b] = a.dims[j];
+    start_.along[b] = offset;
+    for (size_t i = 0; i < indices; ++i) all[i].along[b] = steps[i];
+  }
+  const auto first_m = all.begin() + batch_rank, first_k = first_m + map.m_rank;
+  batch_.assign(all.begin(), first_m);
+  m_.assign(first_m, first_k);
+  k_.assign(first_k, all.end());
+  collapse(m_);
+  collapse(k_);
+}
+
+void MappedRows::collapse(std::vector<Index>& indices) const {
+  std::vector<Index> out;
+  for (const Index& inner : indices) {
+    if (inner.extent == 1 && indices.size() > 1) continue;
+    Index* outer = out.empty() ? nullptr : &out.back();
+    bool one = outer != nullptr && outer->step == inner.step * inner.extent;
+    for (int b = 0; b < axes_ && one; ++b) one = outer->along[b] == inner.along[b] * inner.extent;
+    if (!one) {
+      out.push_back(inner);
+      continue;
+    }
+    const int64_t extent = outer->extent * inner.extent;
+    *outer = inner;
+    outer->extent = extent;
+  }
+  if (out.empty()) out.push_back(indices.back());
+  indices = std::move(out);
+}
+
+void MappedRows::copy(const backend::TensorRef& a, const int64_t* at, int64_t row, int64_t k0, int64_t k1, float* to) const {
+  Position first = start_;
+  for (size_t d = 0; d < batch_.size(); ++d) first.move(batch_[d], at[d], axes_);
+  for (size_t i = m_.size(); i-- > 0;) {
+    first.move(m_[i], row % m_[i].extent, axes_);
+    row /= m_[i].extent;
+  }
+  const Index& run = k_.back();
+  const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+  const BlockOps& block = block_ops();
+  for (int64_t k = k0, next; k < k1; k = next) {
+    const int64_t begin = k % run.extent;
+    int64_t outer = k / run.extent;
+    next = std::min(k1, k + run.extent - begin);
+    Position p = first;
+    for (size_t i = k_.size() - 1; i-- > 0;) {
+      p.move(k_[i], outer % k_[i].extent, axes_);
+      outer /= k_[i].extent;
+    }
+    // Of this run, [low, high) lies inside A.
+    const int64_t end = begin + next - k;
+    int64_t low = begin, high = end;
+    for (int b = 0; b < axes_; ++b) {
+      const int64_t c = p.along[b], step = run.along[b];
+      if (step == 0) {
+        if (c < 0 || c >= size_[b]) high = low;
+        continue;
+      }
+      if (c < 0) low = std::max(low, ceil_div(-c, step));
+      high = std::min(high, c < size_[b] ? ceil_div(size_[b] - c, step) : 0);
+    }
+    low = std::min(low, end);
+    high = std::max(high, low);
+    std::fill(to, to + (low - begin), 0.0f);
+    if (high > low) {
+      const std::byte* from = a.data + (p.offset + low * run.step) * size;
+      if (a.dtype == ir::DType::f32 && run.step == 1) {
+        std::memcpy(to + (low - begin), from, static_cast<size_t>(high - low) * 4);
+      } else {
+        block.load(a.dtype, to + (low - begin), from, run.step, high - low);
+      }
+    }
+    std::fill(to + (high - begin), to + (end - begin), 0.0f);
+    to += next - k;
+  }
+}
+
+}  // namespace ingot::kernels

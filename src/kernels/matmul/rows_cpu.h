@@ -1,0 +1,44 @@
+// Rows of a product's left operand that are read through a map (MatmulMap): the windows of a convolution, without a copy of them all in memory.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/device.h"
+#include "kernels/matmul/matmul_args.h"
+
+namespace ingot::kernels {
+
+class MappedRows {
+ public:
+  // `sizes`: extents of the map's indices, then offsets. Error (format) when they do not fit A or the product's M and K.
+  MappedRows(const MatmulMap& map, int batch_rank, const backend::TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k);
+
+  int64_t batch(int axis) const { return batch_[static_cast<size_t>(axis)].extent; }
+  // Elements [k0, k1) of a row as f32. `at`: the batch indices.
+  void copy(const backend::TensorRef& a, const int64_t* at, int64_t row, int64_t k0, int64_t k1, float* to) const;
+
+ private:
+  static constexpr int most = MatmulMap::max_rank;
+  // One index: how far a step of it goes in memory (elements), and along each axis of A that can be left.
+  struct Index {
+    int64_t extent = 1, step = 0;
+    int64_t along[most] = {};
+  };
+  struct Position {
+    int64_t offset = 0;
+    int64_t along[most] = {};
+    void move(const Index& index, int64_t by, int axes) {
+      offset += index.step * by;
+      for (int b = 0; b < axes; ++b) along[b] += index.along[b] * by;
+    }
+  };
+  void collapse(std::vector<Index>& indices) const;
+
+  std::vector<Index> batch_, m_, k_;  // neighbours that are one index in memory are one; the last of k_ is the innermost
+  Position start_;
+  int axes_ = 0;                      // of A that can be left
+  int64_t size_[most] = {};
+};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,82 @@
+"""Convolutions: products that read their windows through a map, for fixed and open sizes; where they cannot, right all the same."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+
+nn = torch.nn
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 16, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.inner = nn.Sequential(nn.Conv2d(16, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 1))
+        self.last = nn.Conv2d(16, 24, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(torch.relu(self.inner(x) + x))
+
+
+KINDS = {
+    "residual": (Residual, (3, 24, 20)),
+    "dilated": (lambda: nn.Conv2d(6, 9, 3, padding=4, dilation=3), (6, 12, 11)),
+    "groups": (lambda: nn.Conv2d(12, 8, 3, padding=1, groups=4), (12, 9, 9)),
+    "depthwise": (lambda: nn.Sequential(nn.Conv2d(12, 12, 5, padding=2, groups=12), nn.Conv2d(12, 5, 1)), (12, 9, 9)),
+    "one axis": (lambda: nn.Sequential(nn.Conv1d(5, 8, 4, padding=2), nn.GELU(), nn.Conv1d(8, 3, 3, stride=2)), (5, 33)),
+    "three axes": (lambda: nn.Conv3d(4, 6, 3, padding=1, stride=2), (4, 6, 7, 8)),
+    "padded with ones": (lambda: nn.Sequential(nn.ConstantPad2d(1, 1.0), nn.Conv2d(4, 6, 3)), (4, 7, 7)),
+    "padded twice": (lambda: nn.Sequential(nn.ZeroPad2d(1), nn.Conv2d(4, 6, 3, padding=1)), (4, 7, 7)),
+    "patches": (lambda: nn.Sequential(nn.Conv2d(3, 16, 4, stride=4), nn.Flatten(2)), (3, 16, 16)),
+}
+
+
+def make(kind):
+    torch.manual_seed(0)
+    build, shape = KINDS[kind]
+    return build().eval().requires_grad_(False), shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds(kind, dtype):
+    model, shape = make(kind)
+    x = torch.randn(2, *shape)
+    exact = copy.deepcopy(model).double()(x.to(dtype).double()) if dtype is torch.float64 else copy.deepcopy(model).to(dtype).double()(x.to(dtype).double())
+    model, x = model.to(dtype), x.to(dtype)
+    assert_accurate(ingot.compile(model, inputs=[x], fallback="error")(x), model(x), exact, depth=1000)
+
+
+@pytest.mark.parametrize("kind", ["residual", "groups", "one axis"])
+def test_open_sizes(kind):
+    model, shape = make(kind)
+    sizes = lambda size: (size, *shape)  # noqa: E731
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=sizes(1), opt_shape=sizes(2), max_shape=sizes(5))], fallback="error")
+    for batch in (1, 2, 5):
+        x = torch.randn(sizes(batch))
+        assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+
+
+def test_open_images():
+    model, _ = make("residual")
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3, 8, 8), opt_shape=(1, 3, 32, 32), max_shape=(2, 3, 64, 64))])
+    for shape in ((1, 3, 8, 8), (2, 3, 31, 17), (1, 3, 64, 40)):
+        x = torch.randn(shape)
+        assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+
+
+def test_no_windows_in_memory():
+    """Five convolutions, five products and nothing else."""
+    model, shape = make("residual")
+    compiled = ingot.compile(model, inputs=[torch.randn(2, *shape)])
+    steps = [step["kernel"] for step in compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]]
+    assert steps.count("matmul") == 5 and len(steps) <= 6, steps  # the last one may put the result in order
