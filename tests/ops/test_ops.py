@@ -1,4 +1,4 @@
-"""The operator table against eager: torch's own OpInfo samples x dtypes x {static, dynamic} x {reference, cpu}.
+"""The operator table against eager: torch's own OpInfo samples x dtypes x {static, dynamic} x backends (--backend: reference and cpu, or cuda).
 
 A plain run draws a fixed sample of the combinations; INGOT_TEST_ALL=1 runs them all. Each test is one combination and
 compares every sample of it; what is skipped is counted by reason and printed."""
@@ -80,10 +80,16 @@ def why_unsupported(error) -> str:
     return "refused: " + re.sub(r"[0-9]+", "N", text[0])[:110]
 
 
-def compile_or_skip(call, dynamic):
-    """An engine, or None when the call is one that is refused by name or that torch itself cannot capture."""
+def target_of(backend) -> str:
+    if backend.startswith("sm_"):
+        return f"cuda:{backend}"
+    return "cuda:sm_{}{}".format(*torch.cuda.get_device_capability()) if backend == "cuda" else "cpu"
+
+
+def compile_or_skip(call, dynamic, target):
+    """A plan, or None when the call is one that is refused by name or that torch itself cannot capture."""
     try:
-        return call.compile(dynamic)
+        return call.compile(dynamic, target)
     except UnsupportedError as error:
         if "a fault of ingot" in str(error):
             raise
@@ -96,7 +102,7 @@ def compile_or_skip(call, dynamic):
 
 
 @pytest.mark.parametrize("op, dtype, mode", list(combinations()))
-def test_op(op, dtype, mode):
+def test_op(op, dtype, mode, backends):
     why = reason(op.name, str(dtype).removeprefix("torch."), mode)
     if why:
         skipped[why] += 1
@@ -106,28 +112,30 @@ def test_op(op, dtype, mode):
     # As a list: an open generator would be closed, and its no_grad recorded, in the middle of a capture.
     for number, sample in enumerate(list(op.sample_inputs("cpu", dtype))[:SAMPLES]):
         call = Call(op, sample)
-        eager = call(*call.tensors)
-        if any(t.dtype not in DTYPES and t.dtype not in (torch.uint8, torch.int8, torch.int16) for t in (*eager, *call.tensors)):
+        on_cpu = call(*call.tensors)
+        if any(t.dtype not in DTYPES and t.dtype not in (torch.uint8, torch.int8, torch.int16) for t in (*on_cpu, *call.tensors)):
             skipped["complex or quantised tensors"] += 1
             continue
+        plans = {}
         try:
-            engine = compile_or_skip(call, mode == "dynamic")
+            for target in map(target_of, backends):
+                if target not in plans:
+                    plans[target] = compile_or_skip(call, mode == "dynamic", target)
         except Exception as error:
             problems.append(f"sample {number}: compile: {type(error).__name__}: {str(error)[:300]}")
-            continue
-        if engine is None:
             continue
         try:
             exact = call.exact()
         except Exception:
-            exact = eager  # an operator without float64
-        errors = float64_error(call, call.tensors, eager)
-        for backend in ("reference", "cpu"):
+            exact = on_cpu  # an operator without float64
+        errors = float64_error(call, call.tensors, on_cpu)
+        for backend in backends:
+            plan = plans[target_of(backend)]
+            if plan is None:
+                continue
             try:
-                results = run(engine, call.tensors, backend)
-                assert len(results) == len(eager), f"{len(results)} results, eager has {len(eager)}"
-                for y, e, x, error in zip(*(named(op, sample, r) for r in (results, eager, exact)), errors):
-                    assert_accurate(y, e, x, depth_of(op, call), op.name.removeprefix("masked.") in LOGS_OF_SUMS, error)
+                if not backend.startswith("sm_"):
+                    compare(op, sample, call, run(_engine.Engine(plan), call.tensors, backend), call.eager(backend, on_cpu), exact, errors)
                 compared[f"{backend} {mode}"] += 1
                 done += 1
             except Exception as error:
@@ -136,3 +144,9 @@ def test_op(op, dtype, mode):
     assert not problems, f"{len(problems)} problems\n" + "\n".join(problems[:6])
     if not done:
         pytest.skip("no sample could be compared (see the reasons below)")
+
+
+def compare(op, sample, call, results, eager, exact, errors):
+    assert len(results) == len(eager), f"{len(results)} results, eager has {len(eager)}"
+    for y, e, x, error in zip(*(named(op, sample, r) for r in (results, eager, exact)), errors):
+        assert_accurate(y, e, x, depth_of(op, call), op.name.removeprefix("masked.") in LOGS_OF_SUMS, error)
