@@ -128,12 +128,33 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
   out.targets.push_back(std::move(target));
 }
 
+std::vector<std::string> targets_of(const Options& options) {
+  std::vector<std::string> targets = options.list("target");
+  return targets == std::vector<std::string>{"auto"} ? std::vector<std::string>{"cpu"} : targets;
+}
+
+backend::Deterministic deterministic_of(const Options& options) {
+  return options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+}
+
 }  // namespace
 
+std::function<std::string(const ir::Node&)> lacking(const Options& options) {
+  auto emitters = std::make_shared<std::vector<std::unique_ptr<backend::Emitter>>>();
+  for (const std::string& target : targets_of(options)) emitters->push_back(backend::make_emitter(target, deterministic_of(options)));
+  return [emitters](const ir::Node& node) -> std::string {
+    constexpr ir::Op by_kernel[] = {ir::Op::scan, ir::Op::scatter, ir::Op::scatter_along, ir::Op::sort, ir::Op::topk};
+    if (std::find(std::begin(by_kernel), std::end(by_kernel), node.op) == std::end(by_kernel)) return {};
+    for (const auto& emitter : *emitters) {
+      if (!emitter->takes(node.op)) return fmt::format("target {} has no kernel for {}", emitter->target(), name_of(node.op));
+    }
+    return {};
+  };
+}
+
 plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
-  std::vector<std::string> targets = options.list("target");
-  if (targets == std::vector<std::string>{"auto"}) targets = {"cpu"};
-  const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+  std::vector<std::string> targets = targets_of(options);
+  const auto deterministic = deterministic_of(options);
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
     double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());

@@ -25,7 +25,8 @@ const std::vector<Pass>& passes();
 
 // Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
 ir::Graph expand_rows(const ir::Graph& captured);
-std::vector<Missing> missing_rows(const ir::Graph& captured);  // of all rows, in order
+// Of all rows, in order; also those that expand to a node that `lacks` gives a reason against.
+std::vector<Missing> missing_rows(const ir::Graph& captured, const std::function<std::string(const ir::Node&)>& lacks = {});
 // expand_rows, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 
