@@ -103,6 +103,9 @@ INGOT_API ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* pa
 /* The last failure of this thread; never NULL, empty when there was none. */
 INGOT_API const ingot_error* ingot_last_error(void);
 INGOT_API void ingot_string_release(char* text);
+/* Where NVRTC, cuBLASLt and others of NVIDIA's libraries are searched for after the system's own places and INGOT_LIBRARY_PATH: folders that
+ * hold them, or Python's site-packages. Before the first of them is needed. */
+INGOT_API ingot_status ingot_set_library_folders(const char* const* folders, size_t count);
 /* Instruction set, threads and versions as JSON; release the text with ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);
 /* The limits that speeds are held against, measured for about `seconds` on `threads` threads (0 = all that may be used) as
@@ -204,6 +207,8 @@ INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);
 /* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
+/* Where they are, and with them their sessions: the number of a GPU, or -1 for the host. */
+INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);
 INGOT_API void ingot_weights_release(ingot_weights* weights);
 
 /* ---- sessions */
@@ -218,8 +223,18 @@ INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t
  * bindings, with any strides (those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
 /* On a GPU, runs are work in the caller's CUDA stream (a CUstream or cudaStream_t; NULL, as at first, is the default one) from now on. A run
- * whose tensors are all on the GPU returns before it is done. Ignored on the CPU. */
+ * whose tensors are all on the GPU returns before it is done; what it met (an index out of range) the next run tells, or ingot_session_wait.
+ * While the caller records its stream, a run is recorded with it. Ignored on the CPU. */
 INGOT_API ingot_status ingot_session_set_stream(ingot_session* session, void* stream);
+/* Memory from the caller: `allocate` gives NULL when there is none; on a GPU it gives memory of that GPU, aligned to 256 bytes. */
+typedef struct ingot_allocator {
+  void* (*allocate)(void* user, size_t bytes);
+  void (*release)(void* user, void* memory, size_t bytes);
+  void* user;
+} ingot_allocator;
+/* From now on each run takes its memory (for values between its steps) from there, and gives it back before it returns; on a GPU the session's
+ * stream may still be using it then, so whoever gets it next has to come after it in that stream. NULL: memory of the session's own, kept from run to run, as at first. */
+INGOT_API ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_allocator* allocator);
 /* Returns when all runs so far are done, with INGOT_INVALID_INPUT when one of them met an index out of range. */
 INGOT_API ingot_status ingot_session_wait(ingot_session* session);
 /* State `index` lives in the caller's memory from now on: read and written in place by every run, of the state's dtype and shape, any strides.

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "base/error.h"
 #include "compile/options.h"
 #include "ingot/ingot.h"
 #include "runtime/session.h"
@@ -19,11 +20,30 @@ struct ingot_plan {
 struct ingot_weights {
   std::shared_ptr<ingot::runtime::Weights> weights;
 };
+namespace ingot::api {
+
+class CallersMemory final : public Allocator {
+ public:
+  explicit CallersMemory(const ingot_allocator& of) : of_(of) {}
+  void* allocate(size_t bytes) override {
+    void* memory = of_.allocate(of_.user, bytes);
+    if (memory == nullptr) throw Error(Code::out_of_memory, fmt::format("the allocator given has no {} bytes for a run", bytes)).fix("use smaller inputs, or free memory");
+    return memory;
+  }
+  void release(void* memory, size_t bytes) noexcept override { of_.release(of_.user, memory, bytes); }
+
+ private:
+  ingot_allocator of_;
+};
+
+}  // namespace ingot::api
+
 struct ingot_session {
   std::shared_ptr<const ingot::plan::Plan> plan;
   ingot::runtime::Session session;
   std::vector<ingot::runtime::HostTensor> inputs, outputs;
   std::vector<std::vector<int64_t>> output_dims;
+  std::unique_ptr<ingot::api::CallersMemory> run_memory;
 };
 
 namespace ingot::api {

@@ -120,6 +120,15 @@ const ingot_error* ingot_last_error(void) { return &last.view; }
 
 void ingot_string_release(char* text) { delete[] text; }
 
+ingot_status ingot_set_library_folders(const char* const* folders, size_t count) {
+  return guard([&] {
+    if (count > 0) required(folders, "folders");
+    std::vector<std::string> list;
+    for (size_t i = 0; i < count; ++i) list.emplace_back(&required(folders[i], "folder"));
+    backend::set_library_folders(std::move(list));
+  });
+}
+
 ingot_status ingot_describe_machine(char** json) {
   return guard([&] {
     std::string s = fmt::format("{{\"version\": \"0.1.0\", \"isa\": \"{}\", \"threads\": {}}}", backend::cpu::name_of(backend::cpu::isa()), usable_threads());
@@ -294,6 +303,10 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
   });
 }
 
+ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {
+  return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().gpu(); });
+}
+
 ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy) {
   return guard([&] {
     if (bytes > 0) required(static_cast<const std::byte*>(data), "data");
@@ -312,7 +325,7 @@ ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights
     required(out, "out");
     function_of(required(plan, "plan"), function);
     if (required(weights, "weights").weights->shared_plan() != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
-    *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}};
+    *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}, {}};
     if (options == nullptr) return;
     (*out)->session.set_recording(options->values.text("cuda_graphs") == "true");
     (*out)->session.set_keeping(options->values.text("arena") == "session");
@@ -364,6 +377,15 @@ ingot_status ingot_session_reset(ingot_session* session) {
 
 ingot_status ingot_session_set_stream(ingot_session* session, void* stream) {
   return guard([&] { required(session, "session").session.set_stream(stream); });
+}
+
+ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_allocator* allocator) {
+  return guard([&] {
+    ingot_session& s = required(session, "session");
+    if (allocator != nullptr && (allocator->allocate == nullptr || allocator->release == nullptr)) fail(Code::invalid_input, "an allocator needs both of its functions");
+    s.run_memory = allocator == nullptr ? nullptr : std::make_unique<CallersMemory>(*allocator);
+    s.session.set_run_memory(s.run_memory.get());
+  });
 }
 
 ingot_status ingot_session_wait(ingot_session* session) {

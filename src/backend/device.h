@@ -72,7 +72,11 @@ class Lane {
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   // Until everything so far is done. Error when a kernel could not go on (an index out of range).
   virtual void wait() = 0;
-  // Null when the device has no such thing, or the caller's stream is being recorded by the caller.
+  // The same Error when it is known by now, without waiting.
+  virtual void check() = 0;
+  // The caller's stream is being recorded by the caller: what is done now is done later, maybe often.
+  virtual bool recorded_by_caller() const = 0;
+  // Null when the device has no such thing. Not while the caller records.
   virtual std::unique_ptr<Recording> record(FunctionRef<void()> work) = 0;
   virtual void replay(const Recording&) = 0;
   // Notes the time when all before is done; nanoseconds() are those between each mark and the next since it was asked last.
@@ -92,6 +96,10 @@ class Backend {
   // Whether kernels can use what is at this address.
   virtual bool reaches(const void*) const = 0;
   virtual std::unique_ptr<Lane> lane() const = 0;
+  // Until all work on it so far is done, in whichever stream.
+  virtual void settle() const = 0;
+  // Its number; -1: the host.
+  virtual int gpu() const = 0;
 };
 
 // The host, with the kernels listed in cpu/device.cpp.
@@ -108,6 +116,8 @@ struct CodeImage {
 // A GPU of NVIDIA's. Error (device) without driver or GPU, (invalid_input) when it has fewer.
 std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code);
 int cuda_architecture(int ordinal);
+// Where libraries of the GPU are searched for after the system's own places: see cuda/symbols.h.
+void set_library_folders(std::vector<std::string> folders);
 
 // The most this machine does with these workers: float multiply-adds in registers (2 operations each) and reading memory.
 struct MachineLimits {

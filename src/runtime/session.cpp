@@ -96,7 +96,7 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
       throw problem.fix("compile with a wider range for this axis");
     }
     auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);
-    cache_.push_front({wanted_, std::move(resolved), {}, {}, nullptr});
+    cache_.push_front({wanted_, std::move(resolved), {}});
     if (cache_.size() > cache_limit) cache_.pop_back();
   }
   Resolved& r = *cache_.front().resolved;
@@ -135,9 +135,17 @@ void Session::give_back() noexcept {
 
 void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   from_host_ = false;
+  try {
+    lane_->check();
+  } catch (Error& e) {
+    e.message = "an earlier call: " + e.message;
+    throw;
+  }
   Resolved& r = find(inputs);
-  grow(arena_, r.arena_bytes, memory());
-  grow(scratch_, r.scratch_bytes + 64, memory());
+  if (run_memory_ == nullptr) {
+    grow(arena_, r.arena_bytes, memory());
+    grow(scratch_, r.scratch_bytes + 64, memory());
+  }
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
          given_text(outputs.size()));
@@ -180,28 +188,37 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   }
 }
 
-// The steps, or what was recorded of them.
 void Session::work() {
+  const Resolved& r = *cache_.front().resolved;
+  if (run_memory_ == nullptr) return work_in(arena_.data(), scratch_.data());
+  size_t alignment = weights_->backend().alignment(), arena = (r.arena_bytes + alignment - 1) / alignment * alignment;
+  size_t bytes = arena + r.scratch_bytes;
+  MemoryBlock block(bytes > 0 ? bytes + 64 : 0, *run_memory_);
+  work_in(block.data(), block.data() + arena);
+}
+
+// The steps, or what was recorded of them.
+void Session::work_in(std::byte* arena, std::byte* scratch) {
   Entry& entry = cache_.front();
-  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena_.data(), scratch_.data(), *workers_, *lane_, profiling_); };
-  if (profiling_ || !recording_ || !device()) {
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena, scratch, *workers_, *lane_, profiling_); };
+  if (profiling_ || !recording_ || !device() || lane_->recorded_by_caller()) {
     steps();
     if (profiling_) nanoseconds_ = lane_->nanoseconds();
     return;
   }
   addresses_ = pointers_;
-  addresses_.push_back(arena_.data());
-  addresses_.push_back(scratch_.data());
-  if (entry.recording && entry.recorded == addresses_) return lane_->replay(*entry.recording);
-  if (entry.last == addresses_) {
-    if (auto recording = lane_->record(steps)) {
-      entry.recording = std::move(recording);
-      entry.recorded = addresses_;
-      return lane_->replay(*entry.recording);
-    }
+  addresses_.push_back(arena);
+  addresses_.push_back(scratch);
+  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.addresses == addresses_; });
+  if (met == entry.met.end()) {
+    steps();
+    if (entry.met.size() == met_limit) entry.met.pop_back();
+    entry.met.push_front({addresses_, nullptr});
+    return;
   }
-  steps();
-  entry.last = addresses_;
+  entry.met.splice(entry.met.begin(), entry.met, met);
+  if (!met->recording) met->recording = lane_->record(steps);
+  lane_->replay(*met->recording);
 }
 
 // Where kernels find the binding's elements, row-major: the tensor itself, or a copy (`filled`: with what it holds).

@@ -18,10 +18,13 @@ class Session {
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
   // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
   // GPU, tensors may be on the host or there (row-major). When all of them are there, run() returns before it is done: it is work in the
-  // stream, as the caller's own, and wait() tells what became of it.
+  // stream, as the caller's own, and wait() or the next run tells what became of it.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   // The caller's CUDA stream, from now on; null is the default one.
   void set_stream(void* stream) { lane_->set_stream(stream); }
+  // Each run takes its memory from there and gives it back before it returns, when on a GPU the stream may still be using it; null: memory of the
+  // session's own, kept from run to run.
+  void set_run_memory(Allocator* from) { run_memory_ = from; }
   // Until all runs so far are done. Error when one of them could not go on (an index out of range).
   void wait() { lane_->wait(); }
   // State (a buffer that the model writes) is the session's own, begun with the plan's value, until memory of the caller's is bound to it: that
@@ -48,6 +51,7 @@ class Session {
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
   void work();
+  void work_in(std::byte* arena, std::byte* scratch);
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
   std::byte* take(size_t binding, const HostTensor&, bool filled);
@@ -65,17 +69,23 @@ class Session {
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<backend::Lane> lane_;
   bool device_;                                  // not the host
+  // Addresses that the work was done with lately. When they come again it is recorded, and replayed from then on. Several are kept, for a caller's
+  // allocator gives results two places in turn while the last one is still held.
+  struct Met {
+    std::vector<std::byte*> addresses;
+    std::unique_ptr<backend::Recording> recording;
+  };
+  static constexpr size_t met_limit = 4;
   struct Entry {
     std::vector<int64_t> symbols;
     std::unique_ptr<Resolved> resolved;
-    // Once the same addresses come twice in a row, the work is recorded and replayed from then on.
-    std::vector<std::byte*> last, recorded;
-    std::unique_ptr<backend::Recording> recording;
+    std::list<Met> met;                          // most recent first
   };
   std::list<Entry> cache_;                       // most recent first
   static constexpr size_t cache_limit = 32;
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_;
+  MemoryBlock arena_, scratch_;                  // with run_memory_ not used
+  Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;            // row-major copies of strided inputs and states, on the host
   std::vector<MemoryBlock> staged_;              // and what of the caller's is on the host, on the device
   struct State {

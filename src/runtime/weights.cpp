@@ -78,6 +78,7 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
     set->values.push_back(data);
     set->memory.weight_bytes.push_back(w.bytes);
   }
+  backend().settle();  // values in the caller's memory may be work of any stream
   std::unique_ptr<backend::Lane> lane = backend().lane();
   std::vector<bool> used(plan_->weights.size(), false);
   for (const LoadedFunction& f : functions_) used = read_by(*f.program, std::move(used));

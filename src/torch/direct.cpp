@@ -6,6 +6,7 @@
 // Python and also programs without one.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -52,7 +53,7 @@ struct Managed {
   View view;
 };
 
-constexpr int32_t cpu = 1;
+constexpr int32_t cpu = 1, cuda = 2;
 
 DataType data_type(ingot_dtype type) {
   switch (type) {
@@ -77,6 +78,17 @@ int number_of(DataType t) {
     if (mine.code == t.code && mine.bits == t.bits) return d;
   }
   return -1;
+}
+
+bool row_major(const View& v) {
+  int64_t expected = 1;
+  bool rows = true, empty = false;
+  for (int32_t d = v.rank; d-- > 0;) {
+    empty |= v.dims[d] == 0;
+    rows &= v.strides == nullptr || v.dims[d] == 1 || v.strides[d] == expected;
+    expected *= v.dims[d];
+  }
+  return rows || empty;
 }
 
 // Python's limited API, of the interpreter in this process.
@@ -130,6 +142,7 @@ struct Results {
 void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* args) {
   const std::shared_ptr<Entry> entry = registered(engine);
   Lease lease(*entry, function);
+  const int32_t gpu = entry->gpu, device = gpu < 0 ? cpu : cuda;
   const size_t count = static_cast<size_t>(python.size(args)), made = lease.outputs().size();
   CallTensors all(count + made);
   ingot_tensor* tensors = all.data();
@@ -140,7 +153,9 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
       raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " has no memory that can be read");
     }
     const int dtype = number_of(v.dtype);
-    if (v.device_type != cpu || dtype < 0) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + (dtype < 0 ? " has a dtype that ingot does not support" : " is not on the CPU"));
+    if (dtype < 0) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " has a dtype that ingot does not support");
+    if (v.device_type != device || (gpu >= 0 && v.device != gpu)) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " is not on " + device_text(gpu));
+    if (gpu >= 0 && !row_major(v)) raise(INGOT_UNSUPPORTED, "input " + std::to_string(i) + " has strides");  // ingot::run copies it
     tensors[i] = ingot_tensor{};
     tensors[i].data = static_cast<char*>(v.data) + v.byte_offset;
     tensors[i].dtype = static_cast<ingot_dtype>(dtype);
@@ -154,7 +169,8 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
   for (size_t o = 0; o < made; ++o) {
     View like{};
     check(ingot_session_output(lease.get(), o, &like.rank, &like.dims));
-    like.device_type = cpu;
+    like.device_type = device;
+    like.device = std::max(gpu, 0);
     like.dtype = data_type(lease.outputs()[o]);
     Managed* memory = nullptr;
     void* object = nullptr;

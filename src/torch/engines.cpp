@@ -7,6 +7,7 @@
 #include <cstring>
 #include <shared_mutex>
 
+#include "torch/gpu.h"
 #include "torch/saved.h"
 
 namespace ingot_torch {
@@ -38,6 +39,8 @@ void describe(Entry& entry, uint32_t function, Entry::Function& into) {
 
 }  // namespace
 
+void Entry::find_device() { check(ingot_weights_device(weights, &gpu)); }
+
 Entry::~Entry() {
   for (auto& [index, function] : functions) {
     for (ingot_session* session : function.idle) ingot_session_release(session);
@@ -62,6 +65,7 @@ std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weigh
       auto entry = std::make_shared<Entry>();
       entry->plan = p;
       entry->weights = w;
+      entry->find_device();
       return entry;
     };
     return std::static_pointer_cast<Entry>(saved_pool(plan, weights, make));
@@ -79,10 +83,14 @@ Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
     if (!function_->idle.empty()) {
       session_ = function_->idle.back();
       function_->idle.pop_back();
-      return;
     }
   }
-  check(ingot_session_create(entry.plan, entry.weights, static_cast<uint32_t>(function), entry.options, &session_));
+  if (session_ == nullptr) {
+    check(ingot_session_create(entry.plan, entry.weights, static_cast<uint32_t>(function), entry.options, &session_));
+    if (entry.gpu >= 0) check(ingot_session_set_allocator(session_, &gpu_memory(entry.gpu)));
+  }
+  // A session keeps no memory of its own from call to call there, so that it may go from stream to stream.
+  if (entry.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry.gpu)));
 }
 
 Lease::~Lease() {
@@ -101,6 +109,7 @@ extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(
   entry->plan = plan;
   entry->weights = weights;
   entry->options = options;
+  if (ingot_weights_device(weights, &entry->gpu) != INGOT_OK) return 0;
   std::unique_lock lock(registry_mutex);
   uint64_t id = next_id++;
   registry.emplace(id, std::move(entry));

@@ -15,6 +15,7 @@ struct Entry {
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
   const ingot_options* options = nullptr;  // of every session
+  int32_t gpu = -1;                        // where it runs; -1: the CPU
   std::mutex mutex;
   // Per function: sessions nobody uses, which inputs are written, how many states there are, what it gives.
   struct Function {
@@ -25,6 +26,8 @@ struct Entry {
   };
   std::unordered_map<int64_t, Function> functions;
 
+  // Asks the weights where they are.
+  void find_device();
   ~Entry();
 };
 
@@ -33,7 +36,7 @@ std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weigh
 // The registered engine of that number. Raises where there is none.
 std::shared_ptr<Entry> registered(uint64_t number);
 
-// A session taken from the pool for one call. The engine must outlive it.
+// A session taken from the pool for one call, on a GPU for torch's current stream there. The engine must outlive it.
 class Lease {
  public:
   Lease(Entry& entry, int64_t function);

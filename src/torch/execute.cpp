@@ -3,8 +3,10 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch/engines.h"
@@ -33,6 +35,30 @@ void drop_nothing(std::vector<Tensor>& list) {
   if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
 }
 
+// On a GPU the session takes row-major tensors: others are copied there by torch, in the current stream, and what was written to the copy is copied back.
+class Rows {
+ public:
+  void read(std::vector<Tensor>& tensors) {
+    for (Tensor& t : tensors) {
+      if (!t.is_contiguous()) t = torch::stable::contiguous(t);
+    }
+  }
+  void write(std::vector<Tensor>& tensors) {
+    for (Tensor& t : tensors) {
+      if (t.is_contiguous()) continue;
+      Tensor given = t;
+      t = torch::stable::contiguous(given);
+      copies_.emplace_back(given, t);
+    }
+  }
+  void put_back() {
+    for (auto& [given, copy] : copies_) torch::stable::copy_(given, copy);
+  }
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> copies_;
+};
+
 // `state`: the inputs that the function writes, then its states, in the order of its bindings.
 void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs, std::vector<Tensor> weights, std::vector<int64_t> /*sizes*/, Tensor plan,
              int64_t function) {
@@ -49,19 +75,26 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   }
   CallTensors all(given + outputs.size());
   ingot_tensor* tensors = all.data();
+  Rows rows;
+  if (entry->gpu >= 0) {
+    rows.read(inputs);
+    rows.write(state);
+    rows.write(outputs);
+  }
   size_t n = 0, next_input = 0, next_state = 0;
   for (; n < given; ++n) {
     bool from_state = n < written.size() ? written[n] : next_input == inputs.size();
     if (from_state ? next_state == state.size() : next_input == inputs.size()) break;  // the call below says what is missing
-    tensors[n] = from_state ? view(state[next_state++], true) : view(inputs[next_input++], false);
+    tensors[n] = from_state ? view(state[next_state++], true, entry->gpu) : view(inputs[next_input++], false, entry->gpu);
   }
   size_t count = n;
-  for (const Tensor& t : outputs) tensors[n++] = view(t, true);
+  for (const Tensor& t : outputs) tensors[n++] = view(t, true, entry->gpu);
   for (size_t i = 0; i < lease.states(); ++i) {
-    ingot_tensor memory = view(state[lease.written() + i], true);
+    ingot_tensor memory = view(state[lease.written() + i], true, entry->gpu);
     check(ingot_session_bind_state(lease.get(), i, &memory));
   }
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, outputs.size()));
+  rows.put_back();
 }
 
 // The same for eager calls of functions that write nothing but their outputs: it makes these itself, row-major, so that a call is few steps.
@@ -72,8 +105,10 @@ std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t functio
   const size_t count = inputs.size(), made = lease.outputs().size();
   CallTensors all(count + made);
   ingot_tensor* tensors = all.data();
-  for (size_t i = 0; i < count; ++i) tensors[i] = view(inputs[i], false);
+  if (entry->gpu >= 0) Rows().read(inputs);
+  for (size_t i = 0; i < count; ++i) tensors[i] = view(inputs[i], false, entry->gpu);
   check(ingot_session_resolve(lease.get(), tensors, count));
+  const int32_t device = entry->gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
   std::vector<Tensor> outputs;
   outputs.reserve(made);
   for (size_t o = 0; o < made; ++o) {
@@ -87,11 +122,11 @@ std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t functio
       row *= dims[d] > 1 ? dims[d] : 1;
     }
     AtenTensorHandle handle = nullptr;
-    if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(lease.outputs()[o]), aoti_torch_device_type_cpu(), 0, &handle) != AOTI_TORCH_SUCCESS) {
+    if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(lease.outputs()[o]), device, std::max(entry->gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
       raise(INGOT_OUT_OF_MEMORY, "ingot::run: no memory for output " + std::to_string(o));
     }
     outputs.emplace_back(handle);
-    tensors[count + o] = view(outputs.back(), true);
+    tensors[count + o] = view(outputs.back(), true, entry->gpu);
   }
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
   return outputs;

@@ -13,6 +13,8 @@
 
 #include "torch/saved.h"
 
+#include <torch/csrc/stable/ops.h>
+
 namespace ingot_torch {
 
 namespace {
@@ -29,12 +31,16 @@ int64_t written(const Tensor& tensor) {
   return version != nullptr ? version(tensor.get()) : 0;
 }
 
+// Where a weight is: weights may be anywhere.
+int32_t gpu_of(const Tensor& t) { return t.is_cuda() ? t.get_device_index() : -1; }
+
 // What tells a weight from another value of it.
 struct Value {
   const void* data = nullptr;
   bool counted = true;                // tensors of torch.inference_mode are not
   int64_t version = 0;
-  std::array<uint64_t, 3> sample{};   // of its first bytes, those in the middle and the last
+  int32_t gpu = -1;                   // where it is
+  std::array<uint64_t, 3> sample{};   // of its first bytes, those in the middle and the last; on a GPU that would be waiting for it, so none is taken
   std::vector<int64_t> strides;       // empty = row-major
 };
 
@@ -89,7 +95,8 @@ struct Prepared {
   std::shared_ptr<const Plan> of;
   ingot_weights* weights = nullptr;
   std::vector<Value> values;
-  std::vector<std::vector<char>> gathered;  // row-major copies of those that are not
+  std::vector<std::vector<char>> gathered;  // row-major copies of those that are not, on the host
+  std::vector<Tensor> copied;               // and on a GPU
   std::shared_ptr<void> pool;
 
   Prepared() = default;
@@ -140,7 +147,7 @@ void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
   }
   for (size_t i = 0; i < given.size(); ++i) {
     const Description& w = plan.weights[i];
-    ingot_tensor t = view(given[i], false);
+    ingot_tensor t = view(given[i], false, gpu_of(given[i]));
     std::vector<int64_t> dims(t.dims, t.dims + t.rank);
     if (t.dtype == w.dtype && dims == w.dims) continue;
     raise(INGOT_INVALID_INPUT,
@@ -156,8 +163,9 @@ Value value_of(const Tensor& tensor, size_t bytes) {
   } catch (const std::exception&) {
     v.counted = false;
   }
+  v.gpu = gpu_of(tensor);
   if (tensor.is_contiguous()) {
-    v.sample = sample_of(v.data, bytes);
+    if (v.gpu < 0) v.sample = sample_of(v.data, bytes);
   } else {
     auto strides = tensor.strides();
     v.strides.assign(strides.begin(), strides.end());
@@ -171,11 +179,11 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     const Value& was = prepared.values[i];
     const Description& w = prepared.of->weights[i];
     const Tensor& now = given[i];
-    if (now.const_data_ptr() != was.data || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
+    if (now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
     if (was.counted && written(now) != was.version) return false;
     if (now.is_contiguous() != was.strides.empty()) return false;
     // An address may be another tensor's by now, of one that was written as often.
-    if (was.strides.empty() ? sample_of(was.data, w.bytes) != was.sample : !std::equal(was.strides.begin(), was.strides.end(), now.strides().begin())) return false;
+    if (was.strides.empty() ? was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample : !std::equal(was.strides.begin(), was.strides.end(), now.strides().begin())) return false;
   }
   return true;
 }
@@ -194,16 +202,29 @@ std::vector<char> gather(const ingot_tensor& t, size_t bytes) {
   return out;
 }
 
+ingot_options* make_options(const std::string& device) {
+  ingot_options* options = nullptr;
+  check(ingot_options_create(&options));
+  check(ingot_options_set(options, "device", device.c_str()));
+  return options;
+}
+
 std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::vector<Tensor>& given, MakePool make) {
   check_weights(*plan, given);
   auto made = std::make_shared<Prepared>();
   made->of = std::move(plan);
-  check(ingot_weights_create(made->of->handle, nullptr, &made->weights));
+  // A plan for several devices runs where its weights are.
+  const bool on_gpu = !given.empty() && gpu_of(given[0]) >= 0;
+  const std::unique_ptr<ingot_options, void (*)(ingot_options*)> options(make_options(on_gpu ? device_text(gpu_of(given[0])) : "auto"), ingot_options_release);
+  check(ingot_weights_create(made->of->handle, options.get(), &made->weights));
   for (size_t i = 0; i < given.size(); ++i) {
     const Description& w = made->of->weights[i];
     made->values.push_back(value_of(given[i], w.bytes));
     const void* data = made->values.back().data;
-    if (!made->values.back().strides.empty()) data = made->gathered.emplace_back(gather(view(given[i], false), w.bytes)).data();
+    if (!made->values.back().strides.empty()) {
+      data = made->values.back().gpu >= 0 ? made->copied.emplace_back(torch::stable::contiguous(given[i])).const_data_ptr()
+                                          : made->gathered.emplace_back(gather(view(given[i], false, -1), w.bytes)).data();
+    }
     if (w.bytes > 0) check(ingot_weights_set(made->weights, w.name.c_str(), data, w.bytes, 0));
   }
   check(ingot_weights_commit(made->weights));

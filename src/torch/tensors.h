@@ -44,9 +44,15 @@ inline ingot_dtype dtype_of(ScalarType type) {
   }
 }
 
-// Dims and strides are the tensor's own, which outlives the call.
-inline ingot_tensor view(const Tensor& tensor, bool written) {
-  if (!tensor.is_cpu()) raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor is not on the CPU, but the plan was built for target \"cpu\"", "move the inputs with .cpu()");
+// "the CPU", "cuda:0"
+inline std::string device_text(int32_t gpu) { return gpu < 0 ? "the CPU" : "cuda:" + std::to_string(gpu); }
+
+// Dims and strides are the tensor's own, which outlives the call. Raises when it is elsewhere than the engine (`gpu`; -1: the CPU).
+inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
+  if (gpu < 0 ? !tensor.is_cpu() : !tensor.is_cuda() || tensor.get_device_index() != gpu) {
+    raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor is not on " + device_text(gpu) + ", where the engine runs",
+          gpu < 0 ? "move the inputs with .cpu()" : "move the inputs with .to(\"" + device_text(gpu) + "\")");
+  }
   ingot_tensor out{};
   out.data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
   out.dtype = dtype_of(tensor.scalar_type());

@@ -34,6 +34,8 @@ class HostLane final : public Lane {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
   void wait() override {}
+  void check() override {}
+  bool recorded_by_caller() const override { return false; }
   std::unique_ptr<Recording> record(FunctionRef<void()>) override { return nullptr; }
   void replay(const Recording&) override {}
   void mark() override { marks_.push_back(std::chrono::steady_clock::now()); }
@@ -52,6 +54,8 @@ class Host final : public Backend {
   size_t alignment() const override { return 64; }
   bool reaches(const void*) const override { return true; }
   std::unique_ptr<Lane> lane() const override { return std::make_unique<HostLane>(); }
+  void settle() const override {}
+  int gpu() const override { return -1; }
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/symbols.h"
+
 namespace ingot::kernels {
 #define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(attention)
 #define X(name) extern const backend::RunKernel name##_cuda_kernel;
@@ -20,12 +22,14 @@ class GpuMemory final : public Allocator {
   explicit GpuMemory(DevicePtr device) : device_(std::move(device)) {}
   void* allocate(size_t bytes) override {
     Device::Use use(*device_);
+    Unrecorded apart;
     Address address = 0;
     driver().check(driver().memory_allocate(&address, bytes), "allocating {} bytes on {}", bytes, device_->properties().name);
     return reinterpret_cast<void*>(address);
   }
   void release(void* memory, size_t) noexcept override {
     Device::Use use(*device_);
+    Unrecorded apart;
     driver().memory_free(reinterpret_cast<Address>(memory));
   }
 
@@ -80,12 +84,13 @@ const RunKernel* Gpu::find(std::string_view name) const {
 
 bool Gpu::reaches(const void* pointer) const {
   if (pointer == nullptr) return false;
-  constexpr int memory_type = 2;
+  constexpr int asked[] = {2, 9};  // the kind of memory, the number of the device
   constexpr unsigned on_device = 2;
   unsigned type = 0;  // stays so for addresses that the driver does not know
-  void* values[] = {&type};
+  int ordinal = -1;
+  void* values[] = {&type, &ordinal};
   Device::Use use(*device_);
-  return driver().pointer_attributes(1, &memory_type, values, reinterpret_cast<Address>(pointer)) == 0 && type == on_device;
+  return driver().pointer_attributes(2, asked, values, reinterpret_cast<Address>(pointer)) == 0 && type == on_device && ordinal == device_->ordinal();
 }
 
 std::unique_ptr<Lane> Gpu::lane() const { return std::make_unique<GpuLane>(device_); }
@@ -104,6 +109,7 @@ const Products& Gpu::products() const {
 
 GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)) {
   Device::Use use(*device_);
+  Unrecorded apart;
   constexpr unsigned for_all_contexts = 1, mapped = 2;
   void* memory = nullptr;
   driver().check(driver().host_allocate(&memory, sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device_->properties().name);
@@ -112,6 +118,7 @@ GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)) {
 
 GpuLane::~GpuLane() {
   Device::Use use(*device_);
+  Unrecorded apart;
   // Kernels under way may still report. The caller's stream may be gone.
   driver().context_synchronize();
   driver().host_free(status_);
@@ -128,6 +135,10 @@ void GpuLane::wait() {
     Device::Use use(*device_);
     driver().check(driver().stream_synchronize(stream_), "waiting for {}", device_->properties().name);
   }
+  check();
+}
+
+void GpuLane::check() {
   // The device writes it behind the compiler's back.
   const auto* seen = static_cast<const volatile uint64_t*>(&status_->code);
   Status s{seen[0], seen[1], seen[2]};
@@ -138,12 +149,16 @@ void GpuLane::wait() {
   fail(Code::internal, "a kernel reports {}", s.code);
 }
 
+bool GpuLane::recorded_by_caller() const {
+  Device::Use use(*device_);
+  int capturing = 0;
+  driver().check(driver().capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
+  return capturing != 0;
+}
+
 std::unique_ptr<Recording> GpuLane::record(FunctionRef<void()> work) {
   Device::Use use(*device_);
   const Driver& d = driver();
-  int capturing = 0;
-  d.check(d.capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
-  if (capturing != 0) return nullptr;
   if (!recorder_) recorder_ = std::make_unique<Stream>(device_);
   constexpr int of_this_thread = 1;
   StreamHandle outside = stream_;
@@ -189,6 +204,8 @@ std::vector<int64_t> GpuLane::nanoseconds() {
 }  // namespace cuda
 
 std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code) { return std::make_shared<cuda::Gpu>(ordinal, code); }
+
+void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
 
 int cuda_architecture(int ordinal) { return cuda::Device::open(ordinal)->properties().sm; }
 

@@ -22,6 +22,8 @@ class Gpu final : public Backend {
   size_t alignment() const override { return 256; }
   bool reaches(const void*) const override;
   std::unique_ptr<Lane> lane() const override;
+  void settle() const override { device_->synchronize(); }
+  int gpu() const override { return device_->ordinal(); }
 
   const DevicePtr& device() const { return device_; }
   // A kernel of the plan's code. Error (format) when there is none of that name.
@@ -50,6 +52,8 @@ class GpuLane final : public Lane {
   void set_stream(void* stream) override { stream_ = static_cast<StreamHandle>(stream); }
   void copy(void* to, const void* from, size_t bytes) override;
   void wait() override;
+  void check() override;
+  bool recorded_by_caller() const override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   void replay(const Recording&) override;
   void mark() override;

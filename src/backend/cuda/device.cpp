@@ -77,6 +77,10 @@ Device::Use::~Use() {
   if (pushed_) driver().context_pop(&was);
 }
 
+Unrecorded::Unrecorded() : mode_(2) { driver().capture_mode(&mode_); }  // relaxed; what was set before is kept
+
+Unrecorded::~Unrecorded() { driver().capture_mode(&mode_); }
+
 DeviceMemory::DeviceMemory(DevicePtr device, size_t bytes) : device_(std::move(device)), size_(bytes) {
   if (bytes == 0) return;
   Device::Use use(*device_);

@@ -54,6 +54,18 @@ class Device {
 };
 using DevicePtr = std::shared_ptr<const Device>;
 
+// Memory is taken and given back although this process records a stream somewhere: none of it is part of the recording.
+class Unrecorded {
+ public:
+  Unrecorded();
+  ~Unrecorded();
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  int mode_;
+};
+
 class DeviceMemory {
  public:
   DeviceMemory() = default;

@@ -45,7 +45,7 @@ std::string path_of(void* handle, std::string_view fallback) {
 
 }  // namespace
 
-void set_library_folders(std::vector<std::string> list) {
+void set_folders(std::vector<std::string> list) {
   std::lock_guard lock(folders().mutex);
   folders().list = std::move(list);
 }

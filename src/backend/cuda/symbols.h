@@ -10,7 +10,7 @@ namespace ingot::backend::cuda {
 
 // Folders searched after the system's own: folders that hold libraries, or Python's site-packages (whose nvidia/ packages are
 // known). Those of the environment variable INGOT_LIBRARY_PATH (colons between them) come first.
-void set_library_folders(std::vector<std::string> folders);
+void set_folders(std::vector<std::string> folders);
 
 struct LibraryNames {
   std::string_view name;                       // for people

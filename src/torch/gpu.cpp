@@ -1,0 +1,81 @@
+#include "torch/gpu.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
+#include "torch/tensors.h"
+
+namespace ingot_torch {
+
+namespace {
+
+// The part of torch's C interface that a torch without CUDA lacks. It is looked up: this library is one for both.
+using CurrentStream = AOTITorchError (*)(int32_t gpu, void** stream);
+
+CurrentStream find_current_stream() {
+  void* torch = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);  // RTLD_DEFAULT does not see it
+  return torch == nullptr ? nullptr : reinterpret_cast<CurrentStream>(dlsym(torch, "aoti_torch_get_current_cuda_stream"));
+}
+
+// A tensor of bytes is memory that torch counts, and that it gives out again in the order of the stream.
+struct Taken {
+  std::mutex mutex;
+  std::unordered_map<void*, AtenTensorHandle> tensors;
+};
+Taken& taken() {
+  static auto* all = new Taken;  // never destroyed: calls may come late
+  return *all;
+}
+
+void* take(void* user, size_t bytes) {
+  const int64_t size = static_cast<int64_t>(bytes), stride = 1;
+  AtenTensorHandle tensor = nullptr;
+  void* data = nullptr;
+  auto gpu = static_cast<int32_t>(reinterpret_cast<intptr_t>(user));
+  if (aoti_torch_empty_strided(1, &size, &stride, aoti_torch_dtype_uint8(), aoti_torch_device_type_cuda(), gpu, &tensor) != AOTI_TORCH_SUCCESS) return nullptr;
+  if (aoti_torch_get_data_ptr(tensor, &data) != AOTI_TORCH_SUCCESS || data == nullptr) {
+    aoti_torch_delete_tensor_object(tensor);
+    return nullptr;
+  }
+  std::lock_guard lock(taken().mutex);
+  taken().tensors.emplace(data, tensor);
+  return data;
+}
+
+void give(void*, void* memory, size_t) {
+  AtenTensorHandle tensor = nullptr;
+  {
+    std::lock_guard lock(taken().mutex);
+    auto found = taken().tensors.find(memory);
+    tensor = found->second;
+    taken().tensors.erase(found);
+  }
+  aoti_torch_delete_tensor_object(tensor);
+}
+
+constexpr size_t most_gpus = 64;
+
+}  // namespace
+
+void* current_stream(int32_t gpu) {
+  static const CurrentStream ask = find_current_stream();
+  void* stream = nullptr;
+  if (ask == nullptr || ask(gpu, &stream) != AOTI_TORCH_SUCCESS)
+    raise(INGOT_DEVICE, "torch does not say which CUDA stream is the current one", "use a torch that was built for CUDA: https://pytorch.org/get-started");
+  return stream;
+}
+
+const ingot_allocator& gpu_memory(int32_t gpu) {
+  static const auto all = [] {
+    std::array<ingot_allocator, most_gpus> made{};
+    for (size_t i = 0; i < most_gpus; ++i) made[i] = {take, give, reinterpret_cast<void*>(i)};
+    return made;
+  }();
+  if (gpu < 0 || gpu >= static_cast<int32_t>(most_gpus)) raise(INGOT_DEVICE, "GPU number " + std::to_string(gpu) + " is more than torch numbers");
+  return all[static_cast<size_t>(gpu)];
+}
+
+}  // namespace ingot_torch
