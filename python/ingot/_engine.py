@@ -7,6 +7,7 @@ import ctypes.util
 import functools
 import json
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -51,6 +52,7 @@ _SIGNATURES = {
     "ingot_options_create": [POINTER(c_void_p)],
     "ingot_options_set": [c_void_p, c_char_p, c_char_p],
     "ingot_options_describe": [POINTER(c_void_p)],
+    "ingot_set_library_folders": [POINTER(c_char_p), c_size_t],
     "ingot_describe_machine": [POINTER(c_void_p)],
     "ingot_measure_machine": [c_int32, c_double, POINTER(c_void_p)],
     "ingot_ops_describe": [POINTER(c_void_p)],
@@ -72,6 +74,7 @@ _SIGNATURES = {
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_reference": [c_void_p, c_uint32, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
     "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
+    "ingot_weights_device": [c_void_p, POINTER(c_int32)],
     "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, c_int],
     "ingot_weights_commit": [c_void_p],
     "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
@@ -101,6 +104,9 @@ def lib():
                 loaded.ingot_last_error.argtypes, loaded.ingot_last_error.restype = [], POINTER(_Error)
                 for release in (loaded.ingot_string_release, loaded.ingot_bytes_release):
                     release.argtypes, release.restype = [c_void_p], None
+                # pip's packages of NVIDIA's libraries, when the system has none.
+                folders = [os.fsencode(p) for p in sys.path if p.endswith("-packages")]
+                loaded.ingot_set_library_folders((c_char_p * max(len(folders), 1))(*folders), len(folders))
                 _lib = loaded
     return _lib
 
@@ -264,14 +270,18 @@ class _Plan(_Handle):
 class Engine:
     """An immutable compiled model; threads share it. Works without torch, on numpy arrays."""
 
-    def __init__(self, plan: _Plan, keep=()):
+    def __init__(self, plan: _Plan, keep=(), values=None):
         self._plan, self._keep = plan, list(keep)
+        self._built_from: dict = values or {}  # tensors that the plan points at, by name
         self._values: dict = {}  # weights given since, by name: the library reads them where they are
         out = c_void_p()
         self._options = _Options(plan.session_options)
         check(lib().ingot_weights_create(plan.pointer, self._options.pointer, byref(out)))
         self._weights = _WeightsHandle(out)
         self._description = None
+        gpu = c_int32()
+        check(lib().ingot_weights_device(out, byref(gpu)))
+        self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"
 
     def inspect(self) -> dict:
         """Functions with their bindings, sizes and steps, weights and provenance."""
@@ -317,10 +327,16 @@ class Engine:
     def output_names(self) -> list[str]:
         return [b["name"] for b in self.outputs()]
 
+    def _readable_plan(self) -> _Plan:
+        """The plan with the weights it has now, in memory of the host."""
+        built_from = {w["name"]: self._built_from[w["name"]] for w in self.inspect()["weights"] if getattr(self._built_from.get(w["name"]), "is_cuda", False)}
+        values = {**built_from, **self._values}
+        return self._plan.with_weights(_on_host(values)) if values else self._plan
+
     def save(self, path, *, weights=None):
         """Writes the plan, atomically. weights: "embed" with the values they have now, "strip" without them (`load_engine(path, weights=...)` takes them),
         None as the option `weights` said when it was compiled."""
-        plan = self._plan.with_weights(self._values) if self._values else self._plan
+        plan = self._readable_plan()
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
             check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
         else:
@@ -337,7 +353,8 @@ class Engine:
                 if strict and name not in self.signature.get("unused", ()):
                     raise InputError(f"the engine has no weight {name!r}")
                 continue
-            staged.append((name, _fitting(value, weights[name])))
+            value = _fitting(value, weights[name])
+            staged.append((name, value.cpu() if self.device == "cpu" and getattr(value, "is_cuda", False) else value))
         for name, value in staged:
             check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *_memory(value), 0))
         check(lib().ingot_weights_commit(self._weights.pointer))
@@ -357,8 +374,9 @@ class Engine:
         made = session._outputs(inputs, len(arrays))
         outputs = (_Tensor * max(len(made), 1))()
         keep += [_fill(t, a, b, "output") for t, a, b in zip(outputs, made, self.outputs())]
-        check(lib().ingot_plan_reference(self._plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
-        del keep
+        plan = self._readable_plan()
+        check(lib().ingot_plan_reference(plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
+        del keep, plan
         return made
 
 
@@ -368,6 +386,12 @@ def _fitting(value, weight: dict):
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
     return value.detach().contiguous() if hasattr(value, "detach") else __import__("numpy").ascontiguousarray(value)
+
+
+def _on_host(values: dict) -> dict:
+    """The tensors by name, those on a GPU copied from there; what shares memory goes on sharing it."""
+    copies: dict = {}
+    return {n: copies.setdefault((t.data_ptr(), t.nbytes), t.cpu()) if getattr(t, "is_cuda", False) else t for n, t in values.items()}
 
 
 def _memory(value):
@@ -524,22 +548,26 @@ def load_engine(path_or_bytes, *, weights=None, **runtime_option) -> Engine:
         check(lib().ingot_plan_load_memory(data, len(data), byref(out)))
     else:
         check(lib().ingot_plan_load(os.fsencode(path_or_bytes), byref(out)))
-    plan = _Plan(out, runtime_option)
-    return Engine(_with_values(plan, weights or {}), keep)
+    plan, values = _Plan(out, runtime_option), weights or {}
+    if not runtime_option.get("device", "auto").startswith("cuda"):
+        values = _on_host(values)
+    plan, values = _with_values(plan, values)
+    return Engine(plan, keep, values)
 
 
-def _with_values(plan: _Plan, given: dict) -> _Plan:
-    """The plan with the values given for its weights, which must leave none without."""
-    weights = plan.describe()["weights"]
+def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict]:
+    """The plan with the values given for its weights, which must leave none without, and these values."""
+    weights, values = plan.describe()["weights"], {}
     if given:
         other = {name: tied for tied, name in _signature(plan.describe()["signature"]).get("tied", {}).items()}
         named = {w["name"]: next((n for n in (w["name"], w["tied_to"], other.get(w["name"])) if n in given), None) for w in weights}
-        plan = plan.with_weights({w["name"]: _fitting(given[named[w["name"]]], w) for w in weights if named[w["name"]] is not None})
+        values = {w["name"]: _fitting(given[named[w["name"]]], w) for w in weights if named[w["name"]] is not None}
+        plan = plan.with_weights(values)
         weights = plan.describe()["weights"]
     if missing := [w["name"] for w in weights if w["source"] == "host"]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise InputError(f"the plan was saved without the values of its weights, and {len(missing)} of {len(weights)} are not given: {shown}", remedy="ingot.load(path, weights=state_dict)")
-    return plan
+    return plan, values
 
 
 def _signature(text: str) -> dict:

@@ -59,6 +59,7 @@ def given(values):
     return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
 
 
+_LATE = "an earlier call: "  # this call has nothing wrong with it
 _Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
 
 
@@ -69,10 +70,10 @@ class Runner:
         registry = library()
         self._registry = registry
         self._id = registry.register(engine)
-        self._engine = engine
+        self._engine, self._device = engine, torch.device(engine.device)
         self._plan = torch.tensor(_engine.plan_tensor_words(self._id), dtype=torch.int64).view(torch.uint8)
         self._function = function
-        self._allocate = _allocator(engine, function)
+        self._allocate = _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
         written = [bool(b.get("written")) for b in engine.inputs(function)]
@@ -101,8 +102,10 @@ class Runner:
                 else:
                     try:
                         return direct(flat if type(flat) is tuple else tuple(flat))
-                    except RuntimeError:  # the op says why
-                        pass
+                    except RuntimeError as problem:
+                        if _LATE in str(problem):
+                            raise explain(problem, flat) from None
+                        # else the op says why
             try:
                 return run(flat if type(flat) is list else list(flat), plan, function)
             except RuntimeError as problem:
@@ -137,9 +140,10 @@ class Runner:
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
             if value.is_meta:
-                return InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors")
-            if value.device.type != "cpu":
-                return InputError(f"input {name!r} is on {value.device}, but the engine runs on the CPU", remedy=f"give {name}.cpu()")
+                return InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors" if self._device.type == "cpu" else f"give tensors on {self._device}")
+            if value.device != self._device:
+                here = "the CPU" if self._device.type == "cpu" else self._device
+                return InputError(f"input {name!r} is on {value.device}, but the engine runs on {here}", remedy=f"give {name}.cpu()" if self._device.type == "cpu" else f"give {name}.to('{here}')")
             if value.dim() != len(binding["dims"]):
                 return InputError(f"input {name!r} has rank {value.dim()}, but the engine takes rank {len(binding['dims'])}: [{', '.join(map(str, binding['dims']))}]")
             if str(value.dtype) != f"torch.{binding['dtype']}":
@@ -152,7 +156,7 @@ class Runner:
             registry.unregister(self._id)
 
 
-def _allocator(engine, function):
+def _allocator(engine, function, device):
     """A function of the inputs that makes empty outputs: the size expressions of the plan, compiled to one Python lambda."""
     inputs, outputs = engine.inputs(function), engine.outputs(function)
     places: dict[str, str] = {}
@@ -171,11 +175,12 @@ def _allocator(engine, function):
         shape = "(" + "".join(f"{d}," for d in binding["dims"]) + ")"
         if binding.get("strides"):
             strides = "(" + "".join(f"{d}," for d in binding["strides"]) + ")"
-            made.append(f"empty_strided({shape}, {strides}, dtype={dtype})")
+            made.append(f"empty_strided({shape}, {strides}, dtype={dtype}, device=device)")
         else:
-            made.append(f"empty({shape}, dtype={dtype})")
+            made.append(f"empty({shape}, dtype={dtype}, device=device)")
     lines = ["def allocate(x):"] + [f"    {n} = {places[n]}" for n in names] + [f"    return [{', '.join(made)}]"]
     scope = {
+        "device": device,
         "empty": torch.empty,
         "empty_strided": torch.empty_strided,
         "floordiv": lambda a, b: a // b,

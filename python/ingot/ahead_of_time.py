@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 
 import torch
 
@@ -115,6 +116,8 @@ def _compile_program(program, leaves, options):
 
 
 def _compile_file(path, arguments, keywords, options):
+    if _for_gpu(path):
+        return _compile_program(torch.export.load(path), named_leaves(arguments, keywords), options)
     model = _engine.Model.open(path)
     names = model.input_names()
     leaves = named_leaves(arguments, keywords)
@@ -128,6 +131,14 @@ def _compile_file(path, arguments, keywords, options):
         del model
         return _compile_program(torch.export.load(path), leaves, options)
     return Module(_engine.Engine(model.compile(options)))
+
+
+def _for_gpu(path) -> bool:
+    """Whether a program was exported with tensors on a GPU: then it goes where they go."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(b'"type": "cuda"' in archive.read(name) for name in archive.namelist() if "/models/" in name and name.endswith(".json"))
 
 
 def _set_ranges(model, named_leaves):

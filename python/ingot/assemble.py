@@ -9,7 +9,7 @@ import os
 import sympy
 import torch
 
-from . import _engine, capture
+from . import _engine, capture, devices
 from .errors import InputError, UnsupportedError
 from .functional import Functional, Node, trace_view
 from .report import Report
@@ -19,12 +19,12 @@ log = logging.getLogger("ingot")
 
 
 class Assembled(Runnable):
-    """A compiled model. engine: None when everything stays in torch. report: what runs where."""
+    """A compiled model. engine: None when everything stays in torch. report: what runs where. placement: the options target and device."""
 
-    def __init__(self, f: Functional, engine, report: Report, straight: bool):
+    def __init__(self, f: Functional, engine, report: Report, straight: bool, placement: dict):
         graph = None if straight else Shell(f, engine, report).build()
         super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes)
-        self.functional, self.engine, self.report = f, engine, report
+        self.functional, self.engine, self.report, self.placement = f, engine, report, placement
         self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
 
 
@@ -57,6 +57,7 @@ def split_dryrun(options: dict):
 def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assembled:
     """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build."""
     dryrun, options = split_dryrun(options)
+    options = devices.placed(options, f.device)
     captured = capture.write(f)
     model = _engine.Model.from_json(captured.json, captured.weights)
     prepare(model)
@@ -66,7 +67,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assemb
         report.leave_all_in_torch("dryrun")
     engine = None
     if report.segments or report.operators and options.get("fallback", "torch") == "error" and dryrun is None:
-        engine = _engine.Engine(model.compile(options), keep=[t for _, t in captured.weights])
+        engine = _engine.Engine(model.compile(options), values=dict(captured.weights))
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
     if report.in_torch:
@@ -75,8 +76,9 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assemb
     straight = (
         engine is not None and report.whole and not f.writes and not f.views and not f.orders and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
+        and all(s.node.meta["val"].device.type == f.device.type for s in f.inputs)
     )  # fmt: skip
-    return Assembled(f, engine, report, straight)
+    return Assembled(f, engine, report, straight, {name: options[name] for name in ("target", "device")})
 
 
 class Shell:
@@ -224,8 +226,8 @@ class Shell:
             return
         segment = self.segments[index]
         names = {n.name: n for n in self.f.module.graph.nodes}
-        inputs = [self.get(names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]]) for i in segment["inputs"]]
-        self.calls[index] = self._segment(index, inputs)
+        inputs = [names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]] for i in segment["inputs"]]
+        self.calls[index] = self._segment(index, [self._moved(self.get(node), node, self.f.device) for node in inputs])
         for i, (part, name) in enumerate(zip(self.calls[index], segment["outputs"])):
             if name in names:
                 node = names[name]
@@ -235,8 +237,16 @@ class Shell:
                 node = names[name.removesuffix("_in_memory_order")]
                 order = self.f.orders[node]
                 part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
+            if (value := node.meta.get("val")).device.type != self.f.device.type:  # made of constants; torch reads it where it expects it
+                part = self.graph.call_function(torch.ops.aten._to_copy.default, (part,), {"device": value.device})
             self.env[node] = part
             self._learn_sizes(node, part)
+
+    def _moved(self, made: Node, node: Node, device: torch.device) -> Node:
+        """The value where the engine runs."""
+        if node.meta["val"].device.type == device.type:
+            return made
+        return self.graph.call_function(torch.ops.aten._to_copy.default, (made,), {"device": device})
 
     def _segment(self, index: int, inputs: list[Node]) -> list[Node]:
         """The outputs of an engine's function, called where the graph is now."""

@@ -11,14 +11,17 @@ anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))
 ANY = object()  # the state of what runs alike under every autocast
 
 
-def state():
-    """The dtype that autocast on the CPU casts to now; None when it is off."""
-    return torch.get_autocast_dtype("cpu") if enabled("cpu") else None
+_KINDS = ("cpu", "cuda")
+
+
+def state(kind="cpu"):
+    """The dtype that autocast on this kind of device casts to now; None when it is off."""
+    return torch.get_autocast_dtype(kind) if enabled(kind) else None
 
 
 def reaches(module: torch.fx.GraphModule) -> bool:
     """Autocast is on, or the graph turns it on."""
-    if enabled("cpu"):
+    if any(map(enabled, _KINDS)):
         return True
     return any(n.target is torch.amp.autocast_mode._enter_autocast for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes)
 
@@ -41,23 +44,24 @@ def without(function):
     """`function` run with autocast off: its graph has all casts written out."""
 
     def run(*arguments):
-        if not enabled("cpu"):
-            return function(*arguments)
-        with torch.autocast("cpu", enabled=False):
-            return function(*arguments)
+        for kind in _KINDS:
+            if enabled(kind):
+                with torch.autocast(kind, enabled=False):
+                    return run(*arguments)
+        return function(*arguments)
 
     return run
 
 
-def check(captured):
-    """Refuses a call under another autocast than the model was captured under, where eager's results would be others."""
-    now = state()
+def check(captured, kind):
+    """Refuses a call under another autocast (of the kind of device that the model is on) than it was captured under, where eager's results would be others."""
+    now = state(kind)
     if captured is not ANY and now != captured:
         raise InputError(
-            f"the module was compiled {_said(captured)}, but is called {_said(now)}, where the model would compute something else",
-            remedy=f"compile it {_said(now)}, or call it {_said(captured)}",
+            f"the module was compiled {_said(captured, kind)}, but is called {_said(now, kind)}, where the model would compute something else",
+            remedy=f"compile it {_said(now, kind)}, or call it {_said(captured, kind)}",
         )
 
 
-def _said(state):
-    return 'under torch.autocast("cpu", enabled=False)' if state is None else f'under torch.autocast("cpu", dtype={state})'
+def _said(state, kind):
+    return f'under torch.autocast("{kind}", ' + ("enabled=False)" if state is None else f"dtype={state})")

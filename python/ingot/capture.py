@@ -333,9 +333,12 @@ def write(f) -> Captured:
         if not slot.tensor.is_contiguous():  # the table has its elements row-major
             writer.tensors[node.name]["strides"] = [{"as_int": s} for s in weights[-1][1].stride()]
     slots = {s.node for s in f.slots}
+    elsewhere = _elsewhere(f)
     for node in f.module.graph.nodes:
         if node.op == "call_function" and node in needed and node not in slots:
             try:
+                if node in elsewhere:
+                    raise UnsupportedError(f"its result is on {elsewhere[node]}, and the engine runs on {f.device}")
                 writer.call(node)
             except UnsupportedError as problem:
                 writer.opaque(node, problem.message)
@@ -356,6 +359,29 @@ def write(f) -> Captured:
         outputs.append({kind: {"arg": argument, owner: slot.node.name if slot.kind == "input" else slot.name}})
     document = writer.document(inputs, arguments, specs, outputs, _ranges(writer.symbols, f.ranges))
     return Captured(document, weights, names)
+
+
+def _elsewhere(f) -> dict[torch.fx.Node, torch.device]:
+    """Nodes whose results must be on another device than the engine's, and that device. What is made of constants alone may be made anywhere, unless
+    the caller gets it."""
+    given = {*f.wanted, *(value for _, value in f.writes)}
+    free = {s.node for s in f.slots if s.kind == "weight"}
+    found = {}
+    for node in f.module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        there = next((t.device for t in _tensors(node.meta.get("val")) if t.device.type != f.device.type or f.device.index not in (None, t.device.index)), None)
+        if there is None:
+            continue
+        if node not in given and all(operand in free or not _tensors(operand.meta.get("val")) for operand in node.all_input_nodes):
+            free.add(node)
+        else:
+            found[node] = there
+    return found
+
+
+def _tensors(value) -> list[torch.Tensor]:
+    return [t for t in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(t, torch.Tensor)]
 
 
 def same_part(node: torch.fx.Node) -> torch.fx.Node:

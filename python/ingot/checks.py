@@ -17,7 +17,7 @@ def size_check(inputs: list[Slot], limits_of):
     for position, slot in enumerate(inputs):
         value = slot.node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device.type))
+            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device))
     ranges = {}
     for position, slot in enumerate(inputs):
         value = slot.node.meta.get("val")
@@ -52,8 +52,8 @@ def size_check(inputs: list[Slot], limits_of):
             tensor = flat[position]
             if not isinstance(tensor, torch.Tensor):
                 raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
-            if tensor.device.type != device:
-                raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to({device!r})")
+            if tensor.device != device:
+                raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to('{device}')")
             if tensor.dtype is not dtype:
                 short = str(dtype).removeprefix("torch.")
                 raise InputError(f"input {name!r} is {str(tensor.dtype).removeprefix('torch.')}, but the engine takes {short}", remedy=f"convert it to {short}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
@@ -12,6 +13,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._subclasses import fake_tensor
 from torch.export.graph_signature import InputKind
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import _op
 from .attributes import AttributeWatch
@@ -54,7 +56,9 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
         dynamic_shapes = _by_parameter(module, *pytree.tree_map(dims.of, (arguments, keywords), is_leaf=_is_leaf))
 
     def trace():
-        return torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
+        # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
+        with sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext():
+            return torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
 
     try:
         with torch.no_grad(), AttributeWatch(module) as watch:
@@ -123,6 +127,8 @@ def _refusal(problem):
     if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
         return UnsupportedError("the model's code branches on a value that is known only when it runs", line, "write it with tensor operations such as torch.where")
     reason = str(problem).split("\n\nThe error above occurred")[0].strip()
+    if "found two different devices" in reason:
+        return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
     if isinstance(problem, _NEEDS_VALUES):
         return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
     if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:

@@ -57,16 +57,20 @@ def load(path, *, device=None, weights=None, **runtime_option) -> Module:
 
     A `.ingot` file takes milliseconds: weights are mapped, not read. Of the other two, torch loads the program (torch.export.load, which
     uses pickle: load only files you trust) and the module runs it; runtime options are for `.ingot` files.
+    device: where a `.ingot` file runs, "cpu", "cuda" or "cuda:1"; its inputs and results are there. None: the CPU when the file has a program
+        for it, else the first GPU.
     weights: a state dict, instead of the values in a `.ingot` file; needed for one that was saved without (weights="strip").
     """
-    if device not in (None, "cpu", torch.device("cpu")):
-        raise InputError(f"device {device!r} is not available; this plan holds a program for \"cpu\"")
     if (kind := kind_of(path)) is not None:
         if runtime_option:
             raise OptionError(f"option {next(iter(runtime_option))!r} is for .ingot files", remedy="torch.set_num_threads sets the threads of a torch program")
         if weights is not None:
             raise OptionError("weights are for .ingot files", remedy="Module.update_weights replaces those of a torch program")
+        if device is not None:
+            raise OptionError("device is for .ingot files", remedy="a torch program runs where it was compiled; torch.export.passes.move_to_device_pass moves it")
         return _load_program(path, kind)
+    if device is not None:
+        runtime_option["device"] = str(device)
     return Module(_engine.load_engine(path, weights=weights, **runtime_option))
 
 

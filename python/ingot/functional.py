@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Callable
 
 import torch
 
-from . import autocast
-from .errors import InputError, UnsupportedError
+from . import autocast, devices
+from .errors import UnsupportedError
 
 Node = torch.fx.Node
 
@@ -62,6 +63,11 @@ class Functional:
     @property
     def inputs(self) -> list[Slot]:
         return [s for s in self.slots if s.kind in ("input", "number")]
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where its engine runs."""
+        return devices.of_slots(self.slots)
 
     def complete(self) -> "Functional":
         """The same with every tensor among the results computed by itself, row-major: what an engine without torch gives."""
@@ -256,8 +262,6 @@ def _writes_in_place(graph: torch.fx.Graph) -> bool:
 def _checked(name, tensor):
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling")
-    if tensor.device.type != "cpu":
-        raise InputError(f"weight {name} is on {tensor.device}; target \"cpu\" needs it on the CPU", remedy="module.cpu()")
     return tensor
 
 

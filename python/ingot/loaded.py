@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from . import _engine, _op
+from . import _engine, _op, devices
 from .errors import UnsupportedError
 from .functional import Node, Slot
 from .runnable import Runnable, Segment
@@ -82,7 +82,8 @@ class _Graph:
 
     def _engine(self, node):
         read, state, outputs, _, _, plan, function = node.args
-        engine = _engine.load_engine(self.plans[plan.name].numpy().tobytes(), weights={n: s.tensor.detach() for n, s in self.by_target.items()})
+        values = {n: s.tensor.detach() for n, s in self.by_target.items()}
+        engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(devices.of_slots(self.slots)))
         if function != 0:
             raise UnsupportedError(f"the program calls function {function} of a plan of one function")
         read, state = list(read), list(state)

@@ -19,7 +19,7 @@ class Module(torch.nn.Module):
     """A compiled model: called as the original is, with pytrees in and out.
 
     engine: the `ingot.Engine` inside, None when nothing of the model runs in one. report: the `ingot.Report` of what runs where (None for
-    a loaded file, which runs in its engine alone). segments: the pieces of the model that run in the engine. Inputs are CPU tensors of the
+    a loaded file, which runs in its engine alone). segments: the pieces of the model that run in the engine. Inputs are tensors of the
     dtypes and ranks the model was compiled for, with sizes inside the ranges given then; other sizes, dtypes or ranks raise InputError
     naming the input and what is allowed. What the model writes in eager (buffers, inputs) is written here too, in the model's own
     tensors. Calls from several threads run side by side; calls that write the same buffer are the caller's to order.
@@ -36,10 +36,11 @@ class Module(torch.nn.Module):
                     self._show_state(name, tensor)
             return
         self._eager = None
-        self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state()
         self.engine = assembled.engine if assembled is not None else engine
         self.report = assembled.report if assembled is not None else None
         self._assembled, self._prepare = assembled, prepare
+        self._kind = torch.device(self._device()).type
+        self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state(self._kind)
         self._runner = assembled.run if assembled is not None else self._with_states(_op.Runner(engine))
         signature = signature or engine.signature
         self._out_spec = None
@@ -99,7 +100,7 @@ class Module(torch.nn.Module):
         states = []
         for binding in self.engine.states():
             value = torch.from_numpy(values[binding["name"]])
-            states.append(value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value)
+            states.append((value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value).to(self.engine.device))
             self._show_state(binding["name"], states[-1])
         return lambda flat: run([*flat, *states])
 
@@ -151,9 +152,15 @@ class Module(torch.nn.Module):
 
         return call
 
+    def _device(self):
+        if self.engine is not None:
+            return self.engine.device
+        functional = getattr(self._assembled, "functional", None)
+        return functional.device if functional is not None else next((t.device for t in [*self.parameters(), *self.buffers()]), "cpu")
+
     def _apply(self, function, recurse=True):
         # What .to(), .half(), .cuda() and their like do to a parameter.
-        probe = torch.empty(0)
+        probe = torch.empty(0, device=self._device())
         moved = function(probe)
         if moved.dtype != probe.dtype or moved.device != probe.device:
             raise InputError(
@@ -174,7 +181,7 @@ class Module(torch.nn.Module):
                     raise
                 guard = str(problem).removeprefix("Guard failed: ")
                 raise InputError(f"the inputs do not fit the saved program, which was compiled for {guard}", remedy="give other sizes, or compile with wider ranges") from None
-        autocast.check(self._autocast)
+        autocast.check(self._autocast, self._kind)
         if self._positional and not kwargs and len(args) == len(self._inputs):
             flat = args
         elif self._all_keywords is not None and not args and len(kwargs) == len(self._all_keywords) and all(k in kwargs for k in self._all_keywords):
@@ -265,16 +272,16 @@ class Module(torch.nn.Module):
         if number := next((leaf["number"] for leaf in self._inputs if "number" in leaf), None):
             raise UnsupportedError(f"input {number!r} is a number that varies, which a .ingot file does not take", remedy='give it as a tensor, compile for one value of it, or save with format="exported_program"')
         captured = write(self._assembled.functional.complete())
-        weights = [(name, self._assembled.value(name).contiguous()) for name, _ in captured.weights]
+        weights = [(name, self._assembled.value(name).cpu().contiguous()) for name, _ in captured.weights]
         model = _engine.Model.from_json(captured.json, weights)
         self._prepare(model)
-        return _engine.Engine(model.compile({"fallback": "error"}), keep=[t for _, t in weights])
+        return _engine.Engine(model.compile({"fallback": "error", **self._assembled.placement}), values=dict(weights))
 
     def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
         """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls)."""
         flat = self._flatten(args, kwargs) if self._spec is not None else list(args)
         # bfloat16 has no numpy type: its bits go in as uint16
-        arrays = [t.detach().view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.detach().numpy() for t in flat]
+        arrays = [t.detach().cpu().view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.detach().cpu().numpy() for t in flat]
         return self.engine.session().profile(*arrays, runs=runs)
 
     def extra_repr(self):

@@ -47,7 +47,7 @@ class Runnable:
 
     def _run(self, flat):
         try:
-            kind = tuple([(t.dtype, t.shape, t.is_cpu) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
+            kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
         except RuntimeError:  # symbolic sizes, while torch traces
             kind = None
         if kind not in self._checked:

@@ -47,7 +47,8 @@ class _Program(Shell):
         self.empty_lists = empty_lists
         super().__init__(assembled.functional, assembled.engine, assembled.report)
         self.assembled, self.source = assembled, assembled.functional.program
-        self.parts = [self.engine._plan.part(i) for i in range(len(self.segments))] if self.engine is not None else []
+        plan = self.engine._readable_plan() if self.engine is not None else None
+        self.parts = [plan.part(i) for i in range(len(self.segments))] if self.engine is not None else []
         self.plans: list[Node] = []
         self.axes: dict[tuple[Node, int], Node] = {}
         self.by_weight = {s.name: s for s in self.f.slots if s.kind in ("weight", "state")}
@@ -143,11 +144,11 @@ class _Program(Shell):
         return outputs
 
     def _nothing(self):
-        return self.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), {"dtype": torch.uint8, "device": torch.device("cpu"), "pin_memory": False})
+        return self.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), {"dtype": torch.uint8, "device": self.f.device, "pin_memory": False})
 
     def _empty(self, binding, places):
         dims, strides = ([self._sized(d, places) for d in binding.get(what, ())] for what in ("dims", "strides"))
-        more = {"dtype": getattr(torch, binding["dtype"]), "device": torch.device("cpu"), "pin_memory": False}
+        more = {"dtype": getattr(torch, binding["dtype"]), "device": self.f.device, "pin_memory": False}
         if strides:
             return self.graph.call_function(torch.ops.aten.empty_strided.default, (dims, strides), more)
         return self.graph.call_function(torch.ops.aten.empty.memory_format, (dims,), more)

@@ -126,7 +126,7 @@ COMPILE = {
                            "inputs[1] is an Input, but the exported program takes 3 there", ""),
     "a number as state": (ingot.UnsupportedError, lambda: ingot.compile(Counts(), inputs=[Input((2,))]), "forward changes the number 'part.calls' with each call, which a captured graph cannot do",
                           'keep it in a buffer: self.register_buffer("calls", torch.tensor(0))'),
-    "a weight elsewhere": (ingot.InputError, lambda: ingot.compile(Partly().to("meta"), inputs=[Input(X), Input(X)]), 'weight linear.weight is on meta; target "cpu" needs it on the CPU', "module.cpu()"),
+    "a weight elsewhere": (ingot.InputError, lambda: ingot.compile(Partly().to("meta"), inputs=[Input(X), Input(X)]), 'weight linear.weight is on meta; engines run on the CPU and on NVIDIA GPUs', "model.cpu() or model.cuda()"),
     "a subclass": (ingot.UnsupportedError, lambda: ingot.compile(Weight(TwoTensor(torch.ones(2, 2), torch.ones(2, 2))), inputs=[Input((2, 2))]), "weight w is of type TwoTensor, a tensor subclass",
                    "convert it to a plain tensor before compiling"),
     "all in torch": (ingot.UnsupportedError, lambda: ingot.compile(Unfolds(), inputs=[Input((8,))], fallback="error"),
@@ -217,7 +217,7 @@ def test_files_of_torch_programs(partly, tmp_path):
     ingot.save(partly, path, format="exported_program")
     assert told(ingot.OptionError, lambda: ingot.load(path, threads=2)) == ("option 'threads' is for .ingot files", "", "torch.set_num_threads sets the threads of a torch program")
     assert told(ingot.OptionError, lambda: ingot.load(path, weights={})) == ("weights are for .ingot files", "", "Module.update_weights replaces those of a torch program")
-    assert told(ingot.InputError, lambda: ingot.load(path, device="cuda")) == ('device \'cuda\' is not available; this plan holds a program for "cpu"', "", "")
+    assert told(ingot.OptionError, lambda: ingot.load(path, device="cuda")) == ("device is for .ingot files", "", "a torch program runs where it was compiled; torch.export.passes.move_to_device_pass moves it")
 
 
 def test_a_model_that_runs_in_torch_altogether(tmp_path):

@@ -1,4 +1,4 @@
-"""Whole architectures from transformers, random weights: one segment, static and dynamic, equal to eager by the accuracy rule."""
+"""Whole architectures from transformers, random weights: one segment, static and dynamic, on the CPU and on a GPU, equal to eager by the accuracy rule."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import models as architectures
 from accuracy import assert_accurate
+from places import PLACES
 
 import ingot
 
@@ -38,9 +39,11 @@ def batch_of(family, batch, sequence, padded):
 
 
 def check(family, module, compiled, batch, sequence, padded=True):
-    inputs = batch_of(family, batch, sequence, padded)
-    exact = copy.deepcopy(module).double()(*inputs)
-    assert_accurate(compiled(*inputs), module(*inputs), exact, depth=family_depth(module))
+    device = next(module.parameters()).device
+    inputs = [t.to(device) for t in batch_of(family, batch, sequence, padded)]
+    exact, result, eager = copy.deepcopy(module).double()(*inputs), compiled(*inputs), module(*inputs)
+    assert (result.device, result.stride()) == (eager.device, eager.stride())
+    assert_accurate(result, eager, exact, depth=family_depth(module))
 
 
 def family_depth(module):
@@ -50,24 +53,56 @@ def family_depth(module):
     return layers * 4 * config.hidden_size
 
 
+@PLACES
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", architectures.SMALL)
-def test_small(name, dynamic):
+def test_small(name, dynamic, device, dtype):
     family = architectures.SMALL[name]
-    module = family()
+    module = family().to(device, dtype)
     compiled = ingot.compile(module, inputs=specs(dynamic))
+    assert torch.device(compiled.engine.device).type == device
+    # One segment, but for what this target has no kernel for.
+    assert compiled.report.whole or all("has no kernel for" in n["reason"] for n in compiled.report.nodes if n["segment"] is None)
     for batch, sequence in [(2, 9)] if not dynamic else [(2, 9), (1, 1), (3, 17), (8, 64), (1, 40)]:
         check(family, module, compiled, batch, sequence)
 
 
+@PLACES
 @pytest.mark.parametrize("name", architectures.SMALL)
-def test_torch_compile(name):
+def test_torch_compile(name, device, dtype):
     family = architectures.SMALL[name]
-    module = family()
+    module = family().to(device, dtype)
     torch._dynamo.reset()
     compiled = torch.compile(module, backend="ingot")
     for batch, sequence in [(2, 9), (3, 12), (4, 20)]:
         check(family, module, compiled, batch, sequence)
+
+
+class Vision(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        import transformers
+
+        torch.manual_seed(0)
+        config = transformers.ViTConfig(
+            hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32, patch_size=8, attn_implementation="sdpa"
+        )
+        self.inner = transformers.ViTModel(config, add_pooling_layer=False)
+
+    def forward(self, pixel_values):
+        return self.inner(pixel_values=pixel_values).last_hidden_state
+
+
+@PLACES
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_vit(dynamic, device, dtype):
+    module = Vision().eval().to(device, dtype)
+    ranges = {"min_shape": (1, 3, 32, 32), "opt_shape": (4, 3, 32, 32), "max_shape": (8, 3, 32, 32)} if dynamic else {"shape": (2, 3, 32, 32)}
+    compiled = ingot.compile(module, inputs=[ingot.Input(name="pixel_values", dtype=dtype, **ranges)])
+    assert compiled.report.whole
+    for batch in (1, 2, 7) if dynamic else (2,):
+        image = torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch)).to(device, dtype)
+        assert_accurate(compiled(image), module(image), copy.deepcopy(module).double()(image.double()), depth=2 * 4 * 64)
 
 
 @pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="full size: make test-all")

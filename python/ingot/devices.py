@@ -1,0 +1,54 @@
+"""Where a model is, and what its engine is built for: with `target="auto"` that is the device its tensors are on."""
+
+from __future__ import annotations
+
+import torch
+
+from . import _engine
+from .errors import InputError, OptionError
+
+CPU = torch.device("cpu")
+
+
+def of_slots(slots) -> torch.device:
+    """The device of a model: the GPU of its weights and inputs, or the CPU when all of them are there. Tensors on the CPU go with either."""
+    found, named = CPU, ""
+    for slot in slots:
+        value = slot.tensor if slot.tensor is not None else slot.node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or value.device.type == "cpu":
+            continue
+        what = f"{'input' if slot.kind == 'input' else 'weight'} {slot.name}"
+        if value.device.type != "cuda":
+            raise InputError(f"{what} is on {value.device}; engines run on the CPU and on NVIDIA GPUs", remedy="model.cpu() or model.cuda()")
+        here = torch.device("cuda", value.device.index if value.device.index is not None else torch.cuda.current_device())
+        if found.type == "cuda" and here != found:
+            raise InputError(f"{named} is on {found}, but {what} is on {here}; an engine runs on one GPU", remedy=f'model.to("{found}"), and inputs there')
+        found, named = here, what
+    return found
+
+
+def targets(options: dict) -> list[str]:
+    given = options.get("target", "auto")
+    return [t.strip() for t in given.split(",")] if isinstance(given, str) else [str(t) for t in given]
+
+
+def placed(options: dict, device: torch.device) -> dict:
+    """The options with the target and the device that the model's own device means. The targets given must have a program for it."""
+    _engine._Options(options)  # refuses unknown names and bad values
+    asked = targets(options)
+    where = str(device)
+    if options.get("device", "auto") not in ("auto", where, device.type):
+        raise OptionError(f"option device is {options['device']!r}, but the model is on {where}", remedy="move the model there, then compile it")
+    if asked == ["auto"]:
+        asked = [architecture(device)]
+    elif not any(t == "cpu" if device.type == "cpu" else t.startswith("cuda:") for t in asked):
+        raise OptionError(
+            f"option target is {','.join(asked)!r}, but the model is on {where}",
+            remedy="model.cuda() for a GPU that is here; target=\"cpu,cuda:sm_90\" for a file that runs on both" if device.type == "cpu" else "model.cpu(), or leave the target out",
+        )
+    return {**options, "target": asked, "device": where}
+
+
+def architecture(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else "cuda:sm_{}{}".format(*torch.cuda.get_device_capability(device))
+

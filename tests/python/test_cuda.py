@@ -1,0 +1,297 @@
+"""CUDA tensors, where there is a GPU: both ways in, streams, threads, recording by the caller, what stays in torch, what is written in place, files, errors."""
+
+import copy
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+from ingot.backend import ingot_backend
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+HERE = "cuda:0"
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+BATCH = dict(min_shape=(1, 64), opt_shape=(8, 64), max_shape=(64, 64), name="x")
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with torch.no_grad():
+        torch._dynamo.reset()
+        yield
+
+
+def layers(dtype=torch.float32):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32), torch.nn.LayerNorm(32))
+    return model.eval().to(HERE, dtype)
+
+
+def noise(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(*shape, generator=torch.Generator(HERE).manual_seed(seed), device=HERE).to(dtype)
+
+
+def check(model, result, *inputs):
+    eager = model(*inputs)
+    assert (result.device, result.stride()) == (eager.device, eager.stride())
+    assert_accurate(result, eager, copy.deepcopy(model).double()(*(t.double() if t.is_floating_point() else t for t in inputs)), depth=1024)
+
+
+def told(kind, call):
+    with pytest.raises(kind) as caught:
+        call()
+    return caught.value.message, caught.value.remedy
+
+
+# ---- both ways in
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_ahead_of_time(dtype):
+    model = layers(dtype)
+    compiled = ingot.compile(model, inputs=[ingot.Input(**BATCH, dtype=dtype)])
+    assert compiled.engine.device == HERE and compiled.report.whole
+    for batch in (7, 1, 64, 7, 7, 7):
+        x = noise(batch, 64, dtype=dtype, seed=batch)
+        check(model, compiled(x), x)
+    x = noise(64, 8, dtype=dtype).t()  # not row-major
+    check(model, compiled(x), x)
+    x = noise(10, 64, dtype=dtype)[3:5]  # not at the start of its memory
+    check(model, compiled(x), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_just_in_time(dtype):
+    model = layers(dtype)
+    compiled = torch.compile(model, backend=ingot_backend)
+    for batch in (7, 8, 9, 20):
+        x = noise(batch, 64, dtype=dtype)
+        check(model, compiled(x), x)
+    model[0].weight.add_(0.5)
+    check(model, compiled(x), x)
+
+
+def test_weights_stay_where_they_are():
+    """A weight that no step wants in another form is read in the module's own memory."""
+    model = torch.nn.LayerNorm(1 << 22).eval().to(HERE)
+    x = noise(2, 1 << 22)
+    compiled = ingot.compile(model, inputs=[x])
+    model.bias.fill_(1.0)  # in place, behind the engine's back
+    check(model, compiled(x), x)
+
+
+def test_autocast():
+    model, x = layers(), noise(5, 64)
+    with torch.autocast("cuda", dtype=torch.float16):
+        compiled = ingot.compile(model, inputs=[x])
+        torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=5e-3)
+    assert told(ingot.InputError, lambda: compiled(x))[1] == 'compile it under torch.autocast("cuda", enabled=False), or call it under torch.autocast("cuda", dtype=torch.float16)'
+
+
+# ---- streams, threads, recording
+
+
+def test_the_callers_stream_and_no_wait():
+    model, x = layers(), noise(8, 64)
+    compiled = ingot.compile(model, inputs=[x])
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(x)
+        for _ in range(4):
+            compiled(late)
+        stream.synchronize()
+        torch.cuda._sleep(1 << 28)
+        late.copy_(x)
+        result = compiled(late)
+        assert not stream.query(), "the call waited for the stream"
+        stream.synchronize()
+    check(model, result, x)
+
+
+def test_sixteen_threads_on_sixteen_streams():
+    model = layers()
+    compiled = ingot.compile(model, inputs=[ingot.Input(**BATCH)])
+    wrong = []
+
+    def work(number):
+        stream = torch.cuda.Stream()
+        with torch.no_grad(), torch.cuda.stream(stream):
+            for i in range(50):
+                x = noise(1 + (7 * number + i) % 64, 64, seed=100 * number + i)
+                if not torch.allclose(compiled(x), model(x), rtol=1e-4, atol=1e-4):
+                    wrong.append((number, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_recorded_by_the_caller(warm):
+    model, x = layers(), noise(8, 64)
+    compiled = ingot.compile(model, inputs=[x])
+    for _ in range(4 if warm else 0):
+        compiled(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = compiled(x)
+        twice = result * 2
+    for seed in range(3):
+        x.copy_(noise(8, 64, seed=seed))
+        graph.replay()
+        check(model, result, x)
+        assert torch.equal(twice, result * 2)
+
+
+# ---- what stays in torch, what is written
+
+
+class Takes(torch.nn.Module):
+    """One operator that no engine has, a tensor made on the CPU, a tensor brought there and back."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(64, 64), torch.nn.Linear(64, 8)
+
+    def forward(self, x):
+        x = torch.special.i0e(torch.nn.functional.gelu(self.up(x)) * torch.tensor(0.5))
+        x = x + torch.arange(64, dtype=torch.float32).to(x.device)
+        return self.down(torch.nn.functional.silu(x.cpu().relu().to(x.device)))
+
+
+@pytest.mark.parametrize("way", ["ahead of time", "just in time"])
+def test_fallback(way):
+    torch.manual_seed(0)
+    model, x = Takes().eval().to(HERE), noise(8, 64)
+    compiled = ingot.compile(model, inputs=[x]) if way == "ahead of time" else torch.compile(model, backend=ingot_backend)
+    for seed in range(3):
+        x = noise(8, 64, seed=seed)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+    if way == "ahead of time":
+        there = {n["target"]: n["reason"] for n in compiled.report.nodes if n["segment"] is None}
+        assert "aten.special_i0e.default" in there and "its result is on cpu, and the engine runs on cuda:0" in there.values()
+
+
+class Cache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 16, 8))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x, position, scale):
+        at = torch.arange(16, device=x.device)[:, None] == position  # one row of it
+        self.keys[:] = torch.where(at, self.linear(x)[:, :1], self.keys)
+        self.keys[:, 12:] = x
+        self.seen += 1
+        scale.mul_(2)
+        return torch.softmax(x @ self.keys.transpose(1, 2), -1) @ self.keys * scale
+
+
+@pytest.mark.parametrize("way", ["ahead of time", "just in time"])
+def test_writes_in_place(way):
+    torch.manual_seed(0)
+    ours = Cache().eval().to(HERE)
+    eager = copy.deepcopy(ours)
+    inputs = noise(2, 4, 8), torch.zeros(1, dtype=torch.int64, device=HERE)
+    compiled = ingot.compile(ours, inputs=[*inputs, torch.ones(8, device=HERE)]) if way == "ahead of time" else torch.compile(ours, backend=ingot_backend)
+    place = ours.keys.data_ptr()
+    for seed in range(4):
+        x, a, b = noise(2, 4, 8, seed=seed), torch.ones(8, device=HERE), torch.ones(8, device=HERE)
+        torch.testing.assert_close(compiled(x, inputs[1] + seed, a), eager(x, inputs[1] + seed, b), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(ours.keys, eager.keys, rtol=1e-5, atol=1e-5)
+        assert torch.equal(a, b) and ours.seen == eager.seen == seed + 1 and ours.keys.data_ptr() == place
+    if way == "ahead of time":
+        a, b = torch.ones(16, device=HERE), torch.ones(16, device=HERE)  # written through strides
+        compiled(x, inputs[1], a[::2]), eager(x, inputs[1], b[::2])
+        assert torch.equal(a, b)
+
+
+# ---- files
+
+
+def test_files(tmp_path):
+    model, x = layers(), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[ingot.Input(**BATCH)])
+    ingot.save(compiled, tmp_path / "gpu.ingot")
+    for device in (None, "cuda", HERE):
+        check(model, ingot.load(tmp_path / "gpu.ingot", device=device)(x), x)
+    engine = ingot.load_engine(tmp_path / "gpu.ingot", device="cuda")
+    expected = model(x).cpu().numpy()
+    np.testing.assert_allclose(engine.session().run(x.cpu().numpy())[0], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(compiled.engine.reference(x.cpu().numpy())[0], expected, rtol=1e-4, atol=1e-4)
+    changed = copy.deepcopy(model)
+    changed[0].weight.zero_()
+    compiled.update_weights({"0.weight": changed[0].weight})
+    check(changed, compiled(x), x)
+    ingot.save(compiled, tmp_path / "gpu.ingot")
+    check(changed, ingot.load(tmp_path / "gpu.ingot")(x), x)
+    ingot.save(compiled, tmp_path / "stripped.ingot", weights="strip")
+    check(model, ingot.load(tmp_path / "stripped.ingot", weights=model.state_dict(), device="cuda")(x), x)
+
+
+def test_one_file_for_both(tmp_path):
+    model, x = layers(), noise(5, 64)
+    ingot.save(ingot.compile(model, inputs=[x], target=["cpu", "cuda:sm_{}{}".format(*torch.cuda.get_device_capability())]), tmp_path / "both.ingot")
+    check(model, ingot.load(tmp_path / "both.ingot", device="cuda")(x), x)
+    torch.testing.assert_close(ingot.load(tmp_path / "both.ingot")(x.cpu()), model(x).cpu(), rtol=1e-4, atol=1e-4)
+
+
+def test_states_of_a_file(tmp_path):
+    model = Cache().eval().to(HERE)
+    inputs = noise(2, 4, 8), torch.zeros(1, dtype=torch.int64, device=HERE), torch.ones(8, device=HERE)
+    ingot.save(ingot.compile(model, inputs=list(inputs)), tmp_path / "cache.ingot")
+    loaded = ingot.load(tmp_path / "cache.ingot")
+    loaded(*inputs)
+    assert loaded.seen.is_cuda and loaded.seen == 1
+
+
+def test_torch_programs(tmp_path):
+    model, x = layers(), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[x], torch_executed_ops=["gelu"])
+    ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
+    check(model, ingot.load(tmp_path / "m.pt2")(x), x)
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    for seed in range(3):
+        y = noise(5, 64, seed=seed)
+        check(model, program(y), y)
+
+
+# ---- errors
+
+
+def test_errors():
+    model, x = layers(), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[ingot.Input(**BATCH)])
+    assert told(ingot.InputError, lambda: compiled(x.cpu())) == ("input 'x' is on cpu, but the engine runs on cuda:0", "give x.to('cuda:0')")
+    assert told(ingot.InputError, lambda: compiled(x.half())) == ("input 'x' is float16, but the engine takes float32", "convert it to float32")
+    assert told(ingot.InputError, lambda: compiled.cpu())[0] == "a compiled module stays on cuda:0 with the dtypes it was compiled for; it cannot become torch.float32 on cpu"
+    message, remedy = told(ingot.InputError, lambda: ingot.compile(model, inputs=[x.cpu()]))
+    assert message.startswith("tensors on two devices meet in the model: ") and remedy == "move the model and all of its inputs to one device"
+    assert told(ingot.OptionError, lambda: ingot.compile(model, inputs=[x], target="cpu")) == (
+        "option target is 'cpu', but the model is on cuda:0", "model.cpu(), or leave the target out")  # fmt: skip
+    assert told(ingot.OptionError, lambda: ingot.compile(model, inputs=[x], device="cpu")) == (
+        "option device is 'cpu', but the model is on cuda:0", "move the model there, then compile it")  # fmt: skip
+    partly = ingot.compile(model, inputs=[ingot.Input(**BATCH)], torch_executed_ops=["gelu"])
+    assert told(ingot.InputError, lambda: partly(x.cpu())) == ("input 'x' is on cpu, but the model was compiled for cuda:0", "give x.to('cuda:0')")
+
+
+def test_an_index_out_of_range_is_told_at_the_next_call():
+    model = torch.nn.Sequential(torch.nn.Embedding(10, 8), torch.nn.Linear(8, 8)).eval().to(HERE)
+    good, bad = torch.tensor([1, 2, 3], device=HERE), torch.tensor([1, 20, 3], device=HERE)
+    compiled = ingot.compile(model, inputs=[good])
+    compiled(good), compiled(bad)
+    torch.cuda.synchronize()
+    assert told(ingot.InputError, lambda: compiled(good)) == ("an earlier call: index 20 is out of range for an axis of size 10", "")
+    torch.testing.assert_close(compiled(good), model(good), rtol=1e-5, atol=1e-5)
