@@ -36,10 +36,11 @@ MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const backend::Tens
   if (lengths[0] != m || lengths[1] != k) refuse("the map's extents are not those of the product");
   for (size_t j = 0; j < rank; ++j) {
     const int64_t offset = sizes[indices + j], *steps = map.steps.data() + j * indices;
-    start_.offset += offset * a.strides[j];
+    const auto stride = static_cast<uint64_t>(a.strides[j]);
+    start_.offset += static_cast<uint64_t>(offset) * stride;
     __int128 greatest = offset;
     for (size_t i = 0; i < indices; ++i) {
-      all[i].step += steps[i] * a.strides[j];
+      all[i].step += static_cast<uint64_t>(steps[i]) * stride;
       greatest += static_cast<__int128>(steps[i]) * std::max<int64_t>(all[i].extent - 1, 0);
     }
     if (greatest > large) refuse("the map reaches too far");
@@ -62,7 +63,7 @@ void MappedRows::collapse(std::vector<Index>& indices) const {
   for (const Index& inner : indices) {
     if (inner.extent == 1 && indices.size() > 1) continue;
     Index* outer = out.empty() ? nullptr : &out.back();
-    bool one = outer != nullptr && outer->step == inner.step * inner.extent;
+    bool one = outer != nullptr && outer->step == inner.step * static_cast<uint64_t>(inner.extent);
     for (int b = 0; b < axes_ && one; ++b) one = outer->along[b] == inner.along[b] * inner.extent;
     if (!one) {
       out.push_back(inner);
@@ -111,11 +112,11 @@ void MappedRows::copy(const backend::TensorRef& a, const int64_t* at, int64_t ro
     high = std::max(high, low);
     std::fill(to, to + (low - begin), 0.0f);
     if (high > low) {
-      const std::byte* from = a.data + (p.offset + low * run.step) * size;
+      const std::byte* from = a.data + static_cast<int64_t>(p.offset + static_cast<uint64_t>(low) * run.step) * size;
       if (a.dtype == ir::DType::f32 && run.step == 1) {
         std::memcpy(to + (low - begin), from, static_cast<size_t>(high - low) * 4);
       } else {
-        block.load(a.dtype, to + (low - begin), from, run.step, high - low);
+        block.load(a.dtype, to + (low - begin), from, static_cast<int64_t>(run.step), high - low);
       }
     }
     std::fill(to + (high - begin), to + (end - begin), 0.0f);

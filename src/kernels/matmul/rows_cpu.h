@@ -21,15 +21,17 @@ class MappedRows {
  private:
   static constexpr int most = MatmulMap::max_rank;
   // One index: how far a step of it goes in memory (elements), and along each axis of A that can be left.
+  // Offsets wrap: what adds up to a place inside A may go far outside on its way.
   struct Index {
-    int64_t extent = 1, step = 0;
+    int64_t extent = 1;
+    uint64_t step = 0;
     int64_t along[most] = {};
   };
   struct Position {
-    int64_t offset = 0;
+    uint64_t offset = 0;
     int64_t along[most] = {};
     void move(const Index& index, int64_t by, int axes) {
-      offset += index.step * by;
+      offset += index.step * static_cast<uint64_t>(by);
       for (int b = 0; b < axes; ++b) along[b] += index.along[b] * by;
     }
   };
