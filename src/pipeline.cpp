@@ -37,7 +37,7 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
 }
 
-// Everything the operator table or a target refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
+// Everything the operator table refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
 // takes in the whole graph: then that node stays in torch too.
 struct Choice {
   std::vector<partition::Refused> refused;
@@ -47,9 +47,8 @@ struct Choice {
 
 Choice choose(const ir::Graph& g, const compile::Options& options) {
   Choice c;
-  const auto lacks = compile::lacking(options);
   c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
-  for (lower::Missing& m : lower::missing_rows(g, lacks)) c.refused.push_back({m.node, std::move(m.reason)});
+  for (lower::Missing& m : lower::missing_rows(g)) c.refused.push_back({m.node, std::move(m.reason)});
   for (;;) {
     c.partition = partition::partition(g, c.refused, c.settings);
     if (c.partition.whole) return c;
@@ -61,7 +60,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
       for (size_t n = 0; n < part.nodes.size(); ++n) {
         if (part.nodes[n].op == ir::Op::row) original[n] = s.nodes[rows++];
       }
-      for (lower::Missing& m : lower::missing_rows(part, lacks)) c.refused.push_back({original[m.node], std::move(m.reason)});
+      for (lower::Missing& m : lower::missing_rows(part)) c.refused.push_back({original[m.node], std::move(m.reason)});
     }
     if (c.refused.size() == before) return c;
     std::stable_sort(c.refused.begin(), c.refused.end(), [](const auto& a, const auto& b) { return a.node < b.node; });

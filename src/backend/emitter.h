@@ -77,10 +77,8 @@ class Emitter {
   virtual EmittedStep attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<Layout>&) = 0;
   // Products by weights read them packed by a step of their own.
   virtual bool packs() const = 0;
-  // Whether there is a kernel for an operation that no body can hold: scan, sort, topk, scatter, ...
-  virtual bool takes(ir::Op) const = 0;
-  // A step that was emitted is in the plan.
-  virtual void keep(std::string_view kernel, std::span<const std::byte> constants) = 0;
+  // A step is in the plan: one that was emitted, or one that no body can hold (scan, sort, scatter), whose constants are the same for all backends.
+  virtual void keep(std::string_view kernel, std::span<const std::byte> constants, std::span<const ir::DType> operands) = 0;
   // The code of all that was kept, compiled. Called once, at the end.
   virtual std::vector<DeviceCode> finish() = 0;
 };

@@ -117,7 +117,11 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
   }
   report("code", 0.9);
   auto keep = [&](const plan::Program& p) {
-    for (const plan::Step& s : p.steps) emitter->keep(s.kernel, s.constants);
+    for (const plan::Step& s : p.steps) {
+      std::vector<DType> operands;
+      for (const plan::OperandView& o : s.operands) operands.push_back(o.dtype);
+      emitter->keep(s.kernel, s.constants, operands);
+    }
   };
   keep(target.prepare.programs[0]);
   for (const plan::Function& f : out.functions) keep(f.programs.back());
@@ -138,19 +142,6 @@ backend::Deterministic deterministic_of(const Options& options) {
 }
 
 }  // namespace
-
-std::function<std::string(const ir::Node&)> lacking(const Options& options) {
-  auto emitters = std::make_shared<std::vector<std::unique_ptr<backend::Emitter>>>();
-  for (const std::string& target : targets_of(options)) emitters->push_back(backend::make_emitter(target, deterministic_of(options)));
-  return [emitters](const ir::Node& node) -> std::string {
-    constexpr ir::Op by_kernel[] = {ir::Op::scan, ir::Op::scatter, ir::Op::scatter_along, ir::Op::sort, ir::Op::topk};
-    if (std::find(std::begin(by_kernel), std::end(by_kernel), node.op) == std::end(by_kernel)) return {};
-    for (const auto& emitter : *emitters) {
-      if (!emitter->takes(node.op)) return fmt::format("target {} has no kernel for {}", emitter->target(), name_of(node.op));
-    }
-    return {};
-  };
-}
 
 plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
   std::vector<std::string> targets = targets_of(options);

@@ -24,7 +24,4 @@ inline plan::Plan compile(const ir::Graph& canonical, const Options& options, co
   return compile(std::span(&one, 1), options, progress);
 }
 
-// Why a node of a canonical graph has no kernel on one of the targets; empty when it has, and for what every target does.
-std::function<std::string(const ir::Node&)> lacking(const Options&);
-
 }  // namespace ingot::compile

@@ -252,11 +252,6 @@ kernels::ScanArgs::Kind scan_kind(const std::string& kind) {
 void FunctionCompiler::emit_kernel(NodeId n) {
   const Node& node = g_.nodes[n];
   const Attributes& a = node.attributes;
-  if (!emitter_.takes(node.op)) {
-    Error problem(Code::unsupported, fmt::format("target {} has no kernel for {}", emitter_.target(), name_of(node.op)));
-    if (node.origin != none_id) problem.at(g_.origins[node.origin].text());
-    throw problem.fix("leave this target out, or compile the model for the CPU");
-  }
   plan::Step step;
   step.label = std::string(name_of(node.op));
   step.writes = static_cast<uint32_t>(node.out.size());

@@ -31,8 +31,7 @@ std::string functional_name(const std::string& target) {
 
 class Expander {
  public:
-  explicit Expander(const Graph& from, std::function<std::string(const Node&)> lacks = {})
-      : from_(from), lacks_(std::move(lacks)), values_(from, to_, [this](const Node& n) { return again(n); }) {}
+  explicit Expander(const Graph& from) : from_(from), values_(from, to_, [this](const Node& n) { return again(n); }) {}
 
   Graph run() {
     to_.symbols = from_.symbols;
@@ -93,7 +92,6 @@ class Expander {
     to_.current_origin = node.origin;
     ++to_.current_group;
     ops::Results results;
-    const size_t first = to_.nodes.size();
     try {
       const ops::Operator* op = ops::find(target);
       bool writes = false;
@@ -113,12 +111,6 @@ class Expander {
       }
       if (results.size() < node.out.size()) fail(Code::internal, "{} ({}) has {} results where torch recorded {}", node_name(node), target, results.size(), node.out.size());
       for (size_t i = 0; i < node.out.size(); ++i) check(node, target, from_.type(node.out[i]), results[i].type());
-      for (size_t made = first; lacks_ && made < to_.nodes.size(); ++made) {
-        std::string reason = lacks_(to_.nodes[made]);
-        if (reason.empty()) continue;
-        refuse(id, reason);
-        return;
-      }
     } catch (Error& e) {
       // torch took the node, so what a row refuses is what ingot lacks: a dtype, a form of an argument.
       if (e.code == Code::unsupported || e.code == Code::invalid_input) {
@@ -229,7 +221,6 @@ class Expander {
   }
 
   const Graph& from_;
-  std::function<std::string(const Node&)> lacks_;
   Graph to_;
   Versions values_;
   std::vector<bool> known_sizes_;  // per symbol, once asked for
@@ -237,8 +228,8 @@ class Expander {
 
 }  // namespace
 
-std::vector<Missing> missing_rows(const Graph& captured, const std::function<std::string(const Node&)>& lacks) {
-  Expander expander(captured, lacks);
+std::vector<Missing> missing_rows(const Graph& captured) {
+  Expander expander(captured);
   expander.run();
   return std::move(expander.missing);
 }

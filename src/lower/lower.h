@@ -25,8 +25,7 @@ const std::vector<Pass>& passes();
 
 // Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
 ir::Graph expand_rows(const ir::Graph& captured);
-// Of all rows, in order; also those that expand to a node that `lacks` gives a reason against.
-std::vector<Missing> missing_rows(const ir::Graph& captured, const std::function<std::string(const ir::Node&)>& lacks = {});
+std::vector<Missing> missing_rows(const ir::Graph& captured);  // of all rows, in order
 // expand_rows, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 

@@ -172,16 +172,6 @@ TEST(Lower, EveryMissingOperatorIsNamedWithItsLines) {
             "    at net.py:11: `odd(z)`");
 }
 
-TEST(Lower, WhatATargetLacksIsMissing) {
-  ir::Graph g = captured(
-      "%0 = input() {name=\"x\"} : f32[B, 4]\n%1 = row(%0) {self=&0, target=\"aten.relu.default\"} : f32[B, 4]\n%2 = row(%1) {dim=1, self=&0, target=\"aten.cumsum.default\"} : f32[B, 4]\n"
-      "output %2 \"y\" []\n");
-  EXPECT_EQ(missing_rows(g).size(), 0u);
-  auto missing = missing_rows(g, [](const ir::Node& n) { return n.op == ir::Op::scan ? std::string("there is no scan") : std::string(); });
-  ASSERT_EQ(missing.size(), 1u);
-  EXPECT_EQ(missing[0].target + ": " + missing[0].reason, "aten.cumsum.default: there is no scan");
-}
-
 TEST(Lower, RecordedTypesAreChecked) {
   const std::string missing = "1 operator of the model is not supported:\n  aten.relu.default: a node (aten.relu.default): torch recorded ";
   const std::string infers = ", the operator table infers f32[B, 4] (a fault of ingot; please report it)";

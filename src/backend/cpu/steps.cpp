@@ -89,11 +89,7 @@ class Steps final : public backend::Emitter {
   }
 
   bool packs() const override { return true; }
-  bool takes(ir::Op op) const override {
-    using ir::Op;
-    return op == Op::scan || op == Op::sort || op == Op::topk || op == Op::scatter || op == Op::scatter_along;
-  }
-  void keep(std::string_view, std::span<const std::byte>) override {}
+  void keep(std::string_view, std::span<const std::byte>, std::span<const ir::DType>) override {}
   std::vector<DeviceCode> finish() override { return {}; }
 
  private:

@@ -1,6 +1,7 @@
 // "matmul" on CUDA: strided operands as cuBLASLt's matrices, batch axes as its one batch and, where they do not join, several calls.
 #include <algorithm>
 #include <array>
+#include <deque>
 
 #include "backend/cuda/backend_run.h"
 #include "base/error.h"
@@ -19,6 +20,30 @@ using Offsets = std::array<int64_t, 4>;  // elements, of each operand
 struct Prepared {
   std::unique_ptr<Product> aligned, any;  // every pointer a multiple of 16 bytes; of the element
   std::vector<Offsets> calls;             // bytes
+  size_t zeros = 0;                       // bytes in front of the workspace that stand for A and B, where K is 0
+};
+
+// The library knows no sums of nothing: where K is 0, A and B become a column and a row of zeros.
+class Columns {
+ public:
+  Columns(TensorRef& a, TensorRef& b) {
+    if (a.dims[a.rank - 1] != 0) return;
+    for (TensorRef* t : {&a, &b}) {
+      std::vector<int64_t>& dims = dims_.emplace_back(t->dims, t->dims + t->rank);
+      std::vector<int64_t>& strides = strides_.emplace_back(t->rank, 0);
+      size_t k = dims.size() - (t == &a ? 1 : 2), other = dims.size() - (t == &a ? 2 : 1);
+      dims[k] = 1;
+      strides[other] = 1;
+      strides[k] = dims[other];
+      zeros = std::max(zeros, (static_cast<size_t>(dims[other]) * ir::size_of(t->dtype) + 255) / 256 * 256);
+      t->dims = dims.data();
+      t->strides = strides.data();
+    }
+  }
+  size_t zeros = 0;
+
+ private:
+  std::deque<std::vector<int64_t>> dims_, strides_;
 };
 
 // The operand's matrix, rows and columns being its last two axes or, `turned`, the other way round.
@@ -121,12 +146,13 @@ backend::Resolved resolve(const backend::Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   check(args, call);
   auto out = std::make_shared<Prepared>();
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &d = call.operands.back();
+  TensorRef a = call.operands[0], b = call.operands[1];
+  const TensorRef& d = call.operands.back();
+  Columns columns(a, b);
   std::array<const TensorRef*, 4> t = {&a, &b, args.residual != 0 ? &call.operands[args.residual] : nullptr, &d};
   int64_t elements = 1;
   for (int axis = 0; axis < d.rank; ++axis) elements *= d.dims[axis];
   if (elements == 0) return {0, out};
-  if (call.sizes[2] == 0) fail(Code::unsupported, "a product over an axis of size 0 is not possible on a GPU yet");
   // Column-major is what cuBLASLt speaks: a row-major D is the transposed result of B^T A^T.
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   if (!turned && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
@@ -160,7 +186,8 @@ backend::Resolved resolve(const backend::Call& call) {
   for (Offsets& o : out->calls) {
     for (size_t k = 0; k < o.size(); ++k) o[k] *= t[k] != nullptr ? static_cast<int64_t>(ir::size_of(t[k]->dtype)) : 0;
   }
-  return {std::max(out->aligned->workspace(), out->any->workspace()), out};
+  out->zeros = columns.zeros;
+  return {out->zeros + std::max(out->aligned->workspace(), out->any->workspace()), out};
 }
 
 void run(const backend::Call& call) {
@@ -173,11 +200,16 @@ void run(const backend::Call& call) {
   auto address = [&](const TensorRef& t, int64_t offset) { return reinterpret_cast<Address>(t.data + offset); };
   constexpr Address together = 16;
   Address bias = args.bias != 0 ? address(call.operands[args.bias], 0) : 0;
+  auto scratch = reinterpret_cast<Address>(call.scratch);
+  if (prepared.zeros > 0) {
+    Device::Use use(*static_cast<const Gpu&>(*call.backend).device());
+    driver().check(driver().fill(scratch, 0, prepared.zeros, lane.stream()), "filling {} bytes with zeros", prepared.zeros);
+  }
   for (const Offsets& o : prepared.calls) {
-    Address a = address(call.operands[0], o[A]), b = address(call.operands[1], o[B]), to = address(d, o[D]);
+    Address a = prepared.zeros > 0 ? scratch : address(call.operands[0], o[A]), b = prepared.zeros > 0 ? scratch : address(call.operands[1], o[B]), to = address(d, o[D]);
     Address c = args.residual != 0 ? address(call.operands[args.residual], o[C]) : to;
     Product& product = (a | b | c | to | bias) % together == 0 ? *prepared.aligned : *prepared.any;
-    product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, reinterpret_cast<Address>(call.scratch), lane.stream());
+    product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, lane.stream());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/steps.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -11,6 +12,9 @@
 #include "base/error.h"
 #include "kernels/attention/attention_cuda_args.h"
 #include "kernels/fused/fused_cuda_args.h"
+#include "kernels/scan/scan_cuda.h"
+#include "kernels/scatter/scatter_cuda.h"
+#include "kernels/sort/sort_cuda.h"
 
 namespace ingot::backend::cuda {
 
@@ -39,7 +43,7 @@ class Steps final : public backend::Emitter {
     EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
     step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
     step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
-    bodies_.try_emplace(code.name, Body{std::move(code.text), kernels::parse_fused_cuda(step.constants).variants.size(), false});
+    bodies_.try_emplace(code.name, Body{std::move(code.text), numbered(code.name, kernels::parse_fused_cuda(step.constants).variants.size())});
     return step;
   }
 
@@ -51,14 +55,20 @@ class Steps final : public backend::Emitter {
     EmittedAttention code = emit_attention(a, type, mask, layouts);
     EmittedStep step{"attention", std::move(code.arguments), {a.s, a.t, a.d, a.e}};
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-    bodies_.try_emplace(code.name, Body{std::move(code.text), kernels::AttentionCudaArgs::variants, true});
+    bodies_.try_emplace(code.name, Body{std::move(code.text), numbered(code.name, kernels::AttentionCudaArgs::variants), {attention_prelude}});
     return step;
   }
   bool packs() const override { return false; }
-  bool takes(ir::Op) const override { return false; }
-  void keep(std::string_view kernel, std::span<const std::byte> constants) override {
-    if (kernel == "fused") bodies_.at(kernels::parse_fused_cuda(constants).name).kept = true;
-    if (kernel == "attention") bodies_.at(kernels::parse_attention_cuda(constants).name).kept = true;
+  void keep(std::string_view kernel, std::span<const std::byte> constants, std::span<const ir::DType> operands) override {
+    using namespace kernels;
+    if (kernel == "fused") bodies_.at(parse_fused_cuda(constants).name).kept = true;
+    if (kernel == "attention") bodies_.at(parse_attention_cuda(constants).name).kept = true;
+    if (kernel == "scan") keep_parts({scan_cuda_part(parse_scan(constants), operands[0])}, scan_cuda_text);
+    if (kernel == "sort") keep_parts(sort_cuda_parts(operands[0]), sort_cuda_text);
+    if (kernel == "scatter" || kernel == "scatter_along") {
+      keep_parts(scatter_cuda_parts(parse_scatter(constants), operands.back()), scatter_cuda_text);
+      keep_parts(sort_keys_cuda_parts(), sort_cuda_text);
+    }
   }
 
   // A few bodies a call: each call reads the prelude anew, and calls run side by side.
@@ -69,23 +79,27 @@ class Steps final : public backend::Emitter {
     std::string text;
     std::vector<std::string> kernels;
     size_t count = 0;
-    bool attention = false;
+    Libraries libraries;
     auto flush = [&] {
       if (count == 0) return;
+      std::string head(prelude());
+      for (const auto& library : libraries) head += library();
       for (bool ptx : {false, true}) {
-        jobs.push_back({std::string(prelude()) + std::string(attention ? attention_prelude() : "") + text, architecture_, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin});
+        jobs.push_back({head + text, architecture_, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin});
         out.push_back({ptx, architecture_, kernels, {}});
       }
       text.clear();
       kernels.clear();
       count = 0;
-      attention = false;
+      libraries.clear();
     };
     for (const auto& [name, body] : bodies_) {
       if (!body.kept) continue;
       text += body.text;
-      attention = attention || body.attention;
-      for (size_t v = 0; v < body.variants; ++v) kernels.push_back(fmt::format("{}_{}", name, v));
+      for (const auto& library : body.libraries) {
+        if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
+      }
+      kernels.insert(kernels.end(), body.kernels.begin(), body.kernels.end());
       if (++count == together) flush();
     }
     flush();
@@ -96,11 +110,22 @@ class Steps final : public backend::Emitter {
   }
 
  private:
+  // Texts between the prelude and a body, in order.
+  using Libraries = std::vector<std::string_view (*)()>;
   struct Body {
     std::string text;
-    size_t variants;
-    bool attention, kept = false;
+    std::vector<std::string> kernels;
+    Libraries libraries = {};
+    bool kept = false;
   };
+  static std::vector<std::string> numbered(const std::string& name, size_t count) {
+    std::vector<std::string> out;
+    for (size_t k = 0; k < count; ++k) out.push_back(fmt::format("{}_{}", name, k));
+    return out;
+  }
+  void keep_parts(const std::vector<kernels::CudaPart>& parts, std::string_view (*library)()) {
+    for (const kernels::CudaPart& p : parts) bodies_.try_emplace(p.name, Body{p.text, p.kernels, {kernels::elements_cuda_text, library}, true});
+  }
   int architecture_;
   std::map<std::string, Body> bodies_;  // by kernel name: equal bodies are compiled once
 };

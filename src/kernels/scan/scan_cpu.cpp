@@ -3,24 +3,14 @@
 #include <cmath>
 
 #include "kernels/elements.h"
-#include "kernels/scan/scan_args.h"
+#include "kernels/scan/scan_run.h"
 
 namespace ingot::kernels {
 
 namespace {
 
-std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto args = std::make_shared<ScanArgs>(parse_scan(constants));
-  if (operands != 2 || sizes != 0) fail(Code::format, "a scan step has {} operands and {} sizes", operands, sizes);
-  return args;
-}
-
 backend::Resolved resolve(const backend::Call& call) {
-  const auto& args = *static_cast<const ScanArgs*>(call.constants);
-  const backend::TensorRef &in = call.operands[0], &out = call.operands[1];
-  bool same = in.dtype == out.dtype && in.rank == out.rank && in.rank <= max_rank && in.dtype != ir::DType::c64 && std::equal(in.dims, in.dims + in.rank, out.dims);
-  if (!same || args.axis >= std::max(in.rank, 1)) fail(Code::format, "the operands of a scan do not fit");
-  if (args.kind == ScanArgs::Kind::logsumexp && !ir::is_float(in.dtype)) fail(Code::format, "logsumexp of integers");
+  check_scan(call);
   return {};
 }
 
@@ -78,6 +68,6 @@ void run(const backend::Call& call) {
 }  // namespace
 
 extern const backend::RunKernel scan_kernel;
-const backend::RunKernel scan_kernel{"scan", load, resolve, run};
+const backend::RunKernel scan_kernel{"scan", load_scan, resolve, run};
 
 }  // namespace ingot::kernels

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/elements.h"
-#include "kernels/sort/sort_args.h"
+#include "kernels/sort/sort_run.h"
 
 namespace ingot::kernels {
 
@@ -16,27 +16,15 @@ struct Item {
   int64_t position;
 };
 
-std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto args = std::make_shared<SortArgs>(parse_sort(constants));
-  if (operands != 3 || sizes != 0) fail(Code::format, "a sort step has {} operands and {} sizes", operands, sizes);
-  return args;
-}
-
 size_t bytes_of_line(const backend::TensorRef& in, int axis) {
   auto length = static_cast<size_t>(in.rank == 0 ? 1 : in.dims[axis]);
   return (length * sizeof(Item<int64_t>) + 63) / 64 * 64;
 }
 
 backend::Resolved resolve(const backend::Call& call) {
+  check_sort(call);
   const auto& args = *static_cast<const SortArgs*>(call.constants);
-  const backend::TensorRef &in = call.operands[0], &values = call.operands[1], &indices = call.operands[2];
-  bool fits = in.dtype == values.dtype && in.dtype != ir::DType::c64 && indices.dtype == ir::DType::i64 && in.rank == values.rank && in.rank == indices.rank &&
-              in.rank <= max_rank && args.axis < std::max(in.rank, 1);
-  for (int d = 0; fits && d < in.rank; ++d) {
-    fits = values.dims[d] == indices.dims[d] && (d == args.axis ? values.dims[d] <= in.dims[d] : values.dims[d] == in.dims[d]);
-  }
-  if (!fits) fail(Code::format, "the operands of a sort do not fit");
-  return {static_cast<size_t>(call.workers->count()) * bytes_of_line(in, args.axis), nullptr};
+  return {static_cast<size_t>(call.workers->count()) * bytes_of_line(call.operands[0], args.axis), nullptr};
 }
 
 template <class Number>
@@ -87,6 +75,6 @@ void run(const backend::Call& call) {
 }  // namespace
 
 extern const backend::RunKernel sort_kernel;
-const backend::RunKernel sort_kernel{"sort", load, resolve, run};
+const backend::RunKernel sort_kernel{"sort", load_sort, resolve, run};
 
 }  // namespace ingot::kernels

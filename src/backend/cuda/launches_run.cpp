@@ -1,0 +1,57 @@
+// Kernels that have no body: scan, sort, scatter. What is launched is decided in their folders.
+#include "backend/cuda/backend_run.h"
+#include "kernels/launches_cuda_run.h"
+#include "kernels/scan/scan_cuda_run.h"
+#include "kernels/scan/scan_run.h"
+#include "kernels/scatter/scatter_cuda_run.h"
+#include "kernels/scatter/scatter_run.h"
+#include "kernels/sort/sort_cuda_run.h"
+#include "kernels/sort/sort_run.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using namespace backend::cuda;
+
+// For one set of sizes, of one session.
+struct Prepared {
+  std::vector<CudaLaunch> list;
+  std::vector<Function> functions;
+};
+
+template <CudaLaunches (*launches)(const backend::Call&, const CudaMachine&)>
+backend::Resolved resolve(const backend::Call& call) {
+  const auto& gpu = static_cast<const Gpu&>(*call.backend);
+  CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors});
+  auto out = std::make_shared<Prepared>();
+  for (const CudaLaunch& l : made.list) out->functions.push_back(gpu.function(l.kernel));
+  out->list = std::move(made.list);
+  return {made.scratch, out};
+}
+
+void run(const backend::Call& call) {
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& lane = static_cast<GpuLane&>(*call.lane);
+  for (size_t k = 0; k < prepared.list.size(); ++k) {
+    CudaLaunch& l = prepared.list[k];
+    for (const CudaLaunch::Pointer& p : l.pointers) {
+      using Pointer = CudaLaunch::Pointer;
+      Address address = p.what == Pointer::status    ? lane.status()
+                        : p.what == Pointer::operand ? reinterpret_cast<Address>(call.operands[p.index].data)
+                                                     : reinterpret_cast<Address>(call.scratch + p.offset);
+      std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
+    }
+    prepared.functions[k].launch({l.blocks, l.threads, 0}, l.parameters, lane.stream());
+  }
+}
+
+}  // namespace
+
+extern const backend::RunKernel scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+const backend::RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
+const backend::RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};
+const backend::RunKernel scatter_cuda_kernel = {"scatter", load_scatter, resolve<scatter_cuda_launches>, run};
+const backend::RunKernel scatter_along_cuda_kernel = {"scatter_along", load_scatter_along, resolve<scatter_along_cuda_launches>, run};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,73 @@
+// Kernels that have no body on CUDA: a step is a list of launches, decided once for each set of sizes by a pure function.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "kernels/axes_cuda_args.h"
+
+namespace ingot::kernels {
+
+struct CudaLaunch {
+  struct Pointer {
+    enum What : uint8_t { status, operand, scratch } what;
+    size_t at;            // in `parameters`
+    size_t index = 0;     // of the operand
+    size_t offset = 0;    // in scratch, bytes
+  };
+  std::string kernel;
+  uint32_t blocks = 0, threads = 0;
+  std::vector<std::byte> parameters;
+  std::vector<Pointer> pointers;
+};
+
+struct CudaLaunches {
+  std::vector<CudaLaunch> list;
+  size_t scratch = 0;     // bytes
+
+  // Room in scratch.
+  size_t reserve(int64_t bytes);
+  // `blocks` of any number; none: no launch. Error (unsupported) when a grid cannot have so many.
+  template <class Parameters>
+  void add(std::string kernel, int64_t blocks, uint32_t threads, const Parameters& parameters, std::vector<CudaLaunch::Pointer> pointers) {
+    std::vector<std::byte> bytes(sizeof parameters);
+    std::memcpy(bytes.data(), &parameters, sizeof parameters);
+    add_bytes(std::move(kernel), blocks, threads, std::move(bytes), std::move(pointers));
+  }
+
+ private:
+  void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
+};
+
+// What launches are chosen by.
+struct CudaMachine {
+  int multiprocessors = 1;
+};
+
+// Axes of some tensors, joined where all walk them alike; those of size 1 are left out.
+struct JoinedAxes {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;  // of each walk
+  int64_t points = 1;
+
+  explicit JoinedAxes(size_t walks) : strides(walks) {}
+  // The next axis inwards.
+  void add(int64_t size, const std::vector<int64_t>& steps);
+  template <int Walks>
+  CudaAxes<Walks> get() const {
+    CudaAxes<Walks> out{};
+    out.rank = static_cast<int>(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) {
+      out.dims[d] = dims[d];
+      for (size_t w = 0; w < strides.size(); ++w) out.strides[w][d] = strides[w][d];
+    }
+    return out;
+  }
+};
+
+inline int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+}  // namespace ingot::kernels
