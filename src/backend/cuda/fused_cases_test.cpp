@@ -283,6 +283,15 @@ std::vector<Case> shape_cases() {
       out.push_back(k.done(symbolic));
     }
   }
+  // What a kernel calls its values must not be what it calls its types.
+  Build bools("a frame of bools, the eighth value", {6}, {24});
+  Reg chain = bools.load(f, 1);
+  while (chain < 7) chain = bools.k.map(Op::neg, f, {chain});
+  Reg eighth = bools.load(HostTensor(DType::b8, {4, 24}), 2);
+  bools.k.body.code[eighth].lower = {ir::Dim(1), ir::Dim(0)};
+  bools.store(f, chain);
+  bools.store(DType::b8, eighth);
+  out.push_back(bools.done());
   // A value that is the same along the row, stored once, beside one that is not.
   for (bool symbolic : {false, true}) {
     Build k("once and all", {6}, {32});

@@ -114,7 +114,7 @@ class Printer : UnitText {
 
   bool in_vectors(size_t operand) const { return unit_ > 1 && w_.vector[operand] != 0; }
 
-  // Brings what load k reads into m<k> (and b<k>: whether it was there).
+  // Brings what load k reads into m<k> (and in<k>: whether it was there).
   void raw_load(size_t k) {
     const Instruction& i = b_.code[k];
     bool element = w_.level[k] == Level::element, vector = element && in_vectors(i.operand);
@@ -122,13 +122,13 @@ class Printer : UnitText {
     bool each = element && !vector;
     std::string at = fmt::format("q{}{}{}", k, offset(i.operand, static_cast<int>(k), w_.outer, w_.groups.size(), each), c.offset);
     line("alignas(16) {} m{}{};", memory_type(b_.operands[i.operand]), k, shape(w_.level[k]));
-    if (!c.condition.empty()) line("bool b{}{};", k, each ? shape(Level::element) : shape(Level::unit));
+    if (!c.condition.empty()) line("bool in{}{};", k, each ? shape(Level::element) : shape(Level::unit));
     unroll("u", v_.units);
     if (each) unroll("v", unit_);
     std::string where = each ? "[u][v]" : "[u]", condition, kept;
     if (!c.condition.empty()) {
-      line("b{}{} = {};", k, where, c.condition);
-      condition = fmt::format("b{}{}", k, where);
+      line("in{}{} = {};", k, where, c.condition);
+      condition = fmt::format("in{}{}", k, where);
     }
     if (std::find(kept_.begin(), kept_.end(), k) != kept_.end()) {
       // A thread reads later what it kept itself: there is nothing to wait for.
@@ -161,7 +161,7 @@ class Printer : UnitText {
     bool element = w_.level[k] == Level::element;
     std::string v = fmt::format("value(m{}{})", k, element ? "[u][v]" : "[u]");
     if (i.in.empty() && checked(k, element).condition.empty()) return v;
-    return fmt::format("b{}{} ? {} : {}", k, element && !in_vectors(i.operand) ? "[u][v]" : "[u]", v, fill(i));
+    return fmt::format("in{}{} ? {} : {}", k, element && !in_vectors(i.operand) ? "[u][v]" : "[u]", v, fill(i));
   }
 
   std::string expression(size_t k) {

@@ -181,12 +181,12 @@ std::vector<Step> scatter_steps(bool all) {
       add(kind, t, {3}, {0}, {1}, 0, false);
       add(kind, t, {2, 3, 4, 5}, {0, 1, 2, 3}, {500}, 0, false);
       add(kind, t, {1000, 33}, {0}, {300}, 0, false);
-      add(kind, t, {5, 2000}, {0}, {100000}, 0, false);
+      add(kind, t, {5, 40}, {0}, {30000}, 0, false);
       along(kind, t, {}, 0, {}, false);
       along(kind, t, {4}, 0, {0}, false);
       along(kind, t, {3, 40, 5}, 1, {3, 3000, 4}, false);
-      along(kind, t, {50000}, 0, {100000}, false);
-      along(kind, t, {1}, 0, {100000}, kind != Kind::add);
+      along(kind, t, {20000}, 0, {50000}, false);
+      along(kind, t, {1}, 0, {20000}, kind != Kind::add);
     }
   }
   return out;
