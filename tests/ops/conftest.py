@@ -37,6 +37,7 @@ def pytest_sessionfinish(session):
         session.config.workeroutput["counts"] = [dict(compared), dict(skipped)]
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
     for counter, counts in zip((compared, skipped), getattr(node, "workeroutput", {}).get("counts", ())):
         counter.update(counts)
