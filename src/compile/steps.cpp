@@ -133,10 +133,11 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   using Answer = backend::ProductAnswer;
   // What is stored already cannot be stored otherwise.
   auto other = [&](ValueId v) { return !layout_.stored[v]; };
-  if (a.map && answer.kind != Answer::taken) throw Cut{a.copied};
+  if (a.map && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{a.copied};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
+  if (a.map && answer.kind != Answer::taken) throw Cut{a.copied};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
   std::vector<Place> operands{std::move(a.place), std::move(b)};
   auto writes = static_cast<uint32_t>(written.body.stores.size());

@@ -13,7 +13,12 @@ size_t CudaLaunches::reserve(int64_t bytes) {
 void CudaLaunches::add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
   if (blocks == 0) return;
   if (blocks > INT32_MAX) fail(Code::unsupported, "the step {} needs {} blocks: its tensors are too large for a GPU", kernel, blocks);
-  list.push_back({std::move(kernel), static_cast<uint32_t>(blocks), threads, std::move(parameters), std::move(pointers)});
+  CudaLaunch& l = list.emplace_back();
+  l.kernel = std::move(kernel);
+  l.blocks = static_cast<uint32_t>(blocks);
+  l.threads = threads;
+  l.parameters = std::move(parameters);
+  l.pointers = std::move(pointers);
 }
 
 void JoinedAxes::add(int64_t size, const std::vector<int64_t>& steps) {

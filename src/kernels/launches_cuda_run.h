@@ -20,6 +20,9 @@ struct CudaLaunch {
   };
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
+  uint32_t shared = 0;           // bytes of shared memory besides the kernel's own
+  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
+  std::string otherwise;         // else this kernel does it
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
 };

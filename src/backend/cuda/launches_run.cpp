@@ -1,6 +1,9 @@
-// Kernels that have no body: scan, sort, scatter. What is launched is decided in their folders.
+// Kernels that are lists of launches: scan, sort, scatter, products through a map. What is launched is decided in their folders.
+#include <algorithm>
+
 #include "backend/cuda/backend_run.h"
 #include "kernels/launches_cuda_run.h"
+#include "kernels/matmul/matmul_map_cuda_run.h"
 #include "kernels/scan/scan_cuda_run.h"
 #include "kernels/scan/scan_run.h"
 #include "kernels/scatter/scatter_cuda_run.h"
@@ -17,7 +20,7 @@ using namespace backend::cuda;
 // For one set of sizes, of one session.
 struct Prepared {
   std::vector<CudaLaunch> list;
-  std::vector<Function> functions;
+  std::vector<Function> functions, otherwise;
 };
 
 template <CudaLaunches (*launches)(const backend::Call&, const CudaMachine&)>
@@ -25,7 +28,10 @@ backend::Resolved resolve(const backend::Call& call) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
   CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors});
   auto out = std::make_shared<Prepared>();
-  for (const CudaLaunch& l : made.list) out->functions.push_back(gpu.function(l.kernel));
+  for (const CudaLaunch& l : made.list) {
+    out->functions.push_back(gpu.function(l.kernel));
+    out->otherwise.push_back(l.otherwise.empty() ? Function() : gpu.function(l.otherwise));
+  }
   out->list = std::move(made.list);
   return {made.scratch, out};
 }
@@ -42,13 +48,15 @@ void run(const backend::Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    prepared.functions[k].launch({l.blocks, l.threads, 0}, l.parameters, lane.stream());
+    bool aligned = std::all_of(l.aligned.begin(), l.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
+    (aligned ? prepared.functions : prepared.otherwise)[k].launch({l.blocks, l.threads, l.shared}, l.parameters, lane.stream());
   }
 }
 
 }  // namespace
 
-extern const backend::RunKernel scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+extern const backend::RunKernel matmul_map_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+const backend::RunKernel matmul_map_cuda_kernel = {"matmul_map", load_matmul_map_cuda, resolve<matmul_map_cuda_launches>, run};
 const backend::RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
 const backend::RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};
 const backend::RunKernel scatter_cuda_kernel = {"scatter", load_scatter, resolve<scatter_cuda_launches>, run};

@@ -1,8 +1,10 @@
 #include "backend/cuda/product.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "kernels/matmul/matmul_cuda_args.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
 
 namespace ingot::backend::cuda {
 
@@ -87,12 +89,73 @@ class Matcher {
   MatmulCudaArgs args_;
 };
 
+// Whether the map's walk of an axis of A certainly stays inside.
+bool stays_inside(const Product& p, size_t axis) {
+  const ir::AffineMap::Axis& a = p.map->axes[axis];
+  if (!(a.offset == Dim(0)) || a.terms.size() > 1) return false;
+  if (a.terms.empty()) return true;
+  const Dim &extent = p.map->dims[a.terms[0].axis], &size = p.a.dims[axis];
+  if (a.terms[0].coefficient == 1 && extent == size) return true;
+  return extent.is_constant() && size.is_constant() && (extent.value() - 1) * a.terms[0].coefficient < size.value();
+}
+
+bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
+
+// The map as the kernel's arguments have it; nullopt where the kernel cannot follow it.
+std::optional<kernels::MatmulMap> map_of(const Product& p) {
+  constexpr size_t most = kernels::MatmulMap::max_rank, together = 3;
+  const ir::AffineMap& from = *p.map;
+  const size_t indices = from.dims.size();
+  if (p.batch_rank != 0 || from.axes.size() > most || p.m_rank > most || indices - p.m_rank > most) return std::nullopt;
+  size_t of_m = 0, of_k = 0, inner = indices, guards = 0;
+  for (size_t i = 0; i < indices; ++i) {
+    if (is(from.dims[i], 1)) continue;
+    ++(i < p.m_rank ? of_m : of_k);
+    if (i >= p.m_rank) inner = i;
+  }
+  if (of_m > together || of_k > together || inner == indices || !in_eights(from.dims[inner])) return std::nullopt;
+  kernels::MatmulMap to{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::vector<int64_t>(from.axes.size() * indices)};
+  bool neighbours = false;
+  for (size_t j = 0; j < from.axes.size(); ++j) {
+    bool stays = stays_inside(p, j);
+    guards += !stays;
+    for (const ir::AffineMap::Term& t : from.axes[j].terms) {
+      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
+      to.steps[j * indices + t.axis] = t.coefficient;
+      if (t.axis != inner) continue;
+      if (!stays || neighbours || t.coefficient != 1 || !is(p.a.strides[j], 1)) return std::nullopt;
+      neighbours = true;
+    }
+  }
+  if (!neighbours || guards > 2) return std::nullopt;
+  return to;
+}
+
+ProductAnswer emit_mapped(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
+  using Answer = ProductAnswer;
+  const Dim& n = body.row.back();
+  auto map = map_of(p);
+  if ((p.type != DType::f16 && p.type != DType::bf16) || !map || body.outer.size() != 1 || !in_eights(n)) return {Answer::copy_a, {}};
+  if (!lies(p.b, 1, 0)) return {Answer::copy_b, {}};
+  const Layout& d = layouts[body.stores[0].operand];
+  if (!lies(d, 1, 0)) return {Answer::copy_a, {}};
+  auto args = Matcher(body, layouts).run();
+  if (!args || body.operands[body.stores[0].operand] != p.type || body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return {Answer::body_apart, {}};
+  EmittedStep step{"matmul_map", kernels::serialise(kernels::MatmulMapCudaArgs{*args, *map}), {p.map->dims[0], n, 1}};
+  step.sizes[0] = 1;
+  for (size_t i = 0; i < p.map->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= p.map->dims[i];
+  step.sizes.insert(step.sizes.end(), p.map->dims.begin(), p.map->dims.end());
+  for (const ir::AffineMap::Axis& axis : p.map->axes) step.sizes.push_back(axis.offset);
+  return {Answer::taken, std::move(step)};
+}
+
 }  // namespace
 
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
-  if (p.map || !is_matrix(p.a)) return {Answer::copy_a, {}};
+  if (p.map) return emit_mapped(p, body, layouts);
+  if (!is_matrix(p.a)) return {Answer::copy_a, {}};
   if (!is_matrix(p.b)) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
   if (!args) return {Answer::body_apart, {}};

@@ -1,4 +1,4 @@
-// Which products cuBLASLt can do, with how much of the body behind them.
+// Which products cuBLASLt can do, with how much of the body behind them, and which a kernel that reads its left operand through a map.
 #pragma once
 #include "backend/emitter.h"
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/attention/attention_cuda_args.h"
 #include "kernels/fused/fused_cuda_args.h"
+#include "kernels/matmul/matmul_map_cuda.h"
 #include "kernels/scan/scan_cuda.h"
 #include "kernels/scatter/scatter_cuda.h"
 #include "kernels/sort/sort_cuda.h"
@@ -47,7 +48,11 @@ class Steps final : public backend::Emitter {
     return step;
   }
 
-  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override { return emit_product(p, body, layouts); }
+  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
+    // As attention does.
+    if (p.map && architecture_ < 80) return {ProductAnswer::copy_a, {}};
+    return emit_product(p, body, layouts);
+  }
 
   // Matrix instructions of this kind came with sm_80.
   bool attends(ir::DType type, const ir::Dim& depth, const ir::Dim& width) const override { return architecture_ >= 80 && cuda::attends(type, depth, width); }
@@ -63,11 +68,12 @@ class Steps final : public backend::Emitter {
     using namespace kernels;
     if (kernel == "fused") bodies_.at(parse_fused_cuda(constants).name).kept = true;
     if (kernel == "attention") bodies_.at(parse_attention_cuda(constants).name).kept = true;
-    if (kernel == "scan") keep_parts({scan_cuda_part(parse_scan(constants), operands[0])}, scan_cuda_text);
-    if (kernel == "sort") keep_parts(sort_cuda_parts(operands[0]), sort_cuda_text);
+    if (kernel == "matmul_map") keep_parts({matmul_map_cuda_part(operands.back())}, {attention_prelude, matmul_map_cuda_text});
+    if (kernel == "scan") keep_parts({scan_cuda_part(parse_scan(constants), operands[0])}, {elements_cuda_text, scan_cuda_text});
+    if (kernel == "sort") keep_parts(sort_cuda_parts(operands[0]), {elements_cuda_text, sort_cuda_text});
     if (kernel == "scatter" || kernel == "scatter_along") {
-      keep_parts(scatter_cuda_parts(parse_scatter(constants), operands.back()), scatter_cuda_text);
-      keep_parts(sort_keys_cuda_parts(), sort_cuda_text);
+      keep_parts(scatter_cuda_parts(parse_scatter(constants), operands.back()), {elements_cuda_text, scatter_cuda_text});
+      keep_parts(sort_keys_cuda_parts(), {elements_cuda_text, sort_cuda_text});
     }
   }
 
@@ -123,8 +129,8 @@ class Steps final : public backend::Emitter {
     for (size_t k = 0; k < count; ++k) out.push_back(fmt::format("{}_{}", name, k));
     return out;
   }
-  void keep_parts(const std::vector<kernels::CudaPart>& parts, std::string_view (*library)()) {
-    for (const kernels::CudaPart& p : parts) bodies_.try_emplace(p.name, Body{p.text, p.kernels, {kernels::elements_cuda_text, library}, true});
+  void keep_parts(const std::vector<kernels::CudaPart>& parts, const Libraries& libraries) {
+    for (const kernels::CudaPart& p : parts) bodies_.try_emplace(p.name, Body{p.text, p.kernels, libraries, true});
   }
   int architecture_;
   std::map<std::string, Body> bodies_;  // by kernel name: equal bodies are compiled once
