@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "compile/place.h"
 #include "kernels/matmul/matmul_args.h"
 
 namespace ingot::compile {
@@ -95,13 +96,31 @@ class Splitter {
     const Node& node = g_.producer(v);
     if (node.op == Op::weight) return in_main_[v] = add_weight(out_.main, v);
     if (!constant_[v] || is_view(node.op)) return copy(out_.main, in_main_, node, v, &Splitter::main);
-    uint32_t index = derive(v, false);
+    return in_main_[v] = leaf_of(v, derive(v, false));
+  }
+
+  ValueId leaf_of(ValueId v, uint32_t derived) {
     Weight leaf;
-    leaf.name = out_.derived[index - first_].name;
+    leaf.name = out_.derived[derived - first_].name;
     ValueId made = out_.main.add_weight(std::move(leaf), g_.type(v));
     out_.derived_leaf.resize(made + 1, none_id);
-    out_.derived_leaf[made] = index;
-    return in_main_[v] = made;
+    out_.derived_leaf[made] = derived;
+    return made;
+  }
+
+  // A convolution's kernel as the right operand of a product: its elements would have to be put in order in each run.
+  bool is_kernel(ValueId v) const {
+    std::vector<const Node*> views;
+    for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
+    if (views.empty()) return false;
+    std::optional<Window> w = row_major(g_.type(v).dims);
+    for (size_t k = views.size(); k-- > 0;) {
+      const Node& n = *views[k];
+      if (n.op == Op::view && n.attributes.map("map").fill) return false;
+      w = n.op == Op::view ? through_view(*w, n.attributes.map("map")) : through_reshape(*w, g_.type(n.out[0]).dims);
+      if (!w) return true;
+    }
+    return g_.type(v).dims.size() > 3 && !(w->strides.back() == Dim(1));
   }
 
   uint32_t derive(ValueId v, bool packed) {
@@ -136,11 +155,7 @@ class Splitter {
       uint32_t index = derive(node.in[1], true);
       ValueId a = main(node.in[0]);
       // The packed operand keeps its place as a leaf of its own, so that the node still infers.
-      Weight leaf;
-      leaf.name = out_.derived[index - first_].name;
-      ValueId b = out_.main.add_weight(std::move(leaf), g_.type(node.in[1]));
-      out_.derived_leaf.resize(b + 1, none_id);
-      out_.derived_leaf[b] = index;
+      ValueId b = leaf_of(node.in[1], index);
       out_.main.current_origin = node.origin;
       out_.main.current_group = node.group;
       NodeId id = out_.main.add_node(node.op, {a, b}, node.attributes, {g_.type(node.out[0])});
@@ -150,6 +165,7 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
+    if (node.op == Op::matmul && constant_[node.in[1]] && in_main_[node.in[1]] == none_id && is_kernel(node.in[1])) in_main_[node.in[1]] = leaf_of(node.in[1], derive(node.in[1], false));
     copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
   }
 
