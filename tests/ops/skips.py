@@ -38,6 +38,9 @@ SKIPS: dict = {
     "allclose": PYTHON,
 }
 
+# What compiles for the CPU and not for GPUs, by operator, and why: nothing does.
+NOT_ON_GPUS: dict = {}
+
 
 def reason(name: str, dtype: str, mode: str) -> str | None:
     for key in (name, (name, dtype), (name, mode)):
