@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels wheel quickstart acceptance-cpu acceptance-any-model clean
+.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ bench: build ## times beside eager, inductor, ONNX Runtime and OpenVINO, in one 
 bench-kernels: build ## single kernels beside MKL, oneDNN, torch and inductor
 	@$(PYTHON) bench/kernels_cpu.py
 
+bench-cuda: build ## times on an NVIDIA GPU beside eager and inductor, in one run
+	@$(PYTHON) bench/cuda.py
+
 wheel: build ## dist/ingot-*.whl
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 
@@ -73,6 +76,9 @@ acceptance-cpu: build ## every figure the CPU work is judged by, with its bar
 
 acceptance-any-model: build ## the same for fallback, mutation, options and saving
 	@$(PYTHON) tools/acceptance_any_model.py
+
+acceptance-cuda: build ## the same for an NVIDIA GPU (bars for an H200)
+	@$(PYTHON) tools/acceptance_cuda.py
 
 clean: ## build outputs
 	rm -rf build dist

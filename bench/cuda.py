@@ -1,0 +1,276 @@
+"""End-to-end times on an NVIDIA GPU beside every peer, in one run: `make bench-cuda`.
+
+All peers of a row live in one process and share the model's weights; they run bursts in turn (order rotated). Reported for each: median
+milliseconds on the GPU (events around a call, calls one after the other) and of wall time (each call waited for), seconds to the first result and, of
+ingot, to build besides capture, error against float64 (bfloat16 rows: float32), memory of the GPU; beside them the limit: operations over the measured
+peak of a large product, or weight bytes over measured read bandwidth, whichever is longer. Lines are appended to
+bench/results/<gpu>.jsonl with the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+PEERS = ["ingot", "eager", "inductor", "inductor-graphs", "max-autotune"]
+MODES = {"inductor": None, "inductor-graphs": "reduce-overhead", "max-autotune": "max-autotune"}
+
+
+# ---- the models
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    make: Callable       # () -> module on the GPU, and a tuple of its inputs
+    bar: float           # milliseconds
+    peers: tuple = tuple(PEERS[:4])
+
+
+def _first(module):
+    """The module with its first tensor as result."""
+    import torch
+
+    class First(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, *inputs):
+            result = self.inner(*inputs)
+            return result if isinstance(result, torch.Tensor) else result[0]
+
+    return First().eval().requires_grad_(False)
+
+
+def bert_large(batch, sequence):
+    import torch
+    import transformers
+
+    config = transformers.BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096, attn_implementation="sdpa")
+    ids = torch.randint(0, 30000, (batch, sequence), device="cuda")
+    return _first(transformers.BertModel(config, add_pooling_layer=False).to("cuda", torch.float16)), (ids, torch.ones_like(ids))
+
+
+def vit(batch):
+    import torch
+    import torchvision
+
+    model = torchvision.models.vit_b_16()
+    torch.nn.init.normal_(model.heads.head.weight, std=0.02)  # zeros otherwise, and all results equal
+    return _first(model.to("cuda", torch.float16)), (torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.float16),)
+
+
+def resnet(batch):
+    import torch
+    import torchvision
+
+    layout = {"memory_format": torch.channels_last}
+    return _first(torchvision.models.resnet50().to("cuda", torch.float16).to(**layout)), (torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.float16).to(**layout),)
+
+
+def llama_8b():
+    import torch
+    import transformers
+
+    config = transformers.LlamaConfig(
+        hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, attn_implementation="sdpa", use_cache=False
+    )
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("cuda"):
+        model = transformers.LlamaForCausalLM(config)
+    torch.set_default_dtype(torch.float32)
+    return _first(model), (torch.randint(0, 1000, (1, 1), device="cuda"),)
+
+
+ROWS = [
+    Row("bert-large-f16-b1-s128", lambda: bert_large(1, 128), 0.90),
+    Row("bert-large-f16-b8-s128", lambda: bert_large(8, 128), 1.60),
+    Row("bert-large-f16-b32-s384", lambda: bert_large(32, 384), 14.0),
+    Row("vit-b16-f16-b1", lambda: vit(1), 0.50),
+    Row("vit-b16-f16-b32", lambda: vit(32), 2.6),
+    Row("resnet50-f16-b1", lambda: resnet(1), 0.38, tuple(PEERS)),
+    Row("resnet50-f16-b32", lambda: resnet(32), 1.05, tuple(PEERS)),
+    Row("llama-8b-bf16-token", llama_8b, 4.0),
+]
+
+
+# ---- one row, in a process of its own
+
+
+def burst(call, seconds):
+    """(milliseconds on the GPU of each call, of wall time of each call that is waited for)."""
+    import torch
+
+    device, wall = [], []
+    call()
+    torch.cuda.synchronize()
+    end = time.perf_counter() + seconds / 2
+    while time.perf_counter() < end or len(device) < 10:
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(11)]
+        for mark in marks[:-1]:
+            mark.record()
+            call()
+        marks[-1].record()
+        torch.cuda.synchronize()
+        device += [a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
+    end = time.perf_counter() + seconds / 2
+    while time.perf_counter() < end or len(wall) < 10:
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        wall.append((time.perf_counter() - start) * 1e3)
+    return device, wall
+
+
+def ceilings():
+    """Measured FLOP/s of a large half-precision product and bytes/s that are read."""
+    import torch
+
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    x = torch.empty(1 << 31, device="cuda", dtype=torch.int8).zero_().view(torch.float32)
+    product = min(burst(lambda: a @ a, 0.2)[0])
+    read = min(burst(lambda: x.amax(), 0.2)[0])
+    return 2 * 8192**3 / product * 1e3, x.nbytes / read * 1e3
+
+
+def cost(module, inputs):
+    """Operations of a call, by torch's counter, and bytes of the weights that it reads whole."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    try:
+        with FlopCounterMode(display=False) as counter:
+            module(*inputs)
+    except AssertionError:  # grouped heads, which the counter of torch 2.11 does not know: a token's products stand in for all
+        return 2 * sum(p.numel() for p in module.parameters() if p.dim() == 2), sum(p.nbytes for p in module.parameters())
+    tables = {id(m.weight) for m in module.modules() if isinstance(m, torch.nn.Embedding)}
+    return counter.get_total_flops(), sum(p.nbytes for p in module.parameters() if id(p) not in tables)
+
+
+def build(peer, module, inputs):
+    """(the call, seconds to build besides capture where the peer tells them)."""
+    import torch
+
+    if peer == "eager":
+        return lambda: module(*inputs), None
+    if peer == "ingot":
+        import ingot
+
+        program = torch.export.export(module, inputs)
+        start = time.perf_counter()
+        compiled = ingot.compile(program)
+        return lambda: compiled(*inputs), time.perf_counter() - start
+    compiled = torch.compile(module, dynamic=False, mode=MODES[peer])
+    return lambda: compiled(*inputs), None
+
+
+def run_row(row, peers, rounds, seconds):
+    """Yields a dict for each peer."""
+    import torch
+
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    module, inputs = row.make()
+    flops, size = cost(module, inputs)
+    peak, bandwidth = ceilings()
+    limit = max(flops / peak, size / bandwidth) * 1e3
+    torch.cuda.empty_cache()
+    weights_mb = round(sum(p.nbytes for p in module.parameters()) / 2**20)
+    wide = torch.float32 if inputs[0].dtype is torch.bfloat16 or size > 4e9 else torch.float64
+    results, calls = {}, {}
+    for peer in peers:
+        free = torch.cuda.mem_get_info()[0]
+        start = time.perf_counter()
+        try:
+            calls[peer], built = build(peer, module, inputs)
+            result = calls[peer]().clone()
+            torch.cuda.synchronize()
+            results[peer] = {"row": row.name, "peer": peer, "first_s": round(time.perf_counter() - start, 2), "build_s": built and round(built, 2)}
+            calls[peer]()
+            torch.cuda.synchronize()
+            results[peer]["memory_mb"] = round((free - torch.cuda.mem_get_info()[0]) / 2**20)
+            results[peer]["result"] = result.double()
+        except Exception as problem:  # told, and the others go on
+            calls.pop(peer, None)
+            results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
+    times = {peer: ([], []) for peer in calls}
+    for k in range(rounds):
+        order = list(calls)
+        for peer in order[k % len(order) :] + order[: k % len(order)]:
+            for all_of, some in zip(times[peer], burst(calls[peer], seconds)):
+                all_of += some
+    calls.clear()
+    torch._dynamo.reset()
+    exact = module.to(wide)(*(x.to(wide) if x.is_floating_point() else x for x in inputs)).double()
+    for peer, (device, wall) in times.items():
+        error = float((results[peer].pop("result") - exact).abs().max())
+        results[peer] |= {"ms": round(statistics.median(device), 4), "ms_min": round(min(device), 4), "wall_ms": round(statistics.median(wall), 4), "calls": len(device), "error": error}
+    for result in results.values():
+        yield result | {"bar": row.bar, "limit_ms": round(limit, 4), "weights_mb": weights_mb, "tflops": round(peak / 1e12), "tb_per_s": round(bandwidth / 1e12, 2), "time": time.strftime("%Y-%m-%d")}
+
+
+# ---- all rows
+
+
+def main():
+    rows = {row.name: row for row in ROWS}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", default=",".join(rows), help="names, or beginnings of names, with commas")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--burst", type=float, default=0.3, help="seconds of each burst")
+    parser.add_argument("--worker", metavar="ROW")
+    parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
+    arguments = parser.parse_args()
+    peers = arguments.peers.split(",")
+    if arguments.worker:
+        warnings.filterwarnings("ignore")
+        row = rows[arguments.worker]
+        for result in run_row(row, [p for p in peers if p in row.peers], arguments.rounds, arguments.burst):
+            print(json.dumps(result), flush=True)
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit("bench/cuda.py needs an NVIDIA GPU and a torch that sees it")
+    log = HERE / "results" / f"{torch.cuda.get_device_name().lower().replace(' ', '-')}.jsonl"
+    command = "python bench/cuda.py " + " ".join(sys.argv[1:])
+    for name in [n for n in rows if any(n.startswith(wanted) for wanted in arguments.rows.split(","))]:
+        worker = [sys.executable, __file__, "--worker", name, "--peers", arguments.peers, "--rounds", str(arguments.rounds), "--burst", str(arguments.burst)]
+        done = subprocess.run(worker, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        if not results:
+            results = [{"row": name, "peer": "all", "failed": done.stderr[-400:]}]
+        with open(log, "a") as file:
+            for result in results:
+                file.write(json.dumps(result | {"command": command.strip()}) + "\n")
+        if arguments.json:
+            print("\n".join(json.dumps(r) for r in results), flush=True)
+            continue
+        ours = next((r["ms"] for r in results if r["peer"] == "ingot" and "ms" in r), None)
+        print(f"{name}: limit {results[0].get('limit_ms')} ms, bar {rows[name].bar}")
+        for r in results:
+            if "failed" in r:
+                print(f"  {r['peer']:16s} failed: {r['failed']}")
+            else:
+                ratio = f"{r['ms'] / ours:5.2f}x" if ours else ""
+                build_s = f"build {r['build_s']:6.2f} s" if r["build_s"] else ""
+                print(f"  {r['peer']:16s} {r['ms']:9.4f} ms {ratio:7s} wall {r['wall_ms']:9.4f}  error {r['error']:.1e}  first {r['first_s']:6.2f} s  {r['memory_mb']} MB  {build_s}")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
