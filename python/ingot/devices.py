@@ -46,7 +46,17 @@ def placed(options: dict, device: torch.device) -> dict:
             f"option target is {','.join(asked)!r}, but the model is on {where}",
             remedy="model.cuda() for a GPU that is here; target=\"cpu,cuda:sm_90\" for a file that runs on both" if device.type == "cpu" else "model.cpu(), or leave the target out",
         )
-    return {**options, "target": asked, "device": where}
+    made = {**options, "target": asked, "device": where}
+    if device.type == "cuda" and options.get("matmul_precision", "torch") == "torch" and _torch_takes_tf32():
+        made["matmul_precision"] = "tf32"
+    return made
+
+
+def _torch_takes_tf32() -> bool:
+    try:
+        return torch.backends.cuda.matmul.allow_tf32
+    except RuntimeError:  # set by its newer name, which the older one does not go with
+        return torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 def architecture(device: torch.device) -> str:

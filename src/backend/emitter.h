@@ -89,7 +89,12 @@ enum class Deterministic : uint8_t {
   batch,  // and whatever stands beside them in the batch
 };
 
+struct EmitterSettings {
+  Deterministic deterministic = Deterministic::run;
+  bool tf32 = false;  // products of f32 may read 10 bits of their operands' mantissas, where the target has such
+};
+
 // "cpu", "cuda:sm_90". Error (invalid_option) for what is not a target, (unsupported) where it cannot be as deterministic.
-std::unique_ptr<Emitter> make_emitter(std::string_view target, Deterministic deterministic = Deterministic::run);
+std::unique_ptr<Emitter> make_emitter(std::string_view target, EmitterSettings settings = {});
 
 }  // namespace ingot::backend

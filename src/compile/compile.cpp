@@ -73,9 +73,9 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Programs of all functions for one target, its prepare function and its code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, backend::Deterministic deterministic, const std::vector<uint32_t>& first_origin,
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, backend::EmitterSettings settings, const std::vector<uint32_t>& first_origin,
                 const std::function<void(std::string_view, double)>& report) {
-  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name, deterministic);
+  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name, settings);
   plan::Target target;
   target.name = name;
   target.prepare.name = "prepare";
@@ -137,15 +137,16 @@ std::vector<std::string> targets_of(const Options& options) {
   return targets == std::vector<std::string>{"auto"} ? std::vector<std::string>{"cpu"} : targets;
 }
 
-backend::Deterministic deterministic_of(const Options& options) {
-  return options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+backend::EmitterSettings settings_of(const Options& options) {
+  auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+  return {deterministic, options.text("matmul_precision") == "tf32"};
 }
 
 }  // namespace
 
 plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
   std::vector<std::string> targets = targets_of(options);
-  const auto deterministic = deterministic_of(options);
+  const auto settings = settings_of(options);
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
     double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());
@@ -156,7 +157,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, targets[done], deterministic, first_origin, report);
+    add_target(out, functions, targets[done], settings, first_origin, report);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

@@ -67,6 +67,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
+  if (option.name == "matmul_precision" && text != "torch" && text != "ieee" && text != "tf32") refuse("\"torch\", \"ieee\" or \"tf32\"");
   if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
   if (option.name == "weights" && text != "embed" && text != "strip") refuse("\"embed\" or \"strip\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");

@@ -95,6 +95,26 @@ def test_autocast():
     assert told(ingot.InputError, lambda: compiled(x))[1] == 'compile it under torch.autocast("cuda", enabled=False), or call it under torch.autocast("cuda", dtype=torch.float16)'
 
 
+def test_tf32_follows_torch():
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(512, 512).eval().to(HERE), noise(64, 512)
+    exact = copy.deepcopy(model).double()(x.double())
+
+    def error(**option):
+        return (ingot.compile(model, inputs=[x], **option)(x) - exact).abs().max().item()
+
+    full, short = error(matmul_precision="ieee"), error(matmul_precision="tf32")
+    assert short > 20 * full
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        for allowed in (True, False):
+            torch.backends.cuda.matmul.allow_tf32 = allowed
+            assert (error() > 20 * full) == allowed and error(matmul_precision="ieee") < 2 * full
+            check(model, ingot.compile(model, inputs=[x])(x), x)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 # ---- streams, threads, recording
 
 
@@ -181,6 +201,11 @@ def test_fallback(way):
     if way == "ahead of time":
         there = {n["target"]: n["reason"] for n in compiled.report.nodes if n["segment"] is None}
         assert "aten.special_i0e.default" in there and "its result is on cpu, and the engine runs on cuda:0" in there.values()
+        assert len(ingot.explain(model, inputs=[x]).segments) == len(compiled.report.segments)
+        changed = copy.deepcopy(model)
+        changed.down.weight.zero_()
+        compiled.update_weights({"down.weight": torch.zeros(8, 64)})  # from the CPU
+        torch.testing.assert_close(compiled(x), changed(x), rtol=1e-4, atol=1e-4)
 
 
 class Cache(torch.nn.Module):

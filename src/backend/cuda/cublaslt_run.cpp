@@ -10,7 +10,7 @@ namespace {
 
 // Numbers of cublasLt.h and library_types.h.
 enum DataType : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
-enum ComputeType : int { compute_32f = 68, compute_64f = 70 };
+enum ComputeType : int { compute_32f = 68, compute_64f = 70, compute_32f_by_tf32 = 77 };
 enum DescriptionAttribute : int { transpose_a = 3, transpose_b = 4, epilogue = 7, bias_pointer = 8 };
 enum LayoutAttribute : int { batch_count = 5, batch_offset = 6 };
 enum PreferenceAttribute : int { most_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
@@ -119,7 +119,7 @@ Product::Product(const Products& products, const Problem& p) : products_(product
     check(l.layout_set(*out, batch_count, &batches, sizeof batches), "layout");
     check(l.layout_set(*out, batch_offset, &m.batch, sizeof m.batch), "layout");
   };
-  check(l.description_create(&description_, wide_ ? compute_64f : compute_32f, wide_ ? r_64f : r_32f), "cublasLtMatmulDescCreate");
+  check(l.description_create(&description_, wide_ ? compute_64f : p.tf32 ? compute_32f_by_tf32 : compute_32f, wide_ ? r_64f : r_32f), "cublasLtMatmulDescCreate");
   set(transpose_a, static_cast<int32_t>(p.a.transposed));
   set(transpose_b, static_cast<int32_t>(p.b.transposed));
   int kind = p.activation == Problem::relu ? with_relu : p.activation == Problem::gelu_tanh ? with_gelu : 0;

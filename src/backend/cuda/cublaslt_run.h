@@ -24,7 +24,7 @@ struct Problem {
   int64_t batches = 1;
   int64_t alignment = 16;  // of all pointers, at least
   int32_t in = 0, out = 0; // ir::DType of A and B, of C and D
-  int32_t activation = none, bias = 0, residual = 0;
+  int32_t activation = none, bias = 0, residual = 0, tf32 = 0;
   auto operator<=>(const Problem&) const = default;
 };
 

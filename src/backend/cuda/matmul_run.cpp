@@ -178,6 +178,7 @@ backend::Resolved resolve(const backend::Call& call) {
   p.activation = args.activation == MatmulCudaArgs::relu ? Problem::relu : args.activation == MatmulCudaArgs::gelu_tanh ? Problem::gelu_tanh : Problem::none;
   p.bias = args.bias != 0;
   p.residual = args.residual != 0;
+  p.tf32 = args.tf32;
   const Products& products = static_cast<const Gpu&>(*call.backend).products();
   out->aligned = std::make_unique<Product>(products, p);
   p.alignment = static_cast<int64_t>(std::min(ir::size_of(a.dtype), ir::size_of(d.dtype)));

@@ -151,7 +151,7 @@ ProductAnswer emit_mapped(const Product& p, const FusedBody& body, const std::ve
 
 }  // namespace
 
-ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
+ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
   if (p.map) return emit_mapped(p, body, layouts);
@@ -172,6 +172,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   // Loads that nothing uses have no place among the operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return {Answer::body_apart, {}};
   args->batch_rank = static_cast<uint8_t>(p.batch_rank);
+  args->tf32 = tf32 && p.type == DType::f32;
   return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
 }
 

@@ -4,7 +4,7 @@
 
 namespace ingot::backend::cuda {
 
-// The step of a product, or what stands in the way. A pure function.
-ProductAnswer emit_product(const Product&, const FusedBody&, const std::vector<Layout>&);
+// The step of a product, or what stands in the way. A pure function. `tf32`: see EmitterSettings.
+ProductAnswer emit_product(const Product&, const FusedBody&, const std::vector<Layout>&, bool tf32 = false);
 
 }  // namespace ingot::backend::cuda

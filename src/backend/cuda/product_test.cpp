@@ -22,6 +22,7 @@ struct Site {
   FusedBody body;
   std::vector<Layout> layouts;
   Reg accumulator;
+  bool tf32 = false;
 
   Site() {
     body.outer = {Dim(M)};
@@ -62,7 +63,7 @@ struct Site {
     body.stores = {{static_cast<uint32_t>(layouts.size()), value}};
     layouts.push_back(std::move(layout));
     body.operands.push_back(t);
-    return emit_product(product, body, layouts);
+    return emit_product(product, body, layouts, tf32);
   }
 };
 
@@ -127,6 +128,17 @@ TEST(cuda_product, what_is_no_matrix_is_copied) {
   Site integers;
   integers.product.type = DType::i64;
   EXPECT_EQ(integers.store(integers.accumulator).kind, ProductAnswer::refused);
+}
+
+TEST(cuda_product, tf32_is_for_f32_and_when_asked_for) {
+  for (DType type : {DType::f32, DType::f16}) {
+    for (bool asked : {false, true}) {
+      Site s;
+      s.product.type = type;
+      s.tf32 = asked;
+      EXPECT_EQ(taken(s.store(s.accumulator, {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, type)).tf32, asked && type == DType::f32);
+    }
+  }
 }
 
 TEST(cuda_product, arguments_are_checked) {

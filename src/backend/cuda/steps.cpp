@@ -35,7 +35,7 @@ std::string cache_folder() {
 
 class Steps final : public backend::Emitter {
  public:
-  explicit Steps(int architecture) : architecture_(architecture) {}
+  Steps(int architecture, bool tf32) : architecture_(architecture), tf32_(tf32) {}
 
   std::string target() const override { return fmt::format("cuda:sm_{}", architecture_); }
 
@@ -51,7 +51,7 @@ class Steps final : public backend::Emitter {
   ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
     // As attention does.
     if (p.map && architecture_ < 80) return {ProductAnswer::copy_a, {}};
-    return emit_product(p, body, layouts);
+    return emit_product(p, body, layouts, tf32_);
   }
 
   // Matrix instructions of this kind came with sm_80.
@@ -133,11 +133,12 @@ class Steps final : public backend::Emitter {
     for (const kernels::CudaPart& p : parts) bodies_.try_emplace(p.name, Body{p.text, p.kernels, libraries, true});
   }
   int architecture_;
+  bool tf32_;
   std::map<std::string, Body> bodies_;  // by kernel name: equal bodies are compiled once
 };
 
 }  // namespace
 
-std::unique_ptr<backend::Emitter> make_emitter(int architecture) { return std::make_unique<Steps>(architecture); }
+std::unique_ptr<backend::Emitter> make_emitter(int architecture, bool tf32) { return std::make_unique<Steps>(architecture, tf32); }
 
 }  // namespace ingot::backend::cuda

@@ -7,6 +7,6 @@
 namespace ingot::backend::cuda {
 
 // `architecture`: 90 is sm_90. No GPU is needed.
-std::unique_ptr<backend::Emitter> make_emitter(int architecture);
+std::unique_ptr<backend::Emitter> make_emitter(int architecture, bool tf32);
 
 }  // namespace ingot::backend::cuda

@@ -16,6 +16,7 @@ struct MatmulCudaArgs {
   Activation activation = none;
   uint8_t bias = 0, residual = 0;  // operands; 0 = none
   double alpha = 1;
+  bool tf32 = false;               // f32 operands may be rounded to 10 bits of mantissa
 };
 std::vector<std::byte> serialise(const MatmulCudaArgs&);
 // Error (format) when the bytes are not such arguments.
