@@ -257,6 +257,8 @@ class Session {
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
   // On a GPU: the caller's stream, and until all runs in it are done.
   void set_stream(void* stream) { detail::check(ingot_session_set_stream(handle_.get(), stream)); }
+  // Each run takes its memory from there and gives it back before it returns; see ingot_session_set_allocator.
+  void set_allocator(const ingot_allocator& from) { detail::check(ingot_session_set_allocator(handle_.get(), &from)); }
   void wait() { detail::check(ingot_session_wait(handle_.get())); }
   ingot_session* handle() const { return handle_.get(); }
 

@@ -8,7 +8,7 @@ import zipfile
 
 import torch
 
-from . import _engine, _op, autocast
+from . import _engine, _op, autocast, devices
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
 from .errors import InputError, OptionError
@@ -55,10 +55,12 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         module = torch.export.load(os.fspath(module))
     program, _ = _capture(module, arguments, kwarg_inputs, dynamic_shapes, False)
     try:
-        captured = write(from_exported(program))
+        functional = from_exported(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
-    return Report(_engine.Model.from_json(captured.json, captured.weights).explain(split_dryrun(options)[1]))
+    options = devices.placed(split_dryrun(options)[1], functional.device)
+    captured = write(functional)
+    return Report(_engine.Model.from_json(captured.json, captured.weights).explain(options))
 
 
 def _positional_inputs(inputs, arg_inputs):

@@ -81,7 +81,7 @@ class Runnable:
             if (value.dtype, value.shape) != (want.dtype, want.shape):
                 short = lambda t: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"  # noqa: E731
                 raise InputError(f"weight {name!r} is {short(value)}, but the engine was built for {short(want)}")
-        return [(slots[name], value) for name, value in state_dict.items() if name in slots]
+        return [(slots[name], value.to(slots[name].tensor.device)) for name, value in state_dict.items() if name in slots]
 
     def value(self, name):
         """The tensor that a weight or buffer is now."""
