@@ -71,7 +71,7 @@ class Runner:
         self._registry = registry
         self._id = registry.register(engine)
         self._engine, self._device = engine, torch.device(engine.device)
-        self._plan = torch.tensor(_engine.plan_tensor_words(self._id), dtype=torch.int64).view(torch.uint8)
+        self._plan = torch.tensor(_engine.plan_tensor_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
         self._function = function
         self._allocate = _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default

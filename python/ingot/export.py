@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import os
 import re
 import sysconfig
@@ -49,7 +50,8 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
         raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
     leaves = named_leaves(arguments, keywords) or []
     check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
-    device = next((t.device for t in module.parameters()), torch.device("cpu"))
+    given = (t for _, t in leaves if isinstance(t, torch.Tensor))
+    device = next((t.device for t in itertools.chain(module.parameters(), module.buffers(), given)), torch.get_default_device())
     examples = pytree.tree_map(lambda leaf: _example(leaf, device), (arguments, keywords), is_leaf=_is_leaf)
     if dynamic_shapes is None:
         dims = _Dims(leaves)
@@ -82,7 +84,7 @@ def _example(leaf, device):
         return leaf.value
     # A size of 0 or 1 would be taken for a constant while tracing.
     shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(leaf.min_shape, leaf.opt_shape, leaf.max_shape)]
-    return torch.zeros(shape, dtype=getattr(torch, leaf.dtype), device=device)
+    return torch.zeros(shape, dtype=getattr(torch, leaf.dtype), device=leaf.device or device)
 
 
 class _Dims:

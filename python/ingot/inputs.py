@@ -25,6 +25,7 @@ class Input:
         shape: sizes, e.g. (1, 3, 224, 224).
         min_shape, opt_shape, max_shape: sizes of equal rank with min <= opt <= max on every axis.
         dtype: torch.dtype, numpy dtype or a name ("float32", "f32", ...). None means float32.
+        device: where the tensor is; None: where the model's tensors are.
         name: used in messages and for the engine's binding; None takes the parameter's name.
         shared_dims: {axis: name}: axes with one name are one dimension across all inputs, positional and keyword.
         value: for a constant (int, float, bool, None) argument that is no tensor.

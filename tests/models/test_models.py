@@ -18,7 +18,11 @@ from places import PLACES
 
 import ingot
 
-torch.set_grad_enabled(False)
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
 
 
 def specs(dynamic, batch=2, sequence=9):

@@ -30,13 +30,13 @@ class Draw:
 
     def __init__(self, seed, dtype=torch.float32, n=SIZES[0]):
         self.seed, self.dtype, self.n = seed, dtype, n
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator("cpu").manual_seed(seed)
 
     def __call__(self, *shape):
-        return torch.randn(shape, generator=self._generator).to(self.dtype)
+        return torch.randn(shape, generator=self._generator, device="cpu").to(torch.get_default_device(), self.dtype)
 
     def ints(self, high, *shape):
-        return torch.randint(high, shape, generator=self._generator)
+        return torch.randint(high, shape, generator=self._generator, device="cpu").to(torch.get_default_device())
 
     def bools(self, *shape):
         return self.ints(2, *shape).bool()

@@ -95,7 +95,7 @@ def cache_set_by_tensor_index(self, key, position):
 def cache_at_own_length(self, key):
     self.cache.index_copy_(1, self.length.view(1), key[:, None])
     self.length.add_(1)
-    mask = torch.arange(8) < self.length
+    mask = torch.arange(8, device=key.device) < self.length
     return (self.cache * key[:, None]).sum(-1).masked_fill(~mask, float("-inf")).softmax(-1)
 
 

@@ -107,7 +107,7 @@ def narrow_exp(self, x):
 @program(lambda r: [r(7)])
 def unfold_mul(self, x):
     y = x + 1
-    y.unfold(0, 2, 3).mul_(torch.tensor([10, 100]))  # torch 2.13's own functionalisation zeroes what lies between the windows
+    y.unfold(0, 2, 3).mul_(torch.tensor([10, 100], device=x.device))  # torch 2.13's own functionalisation zeroes what lies between the windows
     return y
 
 
@@ -280,7 +280,7 @@ def axes_of_size_one_and_zero(self, x, z):
 
 @program(lambda r: [r(3)])
 def constant_is_fresh_in_each_call(self, x):
-    c, z = torch.tensor([1.0, 2.0, 3.0]), torch.arange(3)
+    c, z = torch.tensor([1.0, 2.0, 3.0], device=x.device), torch.arange(3, device=x.device)
     c.add_(x)
     z.add_(1)
     return c, z

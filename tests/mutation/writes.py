@@ -147,7 +147,7 @@ def index_add(self, x, i, z):
 
 @program(lambda r: [r(3, 5), r(3, 2)])
 def index_copy(self, x, z):
-    return (x * 2).index_copy_(1, torch.tensor([4, 0]), z)
+    return (x * 2).index_copy_(1, torch.tensor([4, 0], device=x.device), z)
 
 
 @program(lambda r: [r(5, 3), r.ints(5, 2)])
@@ -158,8 +158,8 @@ def index_fill(self, x, i):
 @program(lambda r: [r(3, 5), r(3, 2)])
 def scatter(self, x, z):
     y = x * 2
-    y.scatter_(1, torch.tensor([[0, 1], [3, 2], [4, 0]]), z)
-    return y.scatter_(0, torch.tensor([[2, 1]]), 9.0)
+    y.scatter_(1, torch.tensor([[0, 1], [3, 2], [4, 0]], device=x.device), z)
+    return y.scatter_(0, torch.tensor([[2, 1]], device=x.device), 9.0)
 
 
 @program(lambda r: [r(3, 5), r.ints(3, 4, 5), r(4, 5)])

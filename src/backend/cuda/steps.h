@@ -6,7 +6,7 @@
 
 namespace ingot::backend::cuda {
 
-// `architecture`: 90 is sm_90. No GPU is needed.
-std::unique_ptr<backend::Emitter> make_emitter(int architecture, bool tf32);
+// `architecture`: 90 is sm_90. No GPU is needed. `tf32`: see EmitterSettings.
+std::unique_ptr<backend::Emitter> make_emitter(int architecture, bool tf32 = false);
 
 }  // namespace ingot::backend::cuda
