@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -14,7 +14,11 @@ setup: ## Debian packages and .venv with torch
 $(BUILD)/build.ninja: CMakeLists.txt
 	cmake --preset release -B $(BUILD)
 
-build: setup $(BUILD)/build.ninja ## the libraries, the command line, the tests
+libraries: setup $(BUILD)/build.ninja ## the libraries and the command line
+	@cmake --build $(BUILD) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
+	@$(PYTHON) tools/make_wheel.py --develop
+
+build: setup $(BUILD)/build.ninja ## those and the tests
 	@cmake --build $(BUILD) -j 2
 	@$(PYTHON) tools/make_wheel.py --develop
 
@@ -68,7 +72,7 @@ bench-cuda: build ## times on an NVIDIA GPU beside eager and inductor, in one ru
 wheel: build ## dist/ingot-*.whl
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 
-quickstart: build ## a real model from PyTorch to a plan to answers
+quickstart: libraries ## a real model from PyTorch to a plan to answers
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py
 
 acceptance-cpu: build ## every figure the CPU work is judged by, with its bar
