@@ -19,8 +19,9 @@ namespace {
 bool merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
   Window& w = a.place.window;
   size_t m = batch_rank, b = m - 1;
+  const bool single = operands.back().window.dims[b] == Dim(1);  // what one of is not stepped along
   auto mergeable = [&](const Window& x, size_t outer, size_t inner, const Dim& extent) {
-    if (x.strides[outer] == Dim(0) && x.strides[inner] == Dim(0)) return true;
+    if (single || (x.strides[outer] == Dim(0) && x.strides[inner] == Dim(0))) return true;
     return x.strides[outer] == x.strides[inner] * extent;
   };
   Dim extent = a.map ? Dim(1) : w.dims[m];

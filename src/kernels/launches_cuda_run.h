@@ -20,16 +20,16 @@ struct CudaLaunch {
   };
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
-  uint32_t shared = 0;           // bytes of shared memory besides the kernel's own
-  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
-  std::string otherwise;         // else this kernel does it
+  uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
 };
 
 struct CudaLaunches {
   std::vector<CudaLaunch> list;
-  size_t scratch = 0;     // bytes
+  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
+  std::vector<CudaLaunch> any;   // else these launches do it
+  size_t scratch = 0;            // bytes
 
   // Room in scratch.
   size_t reserve(int64_t bytes);
@@ -40,8 +40,6 @@ struct CudaLaunches {
     std::memcpy(bytes.data(), &parameters, sizeof parameters);
     add_bytes(std::move(kernel), blocks, threads, std::move(bytes), std::move(pointers));
   }
-
- private:
   void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/element_text.h"
 #include "backend/cuda/expression.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -208,7 +209,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 
 class Printer {
  public:
-  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts) : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank) {}
+  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts) : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
 
   EmittedAttention run() {
     args_.batch_rank = static_cast<uint8_t>(batch_);
@@ -223,91 +224,33 @@ class Printer {
     std::string kernels;
     for (int v = 0; v < Args::variants; ++v) kernels += kernel(v);
     EmittedAttention out;
-    args_.sizes = static_cast<uint32_t>(4 + sizes_.size());
+    args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
+    args_.numbers = text_.numbers();
+    args_.known = text_.known();
     std::string text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) + element + kernels;
     args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     out.name = args_.name;
     out.text = std::move(text);
     out.arguments = kernels::serialise(args_);
-    out.sizes = std::move(sizes_);
+    out.sizes = text_.sizes();
     return out;
   }
 
  private:
   using Number = Args::Number;
-
-  std::string parameter(const Number& n) {
-    auto at = std::find(args_.numbers.begin(), args_.numbers.end(), n);
-    if (at == args_.numbers.end()) at = args_.numbers.insert(at, n);
-    return fmt::format("p.number[{}]", at - args_.numbers.begin());
-  }
-  std::string number(const Number& n, const ir::Dim& value) {
-    if (!value.is_constant()) return parameter(n);
-    if (std::none_of(args_.known.begin(), args_.known.end(), [&](const Args::Known& k) { return k.number == n; })) args_.known.push_back({n, value.value()});
-    return fmt::format("{}ll", value.value());
-  }
-  std::string stride(size_t operand, size_t axis) {
-    const Layout& x = layouts_[operand];
-    // An axis of size 1 is not stepped along.
-    if (x.dims[axis].is_constant() && x.dims[axis].value() == 1) return "0ll";
-    return number({Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, x.strides[axis]);
-  }
-  std::string size(const ir::Dim& d) {
-    if (d.is_constant()) return fmt::format("{}ll", d.value());
-    auto at = std::find(sizes_.begin(), sizes_.end(), d);
-    if (at == sizes_.end()) at = sizes_.insert(at, d);
-    return parameter({Number::size, static_cast<uint8_t>(4 + (at - sizes_.begin())), 0});
-  }
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
-
-  std::string load(const Instruction& i) {
-    size_t operand = 3 + i.operand;
-    std::string at, condition;
-    for (size_t axis = 0; axis < batch_ + 2; ++axis) {
-      std::string s = stride(operand, axis);
-      if (s != "0ll") at += fmt::format(" + {} * {}", coordinate(axis), s);
-    }
-    for (size_t n = 0; n < i.in.size(); ++n) {
-      size_t axis = batch_ + 2 + n;
-      condition += fmt::format("{}inside(r{}, {}, status)", n > 0 ? " && " : "", i.in[n],
-                               number({Number::dim, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, layouts_[operand].dims[axis]));
-      at += fmt::format(" + (i64)r{} * {}", i.in[n], stride(operand, axis));
-    }
-    std::string v = fmt::format("value(((const {}*)p.pointer[{}])[0{}])", memory_type(mask_->operands[i.operand]), operand, at);
-    return condition.empty() ? v : fmt::format("{} ? {} : ({})0", condition, v, value_type(i.dtype));
-  }
 
   // The mask as a function of one score.
   std::string mask_text() {
-    using Kind = Instruction::Kind;
     std::string out = "__device__ __forceinline__ f32 @mask(const @P& p";
+    std::vector<std::string> coordinates;
+    for (size_t axis = 0; axis < batch_ + 2; ++axis) coordinates.push_back(coordinate(axis));
     for (size_t b = 0; b < batch_; ++b) out += fmt::format(", i64 c{}", b);
     out += ", i64 s, i64 t, f32 score) {\n";
     if (mask_ == nullptr) return out + "  return score;\n}\n";
     out += "  u64* const status = (u64*)p.status;\n";
-    for (size_t k = 0; k < mask_->code.size(); ++k) {
-      const Instruction& i = mask_->code[k];
-      std::string e;
-      switch (i.kind) {
-        case Kind::accumulator: e = "score"; break;
-        case Kind::literal: e = literal(i.number, i.dtype); break;
-        case Kind::size: e = size(i.dim); break;
-        case Kind::index: e = coordinate(i.axis); break;
-        case Kind::load:
-          if (!i.lower.empty()) fail(Code::unsupported, "an attention mask on CUDA reads a padded tensor");
-          e = load(i);
-          break;
-        case Kind::map: {
-          std::vector<Argument> in;
-          for (Reg r : i.in) in.push_back({mask_->code[r].dtype, fmt::format("r{}", r)});
-          e = map_expression(i.op, i.dtype, in);
-          break;
-        }
-        default: fail(Code::unsupported, "an attention mask on CUDA reduces its rows");
-      }
-      out += fmt::format("  const {} r{} = {};\n", value_type(i.dtype), k, e);
-    }
+    out += text_.code(*mask_, 3, coordinates, "score");
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
@@ -318,25 +261,25 @@ class Printer {
     // Many blocks of narrow heads: 16 warps on a multiprocessor are worth the few registers that go to memory (H200, 32 x 16 heads of 384: 136 us, else 143).
     int blocks = variant == 1 && args_.depth <= 64 && args_.width <= 64 ? 4 : 1;
     std::string out = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n", warps * 32, blocks, variant);
-    std::string s = number({Number::size, 0, 0}, a_.s), t = number({Number::size, 1, 0}, a_.t);
+    std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
     out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
     out += "  i64 rest = blockIdx.x / tiles;\n";
     std::string arguments, offsets[4];
     const size_t operands[4] = {0, 1, 2, result};
     for (size_t b = batch_; b-- > 0;) {
-      std::string n = number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
+      std::string n = text_.number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
       out += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
     }
     for (size_t b = 0; b < batch_; ++b) {
       arguments += fmt::format(", c{}", b);
       for (size_t k = 0; k < 4; ++k) {
-        std::string step = stride(operands[k], b);
+        std::string step = text_.stride(operands[k], b);
         if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
     auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
     out += fmt::format("  attend<{}, {}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)(blockIdx.x % tiles) * {}, {},\n", args_.depth, args_.width, warps, variant != Args::any_address ? "true" : "false",
-                       a_.causal ? "true" : "false", pointer(0), pointer(1), pointer(2), pointer(3), stride(0, batch_), stride(1, batch_), stride(2, batch_), stride(result, batch_), s, t,
+                       a_.causal ? "true" : "false", pointer(0), pointer(1), pointer(2), pointer(3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_), text_.stride(result, batch_), s, t,
                        queries, literal(a_.scale, DType::f32));
     out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n}}\n", arguments);
     return out;
@@ -347,8 +290,8 @@ class Printer {
   const FusedBody* mask_;
   const std::vector<Layout>& layouts_;
   size_t batch_;
+  ElementText text_;
   Args args_;
-  std::vector<ir::Dim> sizes_;
 };
 
 }  // namespace

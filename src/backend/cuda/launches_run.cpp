@@ -19,8 +19,11 @@ using namespace backend::cuda;
 
 // For one set of sizes, of one session.
 struct Prepared {
-  std::vector<CudaLaunch> list;
-  std::vector<Function> functions, otherwise;
+  struct Part {
+    std::vector<CudaLaunch> list;
+    std::vector<Function> functions;
+  } usual, any;
+  std::vector<size_t> aligned;
 };
 
 template <CudaLaunches (*launches)(const backend::Call&, const CudaMachine&)>
@@ -28,19 +31,25 @@ backend::Resolved resolve(const backend::Call& call) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
   CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors});
   auto out = std::make_shared<Prepared>();
-  for (const CudaLaunch& l : made.list) {
-    out->functions.push_back(gpu.function(l.kernel));
-    out->otherwise.push_back(l.otherwise.empty() ? Function() : gpu.function(l.otherwise));
-  }
-  out->list = std::move(made.list);
+  auto part = [&](std::vector<CudaLaunch>& list) {
+    Prepared::Part p;
+    for (const CudaLaunch& l : list) p.functions.push_back(gpu.function(l.kernel));
+    p.list = std::move(list);
+    return p;
+  };
+  out->usual = part(made.list);
+  out->any = part(made.any);
+  out->aligned = std::move(made.aligned);
   return {made.scratch, out};
 }
 
 void run(const backend::Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
   auto& lane = static_cast<GpuLane&>(*call.lane);
-  for (size_t k = 0; k < prepared.list.size(); ++k) {
-    CudaLaunch& l = prepared.list[k];
+  bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
+  Prepared::Part& part = aligned ? prepared.usual : prepared.any;
+  for (size_t k = 0; k < part.list.size(); ++k) {
+    CudaLaunch& l = part.list[k];
     for (const CudaLaunch::Pointer& p : l.pointers) {
       using Pointer = CudaLaunch::Pointer;
       Address address = p.what == Pointer::status    ? lane.status()
@@ -48,8 +57,7 @@ void run(const backend::Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    bool aligned = std::all_of(l.aligned.begin(), l.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
-    (aligned ? prepared.functions : prepared.otherwise)[k].launch({l.blocks, l.threads, l.shared}, l.parameters, lane.stream());
+    part.functions[k].launch({l.blocks, l.threads, l.shared}, l.parameters, lane.stream());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "backend/cuda/code_cache.h"
 #include "backend/cuda/symbols.h"
@@ -64,9 +65,12 @@ std::string excerpt(std::string_view text, std::string_view log) {
   return out;
 }
 
+// Of this text's machine code on this architecture.
+bool is_special(const CompileJob& job) { return job.special && job.sm == 90 && job.form == CompileJob::Form::cubin; }
+
 std::vector<std::string> options_of(const CompileJob& job) {
   const char* kind = job.form == CompileJob::Form::cubin ? "sm" : "compute";
-  return {fmt::format("--gpu-architecture={}_{}", kind, job.sm), "--std=c++17", "--device-as-default-execution-space"};
+  return {fmt::format("--gpu-architecture={}_{}{}", kind, job.sm, is_special(job) ? "a" : ""), "--std=c++17", "--device-as-default-execution-space"};
 }
 
 // The forms that are asked for, of one text for one architecture: PTX comes with machine code for nothing.
@@ -139,8 +143,8 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   out.code.resize(jobs.size());
   std::mutex mutex;
   std::exception_ptr failure;
-  std::map<std::pair<std::string_view, int>, std::vector<size_t>> of_one_text;
-  for (size_t k = 0; k < jobs.size(); ++k) of_one_text[{jobs[k].text, jobs[k].sm}].push_back(k);
+  std::map<std::tuple<std::string_view, int, bool>, std::vector<size_t>> of_one_text;
+  for (size_t k = 0; k < jobs.size(); ++k) of_one_text[{jobs[k].text, jobs[k].sm, is_special(jobs[k])}].push_back(k);
   std::vector<std::vector<size_t>> texts;
   for (auto& [key, list] : of_one_text) texts.push_back(std::move(list));
   std::atomic<size_t> next = 0;

@@ -16,6 +16,8 @@ struct CompileJob {
   std::string text;
   int sm = 90;
   Form form = Form::cubin;
+  // Machine code may use what this architecture alone has (sm_90a); PTX never does, since later GPUs run it.
+  bool special = false;
 };
 
 struct CompileOptions {

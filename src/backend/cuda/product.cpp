@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/cuda/element_text.h"
 #include "kernels/matmul/matmul_cuda_args.h"
-#include "kernels/matmul/matmul_map_cuda_args.h"
 
 namespace ingot::backend::cuda {
 
 using ir::DType;
 using ir::Dim;
+using ir::Dims;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
@@ -107,46 +108,27 @@ std::optional<kernels::MatmulMap> map_of(const Product& p) {
   const ir::AffineMap& from = *p.map;
   const size_t indices = from.dims.size();
   if (p.batch_rank != 0 || from.axes.size() > most || p.m_rank > most || indices - p.m_rank > most) return std::nullopt;
-  size_t of_m = 0, of_k = 0, inner = indices, guards = 0;
+  size_t of_m = 0, of_k = 0, guards = 0;
   for (size_t i = 0; i < indices; ++i) {
-    if (is(from.dims[i], 1)) continue;
-    ++(i < p.m_rank ? of_m : of_k);
-    if (i >= p.m_rank) inner = i;
+    if (!is(from.dims[i], 1)) ++(i < p.m_rank ? of_m : of_k);
   }
-  if (of_m > together || of_k > together || inner == indices || !in_eights(from.dims[inner])) return std::nullopt;
+  if (of_m > together || of_k > together) return std::nullopt;
   kernels::MatmulMap to{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::vector<int64_t>(from.axes.size() * indices)};
-  bool neighbours = false;
   for (size_t j = 0; j < from.axes.size(); ++j) {
-    bool stays = stays_inside(p, j);
-    guards += !stays;
+    guards += !stays_inside(p, j);
     for (const ir::AffineMap::Term& t : from.axes[j].terms) {
       if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
       to.steps[j * indices + t.axis] = t.coefficient;
-      if (t.axis != inner) continue;
-      if (!stays || neighbours || t.coefficient != 1 || !is(p.a.strides[j], 1)) return std::nullopt;
-      neighbours = true;
     }
   }
-  if (!neighbours || guards > 2) return std::nullopt;
+  if (guards > 2) return std::nullopt;
   return to;
 }
 
-ProductAnswer emit_mapped(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
-  using Answer = ProductAnswer;
-  const Dim& n = body.row.back();
-  auto map = map_of(p);
-  if ((p.type != DType::f16 && p.type != DType::bf16) || !map || body.outer.size() != 1 || !in_eights(n)) return {Answer::copy_a, {}};
-  if (!lies(p.b, 1, 0)) return {Answer::copy_b, {}};
-  const Layout& d = layouts[body.stores[0].operand];
-  if (!lies(d, 1, 0)) return {Answer::copy_a, {}};
-  auto args = Matcher(body, layouts).run();
-  if (!args || body.operands[body.stores[0].operand] != p.type || body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return {Answer::body_apart, {}};
-  EmittedStep step{"matmul_map", kernels::serialise(kernels::MatmulMapCudaArgs{*args, *map}), {p.map->dims[0], n, 1}};
-  step.sizes[0] = 1;
-  for (size_t i = 0; i < p.map->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= p.map->dims[i];
-  step.sizes.insert(step.sizes.end(), p.map->dims.begin(), p.map->dims.end());
-  for (const ir::AffineMap::Axis& axis : p.map->axes) step.sizes.push_back(axis.offset);
-  return {Answer::taken, std::move(step)};
+// A plain matrix as a map, where its rows lie as the kernel reads them.
+std::optional<kernels::MatmulMap> map_of_matrix(const Product& p) {
+  if (p.batch_rank != 0 || !lies(p.a, 1, 0) || !in_eights(p.a.dims[1])) return std::nullopt;
+  return kernels::MatmulMap{2, 1, 1, {1, 0, 0, 1}};
 }
 
 }  // namespace
@@ -154,7 +136,7 @@ ProductAnswer emit_mapped(const Product& p, const FusedBody& body, const std::ve
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
-  if (p.map) return emit_mapped(p, body, layouts);
+  if (p.map) return {Answer::copy_a, {}};
   if (!is_matrix(p.a)) return {Answer::copy_a, {}};
   if (!is_matrix(p.b)) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
@@ -174,6 +156,31 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   args->batch_rank = static_cast<uint8_t>(p.batch_rank);
   args->tf32 = tf32 && p.type == DType::f32;
   return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
+}
+
+OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) {
+  using Answer = ProductAnswer;
+  auto no = [](Answer::Kind kind) { return OwnProduct{{kind, {}}, {}}; };
+  const Dim& n = body.row.back();
+  auto map = p.map ? map_of(p) : map_of_matrix(p);
+  if ((p.type != DType::f16 && p.type != DType::bf16) || !map || body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return no(Answer::copy_a);
+  const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
+  if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
+  if (!is_of_elements(body)) return no(Answer::body_apart);
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, body, layouts)};
+  EmittedStep& step = out.answer.step;
+  step = {"matmul_map", out.code.arguments, {1, n, 1}};
+  Dims extents;
+  if (p.map) {
+    extents = p.map->dims;
+  } else {
+    extents = p.a.dims;
+  }
+  for (size_t i = 0; i < extents.size(); ++i) step.sizes[i < map->m_rank ? 0 : 2] *= extents[i];
+  step.sizes.insert(step.sizes.end(), extents.begin(), extents.end());
+  for (size_t j = 0; j < map->rank; ++j) step.sizes.push_back(p.map ? p.map->axes[j].offset : Dim(0));
+  step.sizes.insert(step.sizes.end(), out.code.sizes.begin(), out.code.sizes.end());
+  return out;
 }
 
 }  // namespace ingot::backend::cuda

@@ -1,10 +1,18 @@
-// Which products cuBLASLt can do, with how much of the body behind them, and which a kernel that reads its left operand through a map.
+// Which products cuBLASLt can do, with how much of the body behind them, and which are kernels of ingot's own.
 #pragma once
+#include "backend/cuda/product_text.h"
 #include "backend/emitter.h"
 
 namespace ingot::backend::cuda {
 
-// The step of a product, or what stands in the way. A pure function. `tf32`: see EmitterSettings.
+// The library's step of a product, or what stands in its way. A pure function. `tf32`: see EmitterSettings.
 ProductAnswer emit_product(const Product&, const FusedBody&, const std::vector<Layout>&, bool tf32 = false);
+
+// The same of ingot's own kernel, which takes any body of single elements and reads its left operand through maps; half precision, from sm_80 on.
+struct OwnProduct {
+  ProductAnswer answer;
+  EmittedProduct code;  // when it is taken
+};
+OwnProduct emit_own_product(const Product&, const FusedBody&, const std::vector<Layout>&);
 
 }  // namespace ingot::backend::cuda

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/matmul/matmul_cuda_args.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -128,6 +129,67 @@ TEST(cuda_product, what_is_no_matrix_is_copied) {
   Site integers;
   integers.product.type = DType::i64;
   EXPECT_EQ(integers.store(integers.accumulator).kind, ProductAnswer::refused);
+}
+
+TEST(cuda_product, what_ingots_own_kernel_takes) {
+  auto own = [](auto change, auto body) {
+    Site s;
+    s.product.a = {{Dim(M), Dim(16)}, {Dim(16), Dim(1)}};
+    s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+    change(s);
+    body(s);
+    return emit_own_product(s.product, s.body, s.layouts);
+  };
+  auto gelu = [](Site& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
+  auto same = [](Site&) {};
+  OwnProduct taken = own(same, gelu);
+  ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
+  EXPECT_EQ(taken.answer.step.kernel, "matmul_map");
+  kernels::MatmulMapCudaArgs args = kernels::parse_matmul_map_cuda(taken.answer.step.constants);
+  EXPECT_TRUE(args.b_along_k);
+  EXPECT_EQ(args.together, std::vector<uint8_t>{1});
+  EXPECT_EQ(kernels::serialise(args), taken.answer.step.constants);
+  // No size stands in the text.
+  OwnProduct other = own([](Site& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}; }, gelu);
+  EXPECT_EQ(other.code.name, taken.code.name);
+  EXPECT_FALSE(kernels::parse_matmul_map_cuda(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }, gelu).answer.step.constants).b_along_k);
+  auto refused = [&](auto change) { return own(change, gelu).answer.kind; };
+  EXPECT_EQ(refused([](Site& s) { s.product.type = DType::f32; }), ProductAnswer::copy_a);
+  EXPECT_EQ(refused([](Site& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), ProductAnswer::copy_a);
+  EXPECT_EQ(refused([](Site& s) { s.product.a.dims[1] = 12; }), ProductAnswer::copy_a);  // no whole eights
+  EXPECT_EQ(refused([](Site& s) { s.body.row = {Dim(4)}; }), ProductAnswer::copy_a);
+  EXPECT_EQ(refused([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(2)}; }), ProductAnswer::copy_b);
+  EXPECT_EQ(own(same, [&](Site& s) {
+              Instruction i{};
+              i.kind = Instruction::Kind::reduce;
+              i.in = {s.accumulator};
+              s.store(s.add(i));
+            }).answer.kind, ProductAnswer::body_apart);
+}
+
+TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
+  Site s;
+  s.product.a = {{Dim(M), Dim(16)}, {Dim(16), Dim(1)}};
+  s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+  s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.bias()})}));
+  std::vector<std::byte> good = emit_own_product(s.product, s.body, s.layouts).answer.step.constants;
+  int refused = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (int v = 0; v < 256; v += 5) {
+      std::vector<std::byte> bytes = good;
+      bytes[at] = static_cast<std::byte>(v);
+      try {
+        auto a = kernels::parse_matmul_map_cuda(bytes);
+        EXPECT_TRUE(a.map.rank <= 8 && a.map.m_rank <= 8 && a.stores <= a.operands.size() && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank));
+        for (uint8_t k : a.together) EXPECT_LT(k, a.operands.size());
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code, Code::format);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  for (size_t n = 0; n < good.size(); ++n) EXPECT_THROW(kernels::parse_matmul_map_cuda(std::span(good).first(n)), Error);
 }
 
 TEST(cuda_product, tf32_is_for_f32_and_when_asked_for) {

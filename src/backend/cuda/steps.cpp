@@ -13,6 +13,7 @@
 #include "kernels/attention/attention_cuda_args.h"
 #include "kernels/fused/fused_cuda_args.h"
 #include "kernels/matmul/matmul_map_cuda.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
 #include "kernels/scan/scan_cuda.h"
 #include "kernels/scatter/scatter_cuda.h"
 #include "kernels/sort/sort_cuda.h"
@@ -48,10 +49,15 @@ class Steps final : public backend::Emitter {
     return step;
   }
 
+  // The library multiplies; what it cannot follow (maps), and what would cost a pass of its own behind it, ingot's kernel does.
   ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
-    // As attention does.
-    if (p.map && architecture_ < 80) return {ProductAnswer::copy_a, {}};
-    return emit_product(p, body, layouts, tf32_);
+    ProductAnswer library = emit_product(p, body, layouts, tf32_);
+    bool own = p.map || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
+    if (!own || architecture_ < 80) return library;
+    OwnProduct mine = emit_own_product(p, body, layouts);
+    if (mine.answer.kind != ProductAnswer::taken) return p.map ? mine.answer : library;
+    bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {attention_prelude, kernels::matmul_map_cuda_instructions, kernels::matmul_map_cuda_text}});
+    return mine.answer;
   }
 
   // Matrix instructions of this kind came with sm_80.
@@ -68,7 +74,7 @@ class Steps final : public backend::Emitter {
     using namespace kernels;
     if (kernel == "fused") bodies_.at(parse_fused_cuda(constants).name).kept = true;
     if (kernel == "attention") bodies_.at(parse_attention_cuda(constants).name).kept = true;
-    if (kernel == "matmul_map") keep_parts({matmul_map_cuda_part(operands.back())}, {attention_prelude, matmul_map_cuda_text});
+    if (kernel == "matmul_map") bodies_.at(parse_matmul_map_cuda(constants).name).kept = true;
     if (kernel == "scan") keep_parts({scan_cuda_part(parse_scan(constants), operands[0])}, {elements_cuda_text, scan_cuda_text});
     if (kernel == "sort") keep_parts(sort_cuda_parts(operands[0]), {elements_cuda_text, sort_cuda_text});
     if (kernel == "scatter" || kernel == "scatter_along") {
@@ -85,28 +91,34 @@ class Steps final : public backend::Emitter {
     std::string text;
     std::vector<std::string> kernels;
     size_t count = 0;
+    bool special = false;
     Libraries libraries;
     auto flush = [&] {
       if (count == 0) return;
       std::string head(prelude());
       for (const auto& library : libraries) head += library();
       for (bool ptx : {false, true}) {
-        jobs.push_back({head + text, architecture_, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin});
+        jobs.push_back({head + text, architecture_, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin, special});
         out.push_back({ptx, architecture_, kernels, {}});
       }
       text.clear();
       kernels.clear();
       count = 0;
+      special = false;
       libraries.clear();
     };
     for (const auto& [name, body] : bodies_) {
       if (!body.kept) continue;
+      // Texts of products are long, and use what only this architecture has.
+      bool product = std::find(body.libraries.begin(), body.libraries.end(), &kernels::matmul_map_cuda_text) != body.libraries.end();
+      if (product) flush();
+      special = product;
       text += body.text;
       for (const auto& library : body.libraries) {
         if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
       }
       kernels.insert(kernels.end(), body.kernels.begin(), body.kernels.end());
-      if (++count == together) flush();
+      if (++count == together || special) flush();
     }
     flush();
     if (jobs.empty()) return out;
@@ -124,6 +136,18 @@ class Steps final : public backend::Emitter {
     Libraries libraries = {};
     bool kept = false;
   };
+  // One row by a matrix that lies along K: only reading it counts, which ingot's kernel does as fast as memory gives.
+  static bool streams(const Product& p) {
+    size_t rank = p.a.dims.size();
+    auto is = [](const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; };
+    return rank == 2 && is(p.a.dims[0], 1) && is(p.b.strides[0], 1);
+  }
+  // A pass over the result costs as much as this many steps of K at the rate by which the library is ahead.
+  static bool worth_it(const Product& p) {
+    constexpr int64_t most = 2048;
+    const ir::Dim& k = p.a.dims.back();
+    return k.is_constant() && k.value() <= most;
+  }
   static std::vector<std::string> numbered(const std::string& name, size_t count) {
     std::vector<std::string> out;
     for (size_t k = 0; k < count; ++k) out.push_back(fmt::format("{}_{}", name, k));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/dtype.h"
+#include "kernels/numbers_cuda_args.h"
 
 namespace ingot::kernels {
 
@@ -19,16 +20,8 @@ struct AttentionCudaArgs {
     ir::DType dtype;
     uint8_t gathered = 0;
   };
-  struct Number {
-    enum Kind : uint8_t { size, stride, dim } kind = size;
-    uint8_t a = 0, b = 0;  // size a; of operand a on axis b
-    bool operator==(const Number&) const = default;
-  };
-  // What the text takes for granted.
-  struct Known {
-    Number number;
-    int64_t value;
-  };
+  using Number = CudaNumber;
+  using Known = CudaKnown;
   // name_0 and name_1: rows at 16-byte addresses, few and many queries a block; name_2: any.
   static constexpr int variants = 3, any_address = 2;
   static constexpr uint32_t warps[variants] = {2, 4, 4};

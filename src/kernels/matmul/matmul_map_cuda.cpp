@@ -1,5 +1,7 @@
 #include "kernels/matmul/matmul_map_cuda.h"
 
+#include <iterator>
+
 #include "base/error.h"
 #include "kernels/matmul/matmul_map_cuda_args.h"
 
@@ -9,58 +11,72 @@ namespace {
 
 constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MATMUL_MAP);
 
+// Tiles in shared memory: rows of 64 halves (128 bytes), the 16-byte piece c of row r at place c ^ (r % 8), so that the eight rows of a matrix lie in different
+// banks; Hopper's matrix instructions call it the 128-byte swizzle. A is [rows][64 of K]; B [columns][64 of K] where its neighbours are along K, else
+// [columns / 64][64 of K][64 columns].
 constexpr std::string_view text = R"(
-// Eight neighbours into shared memory, or zeros.
-template <bool Aligned, class H>
-__device__ __forceinline__ void bring_eight(H* to, const H* from, bool there) {
-  if (Aligned) {
-    u32 bytes = there ? 16u : 0u;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
-  } else {
-    H zero;
-    zero.bits = 0;
-#pragma unroll
-    for (int e = 0; e < 8; ++e) to[e] = there ? from[e] : zero;
-  }
-}
-__device__ __forceinline__ f32 finished(const MatmulMapCudaParameters& p, f32 x) {
-  if (p.activation == 1) return x < 0.0f ? 0.0f : x;
-  if (p.activation == 2) return gelu_tanh_of(x);
-  return x;
-}
-// Two neighbours of D from their sums.
+// Eight into shared memory, or zeros: neighbours at any address, the first `count` of them.
 template <class H>
-__device__ __forceinline__ void put_result(const MatmulMapCudaParameters& p, i64 row, i64 column, f32 first, f32 second) {
-  first *= p.alpha;
-  second *= p.alpha;
-  if (p.bias != 0) {
-    const H* bias = (const H*)p.bias + column;
-    first += value(bias[0]);
-    second += value(bias[1]);
+__device__ __forceinline__ void bring_some(H* to, const H* from, int count) {
+  if (count >= 8 && (u64)from % 16 == 0) {
+    bring_or_zero(shared_address(to), from, 16u);
+    return;
   }
-  if (p.residual != 0) {
-    const H* residual = (const H*)p.residual + row * p.residual_row + column;
-    first += value(residual[0]);
-    second += value(residual[1]);
-  }
-  H both_of[2];
-  both_of[0] = memory<H>(finished(p, first));
-  both_of[1] = memory<H>(finished(p, second));
-  H* out = (H*)p.out + row * p.out_row + column;
-  if ((u64)out % 4 == 0) {
-    *(u32*)out = (u32)both_of[0].bits | (u32)both_of[1].bits << 16;
+  H zero;
+  zero.bits = 0;
+#pragma unroll 1
+  for (int e = 0; e < 8; ++e) to[e] = e < count ? from[e] : zero;
+}
+// What stands behind a product: eight neighbours of an operand at once, or one by one.
+template <bool Together, class M>
+__device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
+  if (Together) {
+    read<8>(to, at);
   } else {
-    out[0] = both_of[0];
-    out[1] = both_of[1];
+#pragma unroll
+    for (int v = 0; v < 8; ++v) to[v] = at[v];
   }
 }
-// A tile of D: BM x BN by warps of WM x WN. A's and B's tiles of K go round in shared memory, their eights permuted so that reading them is free of conflicts.
-template <class H, int BM, int BN, int WM, int WN, bool Aligned>
-__device__ __forceinline__ void product_through_map(const MatmulMapCudaParameters& p) {
+template <bool Together, class M>
+__device__ __forceinline__ void put_neighbours(M* at, const M* from) {
+  if (Together) {
+    write<8>(at, from);
+  } else {
+#pragma unroll
+    for (int v = 0; v < 8; ++v) at[v] = from[v];
+  }
+}
+__device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * 8; }
+// Four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight of group q.
+__device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
+  const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
+  f32 half[4][2];
+#pragma unroll
+  for (int a = 0; a < 4; a += 2) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const f32 own = odd ? in[a + 1][e] : in[a][e], other = __shfl_xor_sync(0xffffffffu, odd ? in[a][e] : in[a + 1][e], 1);
+      half[a][e] = odd ? other : own;
+      half[a + 1][e] = odd ? own : other;
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const f32 own = upper ? half[2 + s][e] : half[s][e], other = __shfl_xor_sync(0xffffffffu, upper ? half[s][e] : half[2 + s][e], 2);
+      out[2 * s + e] = upper ? other : own;
+      out[4 + 2 * s + e] = upper ? own : other;
+    }
+  }
+}
+// A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row.
+template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
+__device__ __forceinline__ void product_through_map(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr int depth = matmul_map_depth, stages = matmul_map_stages, threads = BM / WM * (BN / WN) * 32;
-  constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;       // of A, of one thread
-  constexpr int b_eights = BN / 8, b_step = threads / b_eights, b_rows = depth / b_step;     // of B
-  extern __shared__ uint4 map_tiles[];
+  constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
+  constexpr int b_eights = AlongK ? eights : BN / 8, b_step = threads / b_eights, b_rows = (AlongK ? BN : depth) / b_step;  // of B
+  extern __shared__ __align__(1024) uint4 map_tiles[];
   H* const a_tiles = (H*)map_tiles;
   H* const b_tiles = a_tiles + stages * BM * depth;
   const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM);
@@ -69,7 +85,7 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   i64 k_end = k0 + (i64)p.turns * depth;
   if (k_end > p.k) k_end = p.k;
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // What this thread brings of A: the same eight of K of several rows.
   const int my_row = threadIdx.x / eights, my_eight = threadIdx.x % eights;
   const H* from[rows];
@@ -87,31 +103,43 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   }
   int k0_at, k1_at, k2_at;
   {
-    u32 k = (u32)(k0 + my_eight * 8), rest = k / (u32)p.k_extent[2];
-    k2_at = (int)(k % (u32)p.k_extent[2]);
+    u32 k = (u32)(k0 + my_eight * 8), rest = k / (u32)p.k_inner;
+    k2_at = (int)(k % (u32)p.k_inner);
     k1_at = (int)(rest % (u32)p.k_extent[1]);
     k0_at = (int)(rest / (u32)p.k_extent[1]);
   }
+  // And of B: of a row of the tile (a column of B where its neighbours are along K) an eight, some rows apart.
   const int b_row = threadIdx.x / b_eights, b_eight = threadIdx.x % b_eights;
-  const bool b_live = n0 + b_eight * 8 < p.n;
-  const H* const b_from = (const H*)p.b + n0 + b_eight * 8;
+  const H* const b_from = AlongK ? (const H*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const H*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
   int brought = 0;
   auto bring_turn = [&] {
     if (brought < turns) {
       H* const at = a_tiles + brought % stages * BM * depth;
       H* const bt = b_tiles + brought % stages * BN * depth;
-      const i64 offset = (i64)k0_at * p.k_step[0] + (i64)k1_at * p.k_step[1] + k2_at;
-      const int g0 = k0_at * p.k_guard[0][0] + k1_at * p.k_guard[0][1], g1 = k0_at * p.k_guard[1][0] + k1_at * p.k_guard[1][1];
+      const i64 offset = (i64)k0_at * p.k_step[0] + (i64)k1_at * p.k_step[1] + (Aligned ? k2_at : k2_at * p.k_step[2]);
+      const int g0 = k0_at * p.k_guard[0][0] + k1_at * p.k_guard[0][1] + (Aligned ? 0 : k2_at * p.k_guard[0][2]);
+      const int g1 = k0_at * p.k_guard[1][0] + k1_at * p.k_guard[1][1] + (Aligned ? 0 : k2_at * p.k_guard[1][2]);
       const bool k_live = k0_at < p.k_extent[0];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
-        const int row = my_row + r * row_step;
-        const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
-        bring_eight<Aligned>(at + row * depth + (my_eight ^ (row >> 1 & 3)) * 8, there ? from[r] + offset : (const H*)p.b, there);
+        H* const to = at + piece_of(my_row + r * row_step, my_eight);
+        if (Aligned) {
+          const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
+          bring_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
+        } else {
+          H zero;
+          zero.bits = 0;
+#pragma unroll 1
+          for (int e = 0; e < 8; ++e) {
+            const bool there = live[r] && k_live && k2_at + e < p.k_extent[2] && (u32)(guard[r][0] + g0 + e * p.k_guard[0][2]) < (u32)p.inside[0] &&
+                               (u32)(guard[r][1] + g1 + e * p.k_guard[1][2]) < (u32)p.inside[1];
+            to[e] = there ? from[r][offset + e * p.k_step[2]] : zero;
+          }
+        }
       }
       k2_at += depth;
-      while (k2_at >= p.k_extent[2]) {
-        k2_at -= p.k_extent[2];
+      while (k2_at >= p.k_inner) {
+        k2_at -= p.k_inner;
         if (++k1_at == p.k_extent[1]) {
           k1_at = 0;
           ++k0_at;
@@ -120,19 +148,36 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
 #pragma unroll
       for (int r = 0; r < b_rows; ++r) {
         const int row = b_row + r * b_step;
-        const i64 k = k0 + (i64)brought * depth + row;
-        const bool there = b_live && k < p.k;
-        bring_eight<Aligned>(bt + row * BN + (b_eight ^ (row & 7)) * 8, there ? b_from + k * p.b_row : (const H*)p.b, there);
+        const i64 k = k0 + (i64)brought * depth + (AlongK ? b_eight * 8 : row), n = n0 + (AlongK ? row : b_eight * 8);
+        const bool there = k < p.k && n < p.n;
+        H* const to = bt + (AlongK ? piece_of(row, b_eight) : b_eight / 8 * 64 * depth + piece_of(row, b_eight % 8));
+        if (Aligned) {
+          const H* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
+          bring_or_zero(shared_address(to), there ? source : (const H*)p.b, there ? 16u : 0u);
+        } else {
+          // B has no rows for what only fills up an eight of A.
+          const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
+          const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : 8;
+          bring_some(to, (const H*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n), count);
+        }
       }
       ++brought;
     }
-    asm volatile("cp.async.commit_group;");
+    commit_brought();
   };
-  f32 sums[WM / 16][WN / 8][4];
+#ifdef INGOT_WARPGROUPS
+  // A group of four warps multiplies 64 rows by all columns.
+  constexpr int tile_m_of = 1, tile_n_of = BN / 8;
+  const int warp_m = warp * 16, warp_n = 0;
+#else
+  constexpr int tile_m_of = WM / 16, tile_n_of = WN / 8;
+  const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+#endif
+  f32 sums[tile_m_of][tile_n_of][4];
 #pragma unroll
-  for (int i = 0; i < WM / 16; ++i) {
+  for (int i = 0; i < tile_m_of; ++i) {
 #pragma unroll
-    for (int j = 0; j < WN / 8; ++j) {
+    for (int j = 0; j < tile_n_of; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
     }
@@ -140,23 +185,36 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
 #pragma unroll
   for (int s = 0; s + 1 < stages; ++s) bring_turn();
   for (int turn = 0; turn < turns; ++turn) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2));
-    __syncthreads();
-    bring_turn();
+    wait_brought<stages - 2>();
     const H* const at = a_tiles + turn % stages * BM * depth;
     const H* const bt = b_tiles + turn % stages * BN * depth;
+#ifdef INGOT_WARPGROUPS
+    // The turn before is done with its tiles, which the next one to be brought takes.
+    wait_multiplied<tile_n_of * 4>(sums[0][0]);
+    show_to_matrix_units();
+    __syncthreads();
+    begin_multiplying<tile_n_of * 4>(sums[0][0]);
+    const u64 a = tile_of(shared_address(at + warp / 4 * 64 * depth), 0), b = tile_of(shared_address(bt), 64 * depth * 2);
+#pragma unroll
+    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H());
+    multiplying();
+    bring_turn();
+#else
+    __syncthreads();
+    bring_turn();
 #pragma unroll
     for (int k = 0; k < depth / 16; ++k) {
       u32 a[WM / 16][4], b[WN / 16][4];
 #pragma unroll
-      for (int i = 0; i < WM / 16; ++i) {
-        const int row = warp_m + i * 16 + lane % 16;
-        four_matrices(a[i], shared_address(at + row * depth + ((k * 2 + lane / 16) ^ (row >> 1 & 3)) * 8));
-      }
+      for (int i = 0; i < WM / 16; ++i) four_matrices(a[i], shared_address(at + piece_of(warp_m + i * 16 + lane % 16, k * 2 + lane / 16)));
 #pragma unroll
       for (int j = 0; j < WN / 16; ++j) {
-        const int row = k * 16 + lane % 16, eight = (warp_n + j * 16) / 8 + lane / 16;
-        four_matrices_turned(b[j], shared_address(bt + row * BN + (eight ^ (row & 7)) * 8));
+        if (AlongK) {
+          four_matrices(b[j], shared_address(bt + piece_of(warp_n + j * 16 + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2)));
+        } else {
+          const int piece = (warp_n + j * 16) / 8 + lane / 16;
+          four_matrices_turned(b[j], shared_address(bt + piece / 8 * 64 * depth + piece_of(k * 16 + lane % 16, piece % 8)));
+        }
       }
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i) {
@@ -164,68 +222,254 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
         for (int j = 0; j < WN / 8; ++j) multiply(sums[i][j], a[i], b[j / 2] + j % 2 * 2, H());
       }
     }
+#endif
   }
+#ifdef INGOT_WARPGROUPS
+  wait_multiplied<tile_n_of * 4>(sums[0][0]);
+#endif
 #pragma unroll
-  for (int i = 0; i < WM / 16; ++i) {
+  for (int i = 0; i < tile_m_of; ++i) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = m0 + warp_m + i * 16 + lane / 4 + half * 8;
-      if (row >= p.m) continue;
 #pragma unroll
-      for (int j = 0; j < WN / 8; ++j) {
-        const i64 column = n0 + warp_n + j * 8 + lane % 4 * 2;
-        if (column >= p.n) continue;
-        const f32 first = sums[i][j][half * 2], second = sums[i][j][half * 2 + 1];
+      for (int j = 0; j < tile_n_of; j += 4) {
+        f32 pairs[4][2], eight[8];
+#pragma unroll
+        for (int g = 0; g < 4; ++g) {
+          pairs[g][0] = sums[i][j + g][half * 2];
+          pairs[g][1] = sums[i][j + g][half * 2 + 1];
+        }
+        gather_eight(eight, pairs);
+        const i64 column = n0 + warp_n + (j + lane % 4) * 8;
+        if (row >= p.m || column >= p.n) continue;
         if (p.splits == 1) {
-          put_result<H>(p, row, column, first, second);
+          finish(row, column, eight);
         } else {
-          f32* to = (f32*)p.parts + (split * p.m + row) * p.n + column;
-          *(float2*)to = make_float2(first, second);
+          float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
+          to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
+          to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
         }
       }
     }
   }
 }
-// Sums of several blocks, always in the same order.
-template <class H>
-__device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p) {
-  const i64 pair = (i64)blockIdx.x * matmul_map_finish_threads + threadIdx.x, row = pair / (p.n / 2), column = pair % (p.n / 2) * 2;
-  if (row >= p.m) return;
-  const float2* from = (const float2*)p.parts + pair;
-  f32 first = 0.0f, second = 0.0f;
-#pragma unroll 8
-  for (int s = 0; s < p.splits; ++s) {
-    float2 part = from[s * p.m * (p.n / 2)];
-    first += part.x;
-    second += part.y;
+// Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
+template <int Count>
+__device__ __forceinline__ f32 sums_of_warp(f32* sums) {
+#pragma unroll
+  for (int n = Count, lanes = 16; n > 1; n /= 2, lanes /= 2) {
+    const bool upper = threadIdx.x & lanes;
+#pragma unroll
+    for (int e = 0; e < n / 2; ++e) {
+      const f32 other = __shfl_xor_sync(0xffffffffu, upper ? sums[e] : sums[e + n / 2], lanes);
+      sums[e] = (upper ? sums[e + n / 2] : sums[e]) + other;
+    }
   }
-  put_result<H>(p, row, column, first, second);
+#pragma unroll
+  for (int lanes = 16 / Count; lanes > 0; lanes /= 2) sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], lanes);
+  return sums[0];
+}
+template <class H>
+__device__ __forceinline__ f32 sum_of_eight(f32 sum, const uint4& x, const uint4& y) {
+  const H *a = (const H*)&x, *b = (const H*)&y;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum = fmaf(value(a[e]), value(b[e]), sum);
+  return sum;
+}
+template <bool Aligned, class H>
+__device__ __forceinline__ uint4 eight_of(const H* from, bool there) {
+  uint4 out = make_uint4(0, 0, 0, 0);
+  if (Aligned) {
+    if (there) out = streamed(from);
+  } else if (there) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) ((H*)&out)[e] = from[e];
+  }
+  return out;
+}
+// One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
+// their way while these are multiplied, also those of the next columns.
+template <class H, bool Aligned, class Finish>
+__device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish) {
+  constexpr int threads = matmul_map_row_threads, warps = threads / 32;
+  extern __shared__ __align__(1024) uint4 map_tiles[];
+  f32* const shared = (f32*)map_tiles;  // [2][warps][8]
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 groups = p.n / 8;
+  const int pieces = (int)((p.k + threads * 8 - 1) / (threads * 8));
+  const H* const a = (const H*)p.a + p.base;
+  i64 group = blockIdx.x, at = threadIdx.x * 8;  // of what is brought next
+  int piece = 0;
+  uint4 next[8], x = make_uint4(0, 0, 0, 0);
+  auto bring = [&] {
+    const bool there = group < groups && at < p.k;
+    const H* const from = (const H*)p.b + group * 8 * p.b_step + at;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
+    x = make_uint4(0, 0, 0, 0);
+    if (at < p.k) {
+      if (Aligned) {
+        x = *(const uint4*)(a + at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) ((H*)&x)[e] = a[at + e];
+      }
+    }
+    at += threads * 8;
+    if (++piece == pieces) {
+      piece = 0;
+      at = threadIdx.x * 8;
+      group += gridDim.x;
+    }
+  };
+  bring();
+  int side = 0;
+  for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
+    f32 sums[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
+    for (int k = 0; k < pieces; ++k) {
+      uint4 now[8], row = x;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) now[c] = next[c];
+      bring();
+#pragma unroll
+      for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
+    }
+    f32* const all = shared + side * warps * 8;
+    const f32 sum = sums_of_warp<8>(sums);
+    if (lane % 4 == 0) all[warp * 8 + lane / 4] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
+#pragma unroll
+      for (int w = 0; w < warps; ++w) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) sums[c] += all[w * 8 + c];
+      }
+      finish(0, mine * 8, sums);
+    }
+    side ^= 1;
+  }
+}
+// Sums of several blocks, always in the same order.
+template <class Finish>
+__device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p, Finish finish) {
+  const i64 eight = (i64)blockIdx.x * matmul_map_finish_threads + threadIdx.x, row = eight / (p.n / 8), column = eight % (p.n / 8) * 8;
+  if (row >= p.m) return;
+  const float4* from = (const float4*)p.parts + eight * 2;
+  f32 sums[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sums[e] = 0.0f;
+#pragma unroll 4
+  for (int s = 0; s < p.splits; ++s) {
+    const float4 first = from[s * p.m * (p.n / 4)], second = from[s * p.m * (p.n / 4) + 1];
+    sums[0] += first.x, sums[1] += first.y, sums[2] += first.z, sums[3] += first.w;
+    sums[4] += second.x, sums[5] += second.y, sums[6] += second.z, sums[7] += second.w;
+  }
+  finish(row, column, sums);
 }
 )";
 
+// The machine's own instructions. Those of Hopper's groups of warps exist for sm_90a alone, not for PTX that later GPUs run.
+std::string instructions() {
+  std::string out = R"(
+__device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ uint4 streamed(const void* from) {
+  uint4 r;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
+  return r;
+}
+template <int Left>
+__device__ __forceinline__ void wait_brought() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define INGOT_WARPGROUPS
+#define INGOT_BLOCKS(n) n
+// Sums that an instruction under way writes must not be moved across it.
+template <int N>
+__device__ __forceinline__ void hold(f32* sums) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void begin_multiplying(f32* sums) {
+  hold<N>(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void multiplying() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wait_multiplied(f32* sums) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold<N>(sums);
+}
+// What threads wrote to shared memory, for units that read it on their own.
+__device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
+__device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
+template <int Columns, bool AlongK, class H>
+struct Multiplication;
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H) {
+  Multiplication<Columns, AlongK, H>::run(c, a, b);
+}
+)";
+  for (int columns : {64, 128}) {
+    for (bool along_k : {false, true}) {
+      for (std::string_view h : {"f16", "bf16"}) {
+        const int n = columns / 2;
+        std::string places, sums;
+        for (int e = 0; e < n; ++e) {
+          places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
+          sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+        }
+        out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n  static __device__ __forceinline__ void run(f32* c, u64 a, u64 b) {{\n", columns, along_k, h);
+        out += fmt::format("    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, %{}, %{}, 1, 1, 1, 0, {};\"\n                 : {} : \"l\"(a), \"l\"(b));\n  }}\n}};\n", columns, h, h,
+                           places, n, n + 1, along_k ? 0 : 1, sums);
+      }
+    }
+  }
+  return out + "#else\n#define INGOT_BLOCKS(n) 1\n#endif\n";
+}
+
 }  // namespace
+
+std::string_view matmul_map_cuda_instructions() {
+  static const std::string all = instructions();
+  return all;
+}
 
 std::string_view matmul_map_cuda_text() {
   static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {};\n", matmul_map_depth,
-                                             matmul_map_stages, matmul_map_finish_threads) +
+                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {};\n", matmul_map_depth,
+                                             matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads) +
                                  std::string(text);
   return all;
 }
 
-CudaPart matmul_map_cuda_part(ir::DType type) {
-  CudaPart out;
-  out.name = matmul_map_cuda_name(type);
-  auto kernel = [&](const std::string& suffix, int threads, const std::string& call) {
-    out.kernels.push_back(fmt::format("{}_{}", out.name, suffix));
-    out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MatmulMapCudaParameters p) {{ {}(p); }}\n", threads, out.kernels.back(), call);
-  };
-  constexpr std::string_view warps[] = {"64, 32", "32, 32"};
-  for (int v = 0; v < 4; ++v) {
-    const MatmulMapTile& t = matmul_map_tiles[v % 2];
-    kernel(std::to_string(v), t.threads, fmt::format("product_through_map<{}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, warps[v % 2], v < 2));
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k) {
+  std::vector<MatmulMapCudaKernel> out;
+  // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
+  struct {
+    std::string_view warp;
+    int blocks;
+  } constexpr tiles[] = {{"64, 32", 2}, {"32, 32", 4}};
+  for (bool aligned : {true, false}) {
+    const std::string any = aligned ? "" : "any_";
+    for (size_t k = aligned ? 0 : std::size(matmul_map_tiles) - 1; k < std::size(matmul_map_tiles); ++k) {
+      const MatmulMapTile& t = matmul_map_tiles[k];
+      out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned), aligned});
+    }
+    out.push_back({any + "finish", std::to_string(matmul_map_finish_threads), "finish_product", aligned});
+    if (b_along_k) out.push_back({any + "row", std::to_string(matmul_map_row_threads), fmt::format("row_through_columns<{}, {}>", cuda_type(type), aligned), aligned});
   }
-  kernel("finish", matmul_map_finish_threads, fmt::format("finish_product<{}>", cuda_type(type)));
   return out;
 }
 

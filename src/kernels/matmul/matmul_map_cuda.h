@@ -4,8 +4,15 @@
 
 namespace ingot::kernels {
 
-// Behind the backend's texts for elements and for matrix instructions (those of attention).
+// Behind the backend's texts for elements and for matrix instructions (those of attention): the machine's instructions, and what is made of them.
+std::string_view matmul_map_cuda_instructions();
 std::string_view matmul_map_cuda_text();
-CudaPart matmul_map_cuda_part(ir::DType);
+
+// A kernel of a product, around what stands behind it: `call`(parameters, a function of row, first column and the sums of eight neighbours).
+struct MatmulMapCudaKernel {
+  std::string suffix, bounds, call;
+  bool aligned;  // operands are accessed eight at once
+};
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k);
 
 }  // namespace ingot::kernels

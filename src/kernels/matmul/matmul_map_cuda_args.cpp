@@ -7,31 +7,60 @@
 
 namespace ingot::kernels {
 
-std::vector<std::byte> serialise(const MatmulMapCudaArgs& args) {
-  FieldWriter w;
-  w.all(args.map.rank, args.map.m_rank, args.map.k_rank);
-  for (int64_t step : args.map.steps) w.field(step);
-  std::vector<std::byte> product = serialise(args.product);
-  w.out.insert(w.out.end(), product.begin(), product.end());
-  return std::move(w.out);
+namespace {
+
+constexpr uint32_t magic = 0x3243504d;  // "MPC2"
+constexpr size_t domain_rank = 2, most_gathered = 16;
+
+template <class S, class A>
+void fields(S& s, A& a) {
+  s.text(a.name);
+  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.stores, a.sizes);
+  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
+  s.list(a.map.steps, [&](auto& step) { s.field(step); });
+  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
+  s.list(a.numbers, number);
+  s.list(a.known, [&](auto& k) {
+    number(k.number);
+    s.field(k.value);
+  });
+  s.list(a.together, [&](auto& k) { s.field(k); });
+}
+
+void check(const MatmulMapCudaArgs& a) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "the arguments of a matmul_map step are damaged: {}", what);
+  };
+  auto possible = [](uint8_t rank) { return rank >= 1 && rank <= MatmulMap::max_rank; };
+  require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
+  require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
+  require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
+  for (size_t k = 0; k < a.operands.size(); ++k) {
+    const auto& o = a.operands[k];
+    bool store = k + a.stores >= a.operands.size();
+    require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= (store ? 0 : most_gathered), "operand");
+  }
+  auto number = [&](const CudaNumber& n) {
+    if (n.kind == CudaNumber::size) return n.a < a.sizes;
+    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < domain_rank + a.operands[n.a].gathered;
+  };
+  require(a.numbers.size() <= 400, "numbers");
+  for (const auto& n : a.numbers) require(number(n), "number");
+  for (const auto& k : a.known) require(number(k.number), "number");
+  for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered == 0, "operand");
+}
+
+}  // namespace
+
+std::vector<std::byte> serialise(const MatmulMapCudaArgs& a) {
+  return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
 }
 
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte> bytes) {
-  FieldReader r{bytes, "the arguments of a matmul_map step"};
-  MatmulMapCudaArgs args;
-  r.all(args.map.rank, args.map.m_rank, args.map.k_rank);
-  auto possible = [](uint8_t rank) { return rank >= 1 && rank <= MatmulMap::max_rank; };
-  bool good = possible(args.map.rank) && possible(args.map.m_rank) && possible(args.map.k_rank);
-  if (good) {
-    args.map.steps.resize(size_t{args.map.rank} * (args.map.m_rank + args.map.k_rank));
-    for (int64_t& step : args.map.steps) r.field(step);
-    good = std::all_of(args.map.steps.begin(), args.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; });
-  }
-  if (good) args.product = parse_matmul_cuda(r.in);
-  if (!good || args.product.batch_rank != 0) fail(Code::format, "the arguments of a matmul_map step are damaged");
-  return args;
+  auto a = from_bytes<MatmulMapCudaArgs>(bytes, magic, "the arguments of a matmul_map step", [](auto& stream, auto& args) { fields(stream, args); });
+  check(a);
+  return a;
 }
-
-std::string matmul_map_cuda_name(ir::DType type) { return fmt::format("matmul_map_{}", ir::name_of(type)); }
 
 }  // namespace ingot::kernels

@@ -1,27 +1,28 @@
-// A product that reads its left operand through a map (a convolution), on CUDA: the step's arguments, and what its kernels take.
+// A product of half precision with its body behind it, as a kernel of ingot's own on CUDA: the step's arguments, and what its kernels take.
 //
-// "matmul_map": operands = A (any tensor), B [K, N] row-major, then the bias (along N alone) and the residual (as D) in any order where there are such,
-// then D [M, N] row-major (written). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A: as "matmul" with a map
-// has them. The innermost index of K walks neighbours, in eights; N is a multiple of 8.
+// "matmul_map": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
+// [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
+// with a map has them), then the body's. N is a multiple of 8.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "ir/dtype.h"
 #include "kernels/axes_cuda_args.h"
 #include "kernels/matmul/matmul_args.h"
-#include "kernels/matmul/matmul_cuda_args.h"
+#include "kernels/numbers_cuda_args.h"
 
-// Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave.
+// Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
+// kernel takes what numbers_cuda_args.h says.
 #define INGOT_CUDA_MATMUL_MAP                                                                \
   struct MatmulMapCudaParameters {                                                           \
-    unsigned long a, b, bias, residual, out, parts;                                          \
-    long m, n, k, b_row, residual_row, out_row;                                              \
+    unsigned long a, b, parts;                                                               \
+    long m, n, k, b_step; /* from a row of B to the next, or from a column */                \
     long base, m_step[3], k_step[3]; /* elements of A */                                     \
     int m_extent[3], k_extent[3];                                                            \
+    int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
     int m_guard[2][3], k_guard[2][3], origin[2], inside[2];                                  \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
-    int activation;                                                                          \
-    float alpha;                                                                             \
   };
 
 namespace ingot::kernels {
@@ -29,22 +30,33 @@ namespace ingot::kernels {
 INGOT_CUDA_MATMUL_MAP
 
 struct MatmulMapCudaArgs {
-  MatmulCudaArgs product;   // batch_rank 0
+  struct Operand {
+    ir::DType dtype;
+    uint8_t gathered = 0;  // index axes behind those of the domain
+  };
+  std::string name;        // of the kernels
+  ir::DType type;          // of A and B
   MatmulMap map;
+  bool b_along_k = false;
+  uint8_t stores = 1;
+  uint32_t sizes = 0;      // of the body
+  std::vector<Operand> operands;  // of the body; a number's operand counts from here, a number's size from the body's first
+  std::vector<CudaNumber> numbers;
+  std::vector<CudaKnown> known;
+  std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
 };
 std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
-// Error (format) when the bytes are not such arguments.
+// Checks every index. Error (format).
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
-// Tiles of D: large ones, and small ones where there would be few.
+// Kernels name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
+// name_any_1 (the smallest tile), name_any_finish, name_any_row for operands at any address.
 struct MatmulMapTile {
   int rows, columns, threads;
 };
 inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-inline constexpr int matmul_map_depth = 32, matmul_map_stages = 4;  // of K in shared memory at once; how many such
-inline constexpr int matmul_map_finish_threads = 256;
-
-// Kernels: name_0 and name_1 for the tiles, name_2 and name_3 for A and B at any address, name_finish adds up what several blocks made.
-std::string matmul_map_cuda_name(ir::DType);
+inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
+inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
+inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
 
 }  // namespace ingot::kernels

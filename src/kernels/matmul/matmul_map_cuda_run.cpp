@@ -21,18 +21,17 @@ void require(bool good, const char* what) {
 // Checks what the arguments and the operands say of each other.
 void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &d = call.operands.back();
-  require(d.dtype == ir::DType::f16 || d.dtype == ir::DType::bf16, "types");
-  for (const TensorRef& t : call.operands) require(t.dtype == d.dtype, "types");
-  auto rows = [&](const TensorRef& t, int64_t count, int64_t columns) {
-    return t.rank == 2 && t.dims[0] == count && t.dims[1] == columns && (columns <= 1 || t.strides[1] == 1) && t.strides[0] >= 0;
-  };
-  require(rows(d, m, n) && rows(b, k, n) && a.rank == args.map.rank, "matrices");
+  const TensorRef &a = call.operands[0], &b = call.operands[1];
+  require(a.dtype == args.type && b.dtype == args.type, "types");
+  require(a.rank == args.map.rank && b.rank == 2 && b.dims[0] == k && b.dims[1] == n, "matrices");
+  const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
+  require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
-  if (args.product.residual != 0) require(rows(call.operands[args.product.residual], m, n), "the residual");
-  if (args.product.bias != 0) {
-    const TensorRef& bias = call.operands[args.product.bias];
-    require(bias.rank == 2 && bias.dims[1] == n && bias.strides[1] == 1 && (bias.dims[0] == 1 || bias.strides[0] == 0), "the bias");
+  for (size_t i = 0; i < args.operands.size(); ++i) {
+    const TensorRef& t = call.operands[2 + i];
+    require(t.dtype == args.operands[i].dtype && t.rank == 2 + args.operands[i].gathered, "the body's types");
+    bool store = i + args.stores >= args.operands.size();
+    for (int axis = 0; axis < 2; ++axis) require(t.dims[axis] == (axis == 0 ? m : n) || (!store && t.dims[axis] == 1), "the body's sizes");
   }
 }
 
@@ -64,7 +63,10 @@ class Walk {
     part(map_.m_rank, indices, guards, p_.k_extent, p_.k_step, p_.k_guard);
     auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2]; };
     require(times(p_.m_extent) == p_.m && times(p_.k_extent) == p_.k, "the map's extents");
-    require(p_.k == 0 || (p_.k_extent[2] % 8 == 0 && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0), "neighbours");
+    int64_t inner = divided_up(p_.k_extent[2], 8) * 8, k = inner * p_.k_extent[0] * p_.k_extent[1];
+    require(k <= INT32_MAX, "sizes");
+    p_.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
+    p_.k = k;
   }
 
  private:
@@ -89,11 +91,102 @@ class Walk {
   P& p_;
 };
 
+class Launches {
+ public:
+  Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine) : args_(args), call_(call), machine_(machine) {
+    for (const CudaKnown& k : args.known) {
+      // A stride that nobody steps by may be anything.
+      bool idle = k.number.kind == CudaNumber::stride && operand(k.number.a).dims[k.number.b] <= 1;
+      if (!idle && value(k.number) != k.value) fail(Code::format, "a matmul_map step was compiled for {} and gets {}", k.value, value(k.number));
+    }
+    p_.m = call.sizes[0];
+    p_.n = call.sizes[1];
+    p_.k = call.sizes[2];
+    p_.b_step = call.operands[1].strides[args.b_along_k ? 1 : 0];
+    Walk(args, call, p_);
+    pointers_ = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}, {Pointer::status, sizeof(P)}};
+    for (size_t k = 0; k < args.operands.size(); ++k) pointers_.push_back({Pointer::operand, sizeof(P) + 8 * (1 + k), 2 + k});
+    // Sixteen bytes at once where every eight begins at a multiple of them.
+    together_ = p_.b_step % 8 == 0 && p_.base % 8 == 0 && in_eights();
+    for (int i = 0; i < 3; ++i) together_ = together_ && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    for (uint8_t k : args.together) {
+      together_ = together_ && (operand(k).dims[0] == 1 || operand(k).strides[0] % 8 == 0);
+      aligned_.push_back(size_t{2} + k);
+    }
+  }
+
+  CudaLaunches run() {
+    CudaLaunches out = launches(together_);
+    if (!together_) return out;
+    out.aligned = aligned_;
+    CudaLaunches any = launches(false);
+    out.any = std::move(any.list);
+    out.scratch = std::max(out.scratch, any.scratch);
+    return out;
+  }
+
+ private:
+  // The innermost index of K walks whole eights of neighbours, all of them inside A.
+  bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
+  const TensorRef& operand(size_t k) const { return call_.operands[2 + k]; }
+  int64_t value(const CudaNumber& n) const {
+    if (n.kind == CudaNumber::size) return call_.sizes[call_.sizes.size() - args_.sizes + n.a];
+    const TensorRef& x = operand(n.a);
+    if (n.kind == CudaNumber::dim) return x.dims[n.b];
+    return x.dims[n.b] == 1 ? 0 : x.strides[n.b];
+  }
+  CudaLaunches launches(bool together) const {
+    CudaLaunches list;
+    P p = p_;
+    std::vector<Pointer> pointers = pointers_;
+    auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared) {
+      const size_t operands = args_.operands.size(), numbers = std::max<size_t>(1, args_.numbers.size());
+      std::vector<std::byte> parameters(sizeof p + 8 * (1 + operands + numbers));
+      std::memcpy(parameters.data(), &p, sizeof p);
+      for (size_t k = 0; k < args_.numbers.size(); ++k) {
+        int64_t v = value(args_.numbers[k]);
+        std::memcpy(parameters.data() + sizeof p + 8 * (1 + operands + k), &v, 8);
+      }
+      list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), pointers);
+      list.list.back().shared = static_cast<uint32_t>(shared);
+    };
+    p.splits = p.turns = 1;
+    if (p.m == 0 || p.n == 0) return list;
+    // K of one row is a single index.
+    if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
+      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads, 2 * matmul_map_row_threads / 32 * 8 * 4);
+      return list;
+    }
+    auto blocks_of = [&](const MatmulMapTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
+    // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
+    const int size = together && p.n > matmul_map_tiles[1].columns && blocks_of(matmul_map_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
+    const MatmulMapTile& tile = matmul_map_tiles[size];
+    const int64_t turns = divided_up(p.k, matmul_map_depth), blocks = blocks_of(tile);
+    constexpr int64_t least_turns = 2;
+    const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
+    const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
+    p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
+    p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
+    if (p.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+    add(std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
+    if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
+    return list;
+  }
+
+  const MatmulMapCudaArgs& args_;
+  const backend::Call& call_;
+  const CudaMachine& machine_;
+  P p_{};
+  std::vector<Pointer> pointers_;
+  bool together_ = true;
+  std::vector<size_t> aligned_ = {0, 1};
+};
+
 }  // namespace
 
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
-  size_t wanted = size_t{3} + (args->product.bias != 0) + (args->product.residual != 0), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank;
+  size_t wanted = 2 + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
   if (operands != wanted || sizes != numbers) fail(Code::format, "a matmul_map step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
@@ -101,48 +194,7 @@ std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> cons
 CudaLaunches matmul_map_cuda_launches(const backend::Call& call, const CudaMachine& machine) {
   const auto& args = *static_cast<const MatmulMapCudaArgs*>(call.constants);
   check(args, call);
-  const TensorRef &b = call.operands[1], &d = call.operands.back();
-  P p{};
-  p.m = call.sizes[0];
-  p.n = call.sizes[1];
-  p.k = call.sizes[2];
-  p.b_row = b.strides[0];
-  p.out_row = d.strides[0];
-  p.activation = args.product.activation;
-  p.alpha = static_cast<float>(args.product.alpha);
-  Walk(args, call, p);
-  std::vector<Pointer> pointers = {
-      {Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}, {Pointer::operand, offsetof(P, out), call.operands.size() - 1}};
-  if (args.product.bias != 0) pointers.push_back({Pointer::operand, offsetof(P, bias), args.product.bias});
-  if (args.product.residual != 0) {
-    pointers.push_back({Pointer::operand, offsetof(P, residual), args.product.residual});
-    p.residual_row = call.operands[args.product.residual].strides[0];
-  }
-  CudaLaunches list;
-  if (p.m == 0 || p.n == 0) return list;
-  auto blocks_of = [&](const MatmulMapTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
-  // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
-  const int size = p.n > matmul_map_tiles[1].columns && blocks_of(matmul_map_tiles[0]) >= machine.multiprocessors ? 0 : 1;
-  const MatmulMapTile& tile = matmul_map_tiles[size];
-  const int64_t turns = divided_up(p.k, matmul_map_depth), blocks = blocks_of(tile);
-  constexpr int64_t least_turns = 4;
-  int64_t splits = std::clamp<int64_t>(2 * machine.multiprocessors / blocks, 1, std::max<int64_t>(1, turns / least_turns));
-  p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
-  p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
-  if (p.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
-  // Sixteen bytes at once where every eight of A and B begins at a multiple of them.
-  bool together = b.strides[0] % 8 == 0 && p.base % 8 == 0;
-  for (int i = 0; i < 3; ++i) together = together && p.m_step[i] % 8 == 0 && (i == 2 || p.k_step[i] % 8 == 0);
-  std::string name = matmul_map_cuda_name(d.dtype);
-  auto shared = static_cast<uint32_t>(2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
-  list.add(fmt::format("{}_{}", name, size + (together ? 0 : 2)), blocks * p.splits, static_cast<uint32_t>(tile.threads), p, pointers);
-  list.list.back().shared = shared;
-  if (together) {
-    list.list.back().aligned = {0, 1};
-    list.list.back().otherwise = fmt::format("{}_{}", name, size + 2);
-  }
-  if (p.splits > 1) list.add(name + "_finish", divided_up(p.m * p.n / 2, matmul_map_finish_threads), matmul_map_finish_threads, p, pointers);
-  return list;
+  return Launches(args, call, machine).run();
 }
 
 }  // namespace ingot::kernels

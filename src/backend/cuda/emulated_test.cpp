@@ -1,0 +1,327 @@
+#include "backend/cuda/emulated_test.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+constexpr std::string_view head = R"(
+#include <ucontext.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+#define __device__
+#define __global__
+#define __noinline__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __shared__
+#define __align__(n)
+#define INGOT_BLOCKS(n) n
+typedef unsigned char u8;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+struct b8 { unsigned char bits; };
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+struct uint4 { u32 x, y, z, w; };
+struct float4 { f32 x, y, z, w; };
+inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
+struct Index { u32 x = 0; };
+Index threadIdx, blockIdx, gridDim;
+alignas(1024) uint4 map_tiles[232448 / 16];
+
+// ---- threads as fibers, and what they wait for
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  bool done = false;
+  std::deque<std::vector<std::function<void()>>> groups;  // copies under way
+  std::vector<std::function<void()>> copies, products;
+};
+struct Barrier { u32 count = 0, generation = 0; };
+std::vector<Fiber> fibers;
+ucontext_t scheduler;
+u32 current = 0;
+bool late = false;
+Barrier block_barrier, warp_barriers[64], group_barriers[16];
+void (*kernel_now)(const void*);
+const void* parameters_now;
+
+void yield() { swapcontext(&fibers[current].context, &scheduler); }
+void meet(Barrier& b, u32 of) {
+  const u32 generation = b.generation;
+  if (++b.count == of) {
+    b.count = 0;
+    ++b.generation;
+  } else {
+    while (b.generation == generation) yield();
+  }
+}
+void meet_warp() { meet(warp_barriers[current / 32], 32); }
+void __syncthreads() { meet(block_barrier, (u32)fibers.size()); }
+void enter() {
+  kernel_now(parameters_now);
+  fibers[current].done = true;
+  swapcontext(&fibers[current].context, &scheduler);
+}
+extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 threads, int as_late) {
+  late = as_late != 0;
+  kernel_now = kernel;
+  parameters_now = parameters;
+  gridDim.x = blocks;
+  for (u32 block = 0; block < blocks; ++block) {
+    blockIdx.x = block;
+    std::memset((void*)map_tiles, 0x7f, sizeof map_tiles);
+    fibers.clear();
+    fibers.resize(threads);
+    for (Fiber& f : fibers) {
+      constexpr size_t size = 64 << 10;
+      f.stack.reset(new char[size]);
+      getcontext(&f.context);
+      f.context.uc_stack.ss_sp = f.stack.get();
+      f.context.uc_stack.ss_size = size;
+      f.context.uc_link = &scheduler;
+      makecontext(&f.context, enter, 0);
+    }
+    for (u32 left = threads, turns = 0; left > 0; ++turns) {
+      // Threads run in another order each time.
+      for (u32 k = 0; k < threads; ++k) {
+        current = (k * 37 + turns * 11) % threads;
+        if (fibers[current].done) continue;
+        threadIdx.x = current;
+        swapcontext(&scheduler, &fibers[current].context);
+        if (fibers[current].done) --left;
+      }
+      if (turns > 10000000) std::fprintf(stderr, "the kernel does not end\n"), std::abort();
+    }
+    block_barrier = {};
+    for (Barrier& b : warp_barriers) b = {};
+    for (Barrier& b : group_barriers) b = {};
+  }
+}
+
+// ---- values
+
+template <class To, class From> To bits_of(From v) { To out; std::memcpy(&out, &v, sizeof out); return out; }
+inline f32 of_bits(u32 v) { return bits_of<f32>(v); }
+inline f32 value(f32 v) { return v; }
+inline f64 value(f64 v) { return v; }
+inline int value(i32 v) { return v; }
+inline i64 value(i64 v) { return v; }
+inline f32 value(f16 v) { return (f32)bits_of<_Float16>(v.bits); }
+inline f32 value(bf16 v) { return of_bits((u32)v.bits << 16); }
+inline void put(f32& m, f32 v) { m = v; }
+inline void put(f16& m, f32 v) { m.bits = bits_of<unsigned short>((_Float16)v); }
+inline void put(bf16& m, f32 v) { u32 u = bits_of<u32>(v); m.bits = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16); }
+template <class M, class V> void put2(M* m, V first, V second) { put(m[0], first); put(m[1], second); }
+template <class M, class V> M memory(V v) { M m; put(m, v); return m; }
+template <int N, class M> void read(M* to, const M* at) {
+  if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
+  std::memcpy(to, at, N * sizeof(M));
+}
+template <int N, class M> void write(M* at, const M* from) {
+  if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a write of 16 bytes to an address that is none\n"), std::abort();
+  std::memcpy(at, from, N * sizeof(M));
+}
+inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
+template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
+inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
+
+// ---- what a warp does together
+
+f32 exchanged[64][32];
+inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
+  f32* all = exchanged[current / 32];
+  all[current % 32] = v;
+  meet_warp();
+  f32 out = all[(current % 32) ^ mask];
+  meet_warp();
+  return out;
+}
+inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)map_tiles); }
+inline char* shared(u32 at) {
+  if (at >= sizeof map_tiles) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
+  return (char*)map_tiles + at;
+}
+u32 addresses[64][32];
+template <bool Turned> void matrices(u32* r, u32 at) {
+  u32* all = addresses[current / 32];
+  const u32 lane = current % 32;
+  all[lane] = at;
+  meet_warp();
+  for (u32 m = 0; m < 4; ++m) {
+    unsigned short two[2];
+    for (u32 e = 0; e < 2; ++e) {
+      const u32 row = Turned ? lane % 4 * 2 + e : lane / 4, column = Turned ? lane / 4 : lane % 4 * 2 + e;
+      std::memcpy(&two[e], shared(all[m * 8 + row] + column * 2), 2);
+    }
+    r[m] = (u32)two[0] | (u32)two[1] << 16;
+  }
+  meet_warp();
+}
+inline void four_matrices(u32* r, u32 at) { matrices<false>(r, at); }
+inline void four_matrices_turned(u32* r, u32 at) { matrices<true>(r, at); }
+struct Fragments { u32 a[4], b[2]; } fragments[64][32];
+template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
+  Fragments* all = fragments[current / 32];
+  const u32 lane = current % 32;
+  std::memcpy(all[lane].a, a, 16);
+  std::memcpy(all[lane].b, b, 8);
+  meet_warp();
+  auto half = [](u32 both, u32 which) { H h; h.bits = (unsigned short)(both >> 16 * which); return value(h); };
+  for (u32 e = 0; e < 4; ++e) {
+    const u32 row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (u32 k = 0; k < 16; ++k) {
+      const Fragments &of_row = all[row % 8 * 4 + k % 8 / 2], &of_column = all[column * 4 + k % 8 / 2];
+      c[e] += half(of_row.a[row / 8 + k / 8 * 2], k % 2) * half(of_column.b[k / 8], k % 2);
+    }
+  }
+  meet_warp();
+}
+
+// ---- copies that arrive later
+
+inline void bring_or_zero(u32 to, const void* from, u32 bytes) {
+  if ((uintptr_t)from % 16 != 0 || to % 16 != 0) std::fprintf(stderr, "a copy of 16 bytes between addresses that are none\n"), std::abort();
+  auto copy = [=] {
+    std::memset(shared(to), 0, 16);
+    std::memcpy(shared(to), from, bytes);
+  };
+  if (late) {
+    fibers[current].copies.push_back(copy);
+  } else {
+    copy();
+  }
+}
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+inline uint4 streamed(const void* from) {
+  if ((uintptr_t)from % 16 != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
+  uint4 out;
+  std::memcpy(&out, from, 16);
+  return out;
+}
+inline void commit_brought() {
+  fibers[current].groups.push_back(std::move(fibers[current].copies));
+  fibers[current].copies.clear();
+}
+template <int Left> void wait_brought() {
+  auto& groups = fibers[current].groups;
+  for (; groups.size() > Left; groups.pop_front()) {
+    for (auto& copy : groups.front()) copy();
+  }
+}
+
+// ---- products of four warps
+
+template <int N> void begin_multiplying(f32*) { meet(group_barriers[current / 128], 128); }
+inline void multiplying() {}
+template <int N> void wait_multiplied(f32*) {
+  for (auto& product : fibers[current].products) product();
+  fibers[current].products.clear();
+}
+inline void show_to_matrix_units() {}
+inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
+// Where the instruction finds an element: rows of 128 bytes whose 16-byte pieces change places by the row, as bits of the address say.
+template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
+  const u32 start = (u32)(tile & 0x3fff) << 4, group = (u32)(tile >> 16 & 0x3fff) << 4, eight = (u32)(tile >> 32 & 0x3fff) << 4;
+  u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * 2 : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);
+  at ^= (at >> 7 & 7) << 4;
+  H h;
+  std::memcpy(&h, shared(at), 2);
+  return value(h);
+}
+template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, u64 b, H) {
+  const u32 warp = current / 32 % 4, lane = current % 32;
+  auto product = [=] {
+    for (u32 j = 0; j < Columns / 8; ++j) {
+      for (u32 e = 0; e < 4; ++e) {
+        const u32 row = warp * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;
+        for (u32 k = 0; k < 16; ++k) c[j * 4 + e] += element<H>(a, true, row, k) * element<H>(b, AlongK, column, k);
+      }
+    }
+  };
+  if (late) {
+    fibers[current].products.push_back(product);
+  } else {
+    product();
+  }
+}
+)";
+
+}  // namespace
+
+std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
+
+Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, const std::string& parameters, bool warpgroups) {
+  std::string name = (std::filesystem::temp_directory_path() / "ingot_emulated_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) fail(Code::internal, "no folder {}", name);
+  folder_ = name;
+  std::ofstream source(folder_ + "/kernels.cpp");
+  if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
+  source << head << text;
+  for (const std::string& k : kernels) {
+    source << fmt::format("extern \"C\" void start_{}(const void* p) {{ {}(*(const {}*)p); }}\n", k, k, parameters);
+  }
+  source.close();
+  std::string command = fmt::format("c++ -std=c++20 -O2 -fno-strict-aliasing -w -shared -fPIC -o {0}/kernels.so {0}/kernels.cpp 2>{0}/log", folder_);
+  if (std::system(command.c_str()) != 0) {
+    std::ifstream log(folder_ + "/log");
+    std::string why((std::istreambuf_iterator<char>(log)), {});
+    fail(Code::internal, "the kernels do not compile for the host: {}", why.substr(0, 3000));
+  }
+  library_ = dlopen((folder_ + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) fail(Code::internal, "{}", dlerror());
+}
+
+Emulated::~Emulated() {
+  if (library_ != nullptr) dlclose(library_);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {
+  using Pointer = kernels::CudaLaunch::Pointer;
+  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
+  std::vector<std::byte> room(launches.scratch + 256);
+  std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
+  bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
+  for (const kernels::CudaLaunch& l : aligned ? launches.list : launches.any) {
+    std::vector<std::byte> parameters = l.parameters;
+    uint64_t status = 0;
+    for (const Pointer& p : l.pointers) {
+      const void* address = p.what == Pointer::status ? static_cast<const void*>(&status) : p.what == Pointer::operand ? operands[p.index].data : scratch + p.offset;
+      std::memcpy(parameters.data() + p.at, &address, sizeof address);
+    }
+    std::string name = "start_" + l.kernel;
+    auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));
+    if (kernel == nullptr) fail(Code::internal, "there is no kernel {}", name);
+    emulate(kernel, parameters.data(), l.blocks, l.threads, late);
+  }
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,240 @@
+// Products by ingot's own kernels, on the host: every tile, layout and map, with bodies behind them, against sums in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "backend/cuda/emulated_test.h"
+#include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/product.h"
+#include "kernels/matmul/matmul_map_cuda.h"
+#include "kernels/matmul/matmul_map_cuda_run.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::DType;
+using ir::Dim;
+using ir::Op;
+
+std::vector<Dim> dims_of(const std::vector<int64_t>& v) { return {v.begin(), v.end()}; }
+Layout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
+
+// An element by its coordinates; 0 outside.
+double at(const HostTensor& t, const std::vector<int64_t>& where) {
+  int64_t element = t.offset;
+  for (size_t d = 0; d < where.size(); ++d) {
+    if (where[d] < 0 || where[d] >= t.dims[d]) return 0;
+    element += where[d] * t.strides[d];
+  }
+  return t.get(static_cast<size_t>(element));
+}
+
+struct Site {
+  std::string name;
+  DType type = DType::f16;
+  HostTensor a, b;
+  std::optional<ir::AffineMap> map = std::nullopt;
+  size_t m_rank = 1;
+  int64_t m, n, k;
+  bool shifted = false;         // operands at odd addresses
+  int multiprocessors = 1;      // many: small tiles, and K shared
+
+  double left(int64_t row, int64_t column) const {
+    if (!map) return at(a, {row, column});
+    std::vector<int64_t> index(map->dims.size());
+    for (size_t i = index.size(); i-- > 0;) {
+      int64_t& rest = i < m_rank ? row : column;
+      index[i] = rest % map->dims[i].value();
+      rest /= map->dims[i].value();
+    }
+    std::vector<int64_t> where;
+    for (const auto& axis : map->axes) {
+      int64_t v = axis.offset.value();
+      for (const auto& t : axis.terms) v += t.coefficient * index[t.axis];
+      where.push_back(v);
+    }
+    return at(a, where);
+  }
+};
+
+// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32.
+struct Body {
+  FusedBody body;
+  std::vector<Layout> layouts;
+  std::vector<HostTensor> tensors;
+
+  explicit Body(const Site& s) {
+    body.outer = {Dim(s.m)};
+    body.row = {Dim(s.n)};
+    auto add = [&](Instruction i) {
+      i.dtype = DType::f32;
+      body.code.push_back(std::move(i));
+      return static_cast<Reg>(body.code.size() - 1);
+    };
+    auto map = [&](Op op, std::vector<Reg> in) {
+      Instruction i{};
+      i.kind = Instruction::Kind::map;
+      i.op = op;
+      i.in = std::move(in);
+      return add(i);
+    };
+    auto operand = [&](HostTensor t) {
+      t.fill(static_cast<uint32_t>(7 + tensors.size()), true);
+      layouts.push_back(layout_of(t));
+      body.operands.push_back(t.dtype);
+      tensors.push_back(std::move(t));
+      return static_cast<uint32_t>(tensors.size() - 1);
+    };
+    auto load = [&](HostTensor t) {
+      Instruction i{};
+      i.kind = Instruction::Kind::load;
+      i.operand = operand(std::move(t));
+      return add(i);
+    };
+    Instruction i{};
+    i.kind = Instruction::Kind::accumulator;
+    Reg acc = add(i);
+    Reg scale = load(HostTensor(DType::f32, {1, s.n})), bias = load(HostTensor(s.type, {1, s.n})), residual = load(HostTensor(s.type, {s.m, s.n}));
+    Reg row = load(HostTensor(DType::f32, {s.m, 1}));
+    Reg inner = map(Op::gelu, {map(Op::add, {map(Op::mul, {acc, scale}), bias})});
+    Reg out = map(Op::add, {map(Op::add, {inner, residual}), row});
+    body.stores = {{operand(HostTensor(DType::f32, {s.m, s.n}, {1, 0})), out}, {operand(HostTensor(s.type, {s.m, s.n})), out}};
+  }
+  double expected(double sum, int64_t row, int64_t column) const {
+    double x = sum * at(tensors[0], {0, column}) + at(tensors[1], {0, column});
+    return 0.5 * x * std::erfc(-x * std::sqrt(0.5)) + at(tensors[2], {row, column}) + at(tensors[3], {row, 0});
+  }
+};
+
+// Sites of one form share their kernels.
+const Emulated& emulated(const EmittedProduct& code, bool warpgroups) {
+  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
+  auto& e = made[{code.name, warpgroups}];
+  if (!e) e = std::make_unique<Emulated>(std::string(kernels::matmul_map_cuda_text()) + code.text, code.kernels, code.name + "_P", warpgroups);
+  return *e;
+}
+
+void check(Site s, bool warpgroups, bool late) {
+  SCOPED_TRACE(fmt::format("{}{}{}", s.name, warpgroups ? ", groups of warps" : "", late ? ", late" : ""));
+  s.a.fill(1, true);
+  s.b.fill(2, true);
+  Body body(s);
+  Product p;
+  p.type = s.type;
+  p.a = layout_of(s.a);
+  p.b = layout_of(s.b);
+  p.map = s.map;
+  p.m_rank = s.m_rank;
+  OwnProduct own = emit_own_product(p, body.body, body.layouts);
+  ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
+  std::vector<HostTensor*> tensors = {&s.a, &s.b};
+  for (HostTensor& t : body.tensors) tensors.push_back(&t);
+  std::vector<TensorRef> operands;
+  for (HostTensor* t : tensors) {
+    if (s.shifted) t->bytes.insert(t->bytes.begin(), ir::size_of(t->dtype), std::byte{0});
+    operands.push_back({t->bytes.data() + (s.shifted ? ir::size_of(t->dtype) : 0), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
+  }
+  std::vector<int64_t> sizes;
+  for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
+  auto args = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = args.get();
+  emulated(own.code, warpgroups).run(kernels::matmul_map_cuda_launches(call, {s.multiprocessors}), operands, late);
+  for (HostTensor* t : tensors) {
+    if (s.shifted) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(ir::size_of(t->dtype)));
+  }
+  // f32 sums of numbers around 1, and one rounding to what is stored.
+  const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
+  for (int64_t row = 0; row < s.m; ++row) {
+    for (int64_t column = 0; column < s.n; ++column) {
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < s.k; ++k) {
+        double term = s.left(row, k) * at(s.b, {k, column});
+        sum += term;
+        size += std::abs(term);
+      }
+      double wanted = body.expected(sum, row, column);
+      for (size_t store : {size_t{4}, size_t{5}}) {
+        double found = at(body.tensors[store], {row, column});
+        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
+      }
+    }
+  }
+}
+
+// [n, h, w, c] under windows of r x s: rows (n, y, x), K (r, s, c).
+Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k) {
+  int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
+  ir::AffineMap map{dims_of({2, oh, ow, r, r, c}), {}, std::nullopt};
+  map.axes = {{0, {{0, 1}}}, {Dim(-pad), {{1, stride}, {3, 1}}}, {Dim(-pad), {{2, stride}, {4, 1}}}, {0, {{5, 1}}}};
+  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n), DType::f16, HostTensor(DType::f16, {2, h, w, c}),
+         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), map, 3, m, n, k};
+  return s;
+}
+
+// [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
+Site first_layer(bool channels_last, bool along_k) {
+  constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
+  Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""), DType::f16, HostTensor(DType::f16, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
+         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt}, 2, m, n, k};
+  ir::AffineMap& map = *s.map;
+  if (channels_last) {
+    map.axes = {{Dim(-pad), {{0, 2}, {2, 1}}}, {Dim(-pad), {{1, 2}, {3, 1}}}, {0, {{4, 1}}}};
+  } else {
+    map.dims = dims_of({oh, ow, c, r, r});
+    map.axes = {{0, {{2, 1}}}, {Dim(-pad), {{0, 2}, {3, 1}}}, {Dim(-pad), {{1, 2}, {4, 1}}}};
+  }
+  return s;
+}
+
+Site plain(int64_t m, int64_t n, int64_t k, bool along_k, DType type = DType::f16) {
+  return {fmt::format("{} x {} x {}{} of {}", m, n, k, along_k ? ", B along K" : "", ir::name_of(type)), type, HostTensor(type, {m, k}),
+          HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), std::nullopt, 1, m, n, k};
+}
+
+std::vector<Site> sites() {
+  std::vector<Site> out = {plain(130, 136, 136, false), plain(130, 136, 200, true), plain(70, 64, 64, true, DType::bf16), plain(3, 8, 8, false), convolution(9, 7, 24, 3, 1, 1, 72, false),
+                           convolution(12, 10, 64, 3, 2, 1, 64, true)};
+  for (bool along_k : {false, true}) {
+    Site shared = plain(40, 72, 520, along_k);
+    shared.multiprocessors = 16;
+    shared.name += ", K shared";
+    out.push_back(shared);
+    shared.shifted = true;
+    shared.name += ", odd addresses";
+    out.push_back(shared);
+  }
+  for (bool shifted : {false, true}) {
+    Site row = plain(1, 72, 4104, true);
+    row.shifted = shifted;
+    row.name += shifted ? ", odd addresses" : "";
+    out.push_back(row);
+  }
+  for (bool channels_last : {false, true}) {
+    for (bool along_k : {false, true}) out.push_back(first_layer(channels_last, along_k));
+  }
+  Site odd = convolution(5, 7, 24, 3, 1, 1, 136, false);
+  odd.shifted = true;
+  odd.name += ", odd addresses";
+  out.push_back(odd);
+  return out;
+}
+
+TEST(cuda_product_emulated, equals_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) {
+    for (bool warpgroups : {false, true}) {
+      for (bool late : {false, true}) {
+        check(s, warpgroups, late);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda

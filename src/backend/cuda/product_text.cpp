@@ -1,0 +1,125 @@
+#include "backend/cuda/product_text.h"
+
+#include "backend/cuda/element_text.h"
+#include "backend/cuda/expression.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/matmul/matmul_map_cuda.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
+
+namespace ingot::backend::cuda {
+
+using Args = kernels::MatmulMapCudaArgs;
+using Number = kernels::CudaNumber;
+using Kind = Instruction::Kind;
+
+namespace {
+
+bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
+
+class Printer {
+ public:
+  Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
+
+  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k) {
+    std::string finish = finish_text();
+    args_.type = type;
+    args_.map = map;
+    args_.b_along_k = b_along_k;
+    args_.stores = static_cast<uint8_t>(b_.stores.size());
+    args_.sizes = static_cast<uint32_t>(text_.sizes().size());
+    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
+    args_.numbers = text_.numbers();
+    args_.known = text_.known();
+    EmittedProduct out;
+    out.text = fmt::format("struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; }};\n", b_.operands.size(), std::max<size_t>(1, args_.numbers.size())) + finish;
+    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k)) {
+      out.kernels.push_back("@" + k.suffix);
+      out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
+      out.text += fmt::format("  {}(p.map, [&](i64 row, i64 column, const f32* sums) {{ @body<{}>(p, row, column, sums); }});\n}}\n", k.call, k.aligned);
+    }
+    args_.name = fmt::format("matmul_map_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
+    auto named = [&](std::string& text) {
+      for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
+    };
+    named(out.text);
+    for (std::string& k : out.kernels) named(k);
+    out.name = args_.name;
+    out.arguments = kernels::serialise(args_);
+    out.sizes = text_.sizes();
+    return out;
+  }
+
+ private:
+  enum class Along { same, neighbours, apart };  // how an operand lies along N
+
+  Along along(size_t operand) {
+    const Layout& x = layouts_[operand];
+    Number stride{Number::stride, static_cast<uint8_t>(operand), 1};
+    if (x.dims.size() > 2) return Along::apart;
+    if (is(x.dims[1], 1) || is(x.strides[1], 0)) {
+      text_.take(stride, 0);
+      return Along::same;
+    }
+    if (!is(x.strides[1], 1)) return Along::apart;
+    text_.take(stride, 1);
+    args_.together.push_back(static_cast<uint8_t>(operand));
+    return Along::neighbours;
+  }
+
+  // Where the operand's element (s, t) is.
+  std::string at(size_t operand, Along how) {
+    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), operand), down = text_.stride(operand, 0);
+    if (down != "0ll") out += " + s * " + down;
+    if (how == Along::neighbours) out += " + t";
+    if (how == Along::apart) out += " + t * " + text_.stride(operand, 1);
+    return out;
+  }
+
+  std::string finish_text() {
+    std::string bring, put, keep;
+    std::vector<std::string> brought(b_.code.size());
+    for (size_t k = 0; k < b_.code.size(); ++k) {
+      const Instruction& i = b_.code[k];
+      if (i.kind != Kind::load || !i.in.empty()) continue;
+      Along how = along(i.operand);
+      std::string_view type = memory_type(b_.operands[i.operand]);
+      if (how == Along::same) {
+        bring += fmt::format("  const {} m{} = *({});\n", type, k, at(i.operand, how));
+        brought[k] = fmt::format("value(m{})", k);
+      } else if (how == Along::neighbours) {
+        bring += fmt::format("  alignas(16) {} m{}[8];\n  bring_neighbours<Together>(m{}, {});\n", type, k, k, at(i.operand, how));
+        brought[k] = fmt::format("value(m{}[v])", k);
+      }
+    }
+    for (size_t s = 0; s < b_.stores.size(); ++s) {
+      const Store& store = b_.stores[s];
+      std::string_view type = memory_type(b_.operands[store.operand]);
+      bring += fmt::format("  {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
+      keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
+      Along how = along(store.operand);
+      put += fmt::format("  alignas(16) {} o{}[8];\n#pragma unroll\n  for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
+      if (how == Along::neighbours) {
+        put += fmt::format("  put_neighbours<Together>({}, o{});\n", at(store.operand, how), s);
+      } else {
+        put += fmt::format("#pragma unroll\n  for (int v = 0; v < 8; ++v) ({})[v * {}] = o{}[v];\n", at(store.operand, how), text_.stride(store.operand, 1), s);
+      }
+    }
+    std::string code = text_.code(b_, 0, {"s", "(t + v)"}, "sums[v]", brought);
+    return "template <bool Together>\n__device__ __forceinline__ void @body(const @P& p, i64 s, i64 t, const f32* sums) {\n  u64* const status = (u64*)p.status;\n" + bring +
+           "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "}\n";
+  }
+
+  const FusedBody& b_;
+  const std::vector<Layout>& layouts_;
+  ElementText text_;
+  Args args_;
+};
+
+}  // namespace
+
+EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, const FusedBody& body, const std::vector<Layout>& layouts) {
+  return Printer(body, layouts).run(type, map, b_along_k);
+}
+
+}  // namespace ingot::backend::cuda

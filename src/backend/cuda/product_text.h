@@ -1,0 +1,25 @@
+// A product of half precision and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/matmul_map_cuda with the body printed
+// into it.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/emitter.h"
+#include "kernels/matmul/matmul_args.h"
+
+namespace ingot::backend::cuda {
+
+struct EmittedProduct {
+  std::string name;
+  std::vector<std::string> kernels;
+  std::string text;                  // behind prelude(), attention_prelude() and matmul_map_cuda_text()
+  std::vector<std::byte> arguments;  // kernels::MatmulMapCudaArgs
+  std::vector<ir::Dim> sizes;        // of the body
+};
+
+// One text serves all sizes. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours are along N or along K. A pure
+// function.
+EmittedProduct emit_product_text(ir::DType, const kernels::MatmulMap&, bool b_along_k, const FusedBody&, const std::vector<Layout>&);
+
+}  // namespace ingot::backend::cuda
