@@ -15,25 +15,30 @@ using namespace ir;
 
 namespace {
 
+enum class Merge : uint8_t { done, rows_apart, body_apart };
+
 // Joins the last batch axis with M where every window allows it, so that a product by one matrix is one tall product.
-bool merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
+Merge merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
   Window& w = a.place.window;
   size_t m = batch_rank, b = m - 1;
-  const bool single = operands.back().window.dims[b] == Dim(1);  // what one of is not stepped along
-  auto mergeable = [&](const Window& x, size_t outer, size_t inner, const Dim& extent) {
-    if (single || (x.strides[outer] == Dim(0) && x.strides[inner] == Dim(0))) return true;
-    return x.strides[outer] == x.strides[inner] * extent;
+  // What there is one of is not stepped along.
+  const Dims& result = operands.back().window.dims;
+  const bool one_batch = result[b] == Dim(1), one_row = !a.map && result[m] == Dim(1);
+  auto mergeable = [&](const Window& x, const Dim& extent) {
+    if (one_batch || one_row || (x.strides[b] == Dim(0) && x.strides[m] == Dim(0))) return true;
+    return x.strides[b] == x.strides[m] * extent;
   };
   Dim extent = a.map ? Dim(1) : w.dims[m];
   for (size_t i = 0; a.map && i < a.m_rank; ++i) extent *= a.map->dims[m + i];
-  if (!a.map && !mergeable(w, b, m, extent)) return false;
+  if (!a.map && !mergeable(w, extent)) return Merge::rows_apart;
   for (const Place& p : operands) {
-    if (!mergeable(p.window, b, m, extent)) return false;
+    if (!mergeable(p.window, extent)) return Merge::body_apart;
   }
   auto merge = [&](Window& x) {
     // The rows of A and of the result are counted even where they repeat or are empty; what the body reads has size 1 where it repeats.
     bool repeats = &x != &w && &x != &operands.back().window && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
     x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
+    if (one_row && !one_batch) x.strides[m] = x.strides[b];
     x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
     x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
   };
@@ -43,7 +48,7 @@ bool merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
     merge(w);
   }
   for (Place& p : operands) merge(p.window);
-  return true;
+  return Merge::done;
 }
 
 void merge_domain(backend::FusedBody& body) {
@@ -115,9 +120,14 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   } else {
     b = with_batch(require(anchor.in[1]), batch);
   }
-  // A product by one matrix is one tall product.
+  // What is stored already cannot be stored otherwise.
+  auto other = [&](ValueId v) { return !layout_.stored[v]; };
+  // A product by one matrix is one tall product; rows that lie in another order (a batch behind the sequence) are stored in this one.
   auto one_matrix = [&] { return product.packed || b.window.strides[batch.size() - 1] == Dim(0); };
-  while (!batch.empty() && one_matrix() && !names_rows(written.body) && merge_rows(a, written.operands, batch.size())) {
+  while (!batch.empty() && one_matrix() && !names_rows(written.body)) {
+    Merge merged = merge_rows(a, written.operands, batch.size());
+    if (merged == Merge::rows_apart && other(anchor.in[0])) throw Cut{anchor.in[0]};
+    if (merged != Merge::done) break;
     merge_domain(written.body);
     if (!product.packed) {
       b.window.dims.erase(b.window.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
@@ -132,8 +142,6 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   product.b = layouts_of({b})[0];
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
-  // What is stored already cannot be stored otherwise.
-  auto other = [&](ValueId v) { return !layout_.stored[v]; };
   if (a.map && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{a.copied};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};

@@ -30,9 +30,13 @@ class Writer : BodyWriter {
   explicit Writer(const FunctionCompiler& f) : f_(f), g_(f.graph()) {}
 
   WrittenBody write(ValueId value, Place target, bool itself) {
-    // A reshape is stored through the shape of its operand: merged axes have no affine index, split ones have.
-    for (const Node* node = &g_.producer(value); node->op == Op::reshape && (itself || !f_.layout().stored[value]); node = &g_.producer(value)) {
-      auto window = through_reshape(target.window, g_.type(node->in[0]).dims);
+    // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
+    // (where rows may be reduced).
+    for (const Node* node = &g_.producer(value); itself || !f_.layout().stored[value]; node = &g_.producer(value)) {
+      std::optional<Window> window;
+      const bool view = node->op == Op::view && !node->attributes.map("map").fill && is_bijective(node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (node->op == Op::reshape) window = through_reshape(target.window, g_.type(node->in[0]).dims);
+      if (view) window = before_view(target.window, node->attributes.map("map"), g_.type(node->in[0]).dims);
       if (!window) break;
       target.window = std::move(*window);
       value = node->in[0];

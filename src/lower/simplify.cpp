@@ -48,6 +48,34 @@ std::optional<AffineMap> as_view(const Dims& from, const Dims& to) {
   return map;
 }
 
+// The axes of which both shapes are made by merging neighbours, where neither is made of the other; nullopt where there are none.
+std::optional<Dims> refined(const Dims& from, const Dims& to) {
+  Dims out;
+  size_t i = 0, j = 0;
+  Dim a = 1, b = 1;  // what is left of from[i - 1], of to[j - 1]
+  auto divides = [](const Dim& x, const Dim& by) { return !(by == Dim(0)) && floordiv(x, by) * by == x; };
+  while (i < from.size() || j < to.size() || !(a == Dim(1)) || !(b == Dim(1))) {
+    if (a == Dim(1) && i < from.size()) {
+      a = from[i++];
+    } else if (b == Dim(1) && j < to.size()) {
+      b = to[j++];
+    } else if (a == Dim(1) || b == Dim(1) || a == Dim(0) || b == Dim(0)) {
+      return std::nullopt;
+    } else if (divides(b, a)) {
+      out.push_back(a);
+      b = floordiv(b, a);
+      a = 1;
+    } else if (divides(a, b)) {
+      out.push_back(b);
+      a = floordiv(a, b);
+      b = 1;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
 bool is_permutation(const AffineMap& map, const Dims& from) {
   if (map.fill || map.dims.size() != from.size()) return false;
   std::vector<bool> seen(from.size(), false);
@@ -185,7 +213,14 @@ std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
   const Node& made = maker(g, x);
   if (made.op == Op::reshape) return ir::reshape(Handle(&g, made.in[0]), dims).id();
   if (made.op == Op::view && is(g, made.in[0], Op::literal)) return ir::expand(Handle(&g, made.in[0]), dims).id();
-  if (auto map = as_view(g.type(x).dims, dims)) return simplify_view(g, x, *map);
+  const Dims from = g.type(x).dims;
+  if (auto map = as_view(from, dims)) return simplify_view(g, x, *map);
+  // What splits and merges: first the one, which is a view, then the other.
+  if (!merged_axes(from, dims)) {
+    auto fine = refined(from, dims);
+    auto split = fine ? as_view(from, *fine) : std::nullopt;
+    if (split && !(*fine == from)) return ir::reshape(Handle(&g, simplify_view(g, x, *split)), dims).id();
+  }
   return std::nullopt;
 }
 
