@@ -36,7 +36,7 @@ class FormatError(Error):
 
 
 class VersionError(Error):
-    """A file was made by a newer version."""
+    """A file, a driver or a library is too new or too old, or a plan has no program for the device."""
 
 
 class MemoryError(Error, MemoryError):  # noqa: A001 - the public name; also Python's own

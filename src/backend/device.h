@@ -112,8 +112,13 @@ struct CodeImage {
   uint32_t architecture = 0;
   std::span<const std::string> kernels;
   std::span<const std::byte> image;
+  // Machine code runs on its own generation, from its own version on; PTX on whatever is not older.
+  bool runs_on(int sm) const {
+    auto of = static_cast<int>(architecture);
+    return of <= sm && (ptx || of / 10 == sm / 10);
+  }
 };
-// A GPU of NVIDIA's. Error (device) without driver or GPU, (invalid_input) when it has fewer.
+// A GPU of NVIDIA's. Error (device) without driver or GPU, (invalid_input) when it has fewer, (version) when the code is newer than the driver.
 std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code);
 int cuda_architecture(int ordinal);
 // Where libraries of the GPU are searched for after the system's own places: see cuda/symbols.h.

@@ -8,6 +8,15 @@ namespace ingot::runtime {
 
 using plan::Buffer;
 
+MemoryBlock reserve(size_t bytes, Allocator& from, std::string_view what) {
+  try {
+    return MemoryBlock(bytes, from);
+  } catch (Error& e) {
+    e.message = fmt::format("{}: {}", what, e.message);
+    throw;
+  }
+}
+
 LoadedFunction load_function(const plan::Function& f, const plan::Program& p, const backend::Backend& backend) {
   LoadedFunction out;
   out.function = &f;

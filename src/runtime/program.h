@@ -33,6 +33,9 @@ struct LoadedFunction {
   size_t inputs = 0, outputs = 0, states = 0;
   bool writes = false;          // a state, or an input's memory
 };
+// Memory for `what`, which the error names when there is none.
+MemoryBlock reserve(size_t bytes, Allocator&, std::string_view what);
+
 // Error (format) naming the step whose kernel or constants are wrong.
 LoadedFunction load_function(const plan::Function&, const plan::Program&, const backend::Backend& = backend::cpu_backend());
 

@@ -22,8 +22,8 @@ std::string list_text(const char* what, std::span<const plan::Binding> bindings)
 
 std::string given_text(size_t n) { return fmt::format("{} {}", n, n == 1 ? "is" : "are"); }
 
-void grow(MemoryBlock& block, size_t bytes, Allocator& allocator) {
-  if (block.size() < bytes) block = MemoryBlock(bytes, allocator);
+void grow(MemoryBlock& block, size_t bytes, Allocator& allocator, std::string_view what) {
+  if (block.size() < bytes) block = reserve(bytes, allocator, what);
 }
 
 bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
@@ -31,7 +31,13 @@ bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t
 }  // namespace
 
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
-    : weights_(std::move(weights)), set_(weights_->current()), loaded_(weights_->function(function)), allocator_(allocator), workers_(make_workers(threads)), lane_(weights_->backend().lane()), device_(weights_->backend().memory() != nullptr) {
+    : weights_(std::move(weights)),
+      set_(weights_->current()),
+      loaded_(weights_->function(function)),
+      allocator_(allocator),
+      workers_(make_workers(threads)),
+      lane_(weights_->backend().lane()),
+      device_(weights_->backend().memory() != nullptr) {
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
   staged_.resize(loaded_.function->bindings.size());
@@ -143,8 +149,8 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   }
   Resolved& r = find(inputs);
   if (run_memory_ == nullptr) {
-    grow(arena_, r.arena_bytes, memory());
-    grow(scratch_, r.scratch_bytes + 64, memory());
+    grow(arena_, r.arena_bytes, memory(), "the arena of a session");
+    grow(scratch_, r.scratch_bytes + 64, memory(), "the scratch memory of a session");
   }
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
@@ -233,12 +239,12 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
     throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with strides", loaded_.function->bindings[binding].name)).fix("give a contiguous tensor");
   }
   if (!plain) {
-    grow(gathered_[binding], bytes, allocator_);
+    grow(gathered_[binding], bytes, allocator_, loaded_.function->bindings[binding].name);
     copy_strided(t, gathered_[binding].data(), true);
     data = gathered_[binding].data();
   }
   if (!device()) return data;
-  grow(staged_[binding], bytes, memory());
+  grow(staged_[binding], bytes, memory(), loaded_.function->bindings[binding].name);
   if (filled) {
     lane_->copy(staged_[binding].data(), data, bytes);
     from_host_ = true;
@@ -275,7 +281,7 @@ std::byte* Session::own_state(size_t index) {
       Error problem(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", b.name));
       throw problem.fix("give it with ingot_weights_set before committing, or bind memory with ingot_session_bind_state");
     }
-    MemoryBlock made(std::max<size_t>(bytes, 1), memory());
+    MemoryBlock made = reserve(std::max<size_t>(bytes, 1), memory(), b.name);
     lane_->copy(made.data(), set_->values[b.weight], bytes);
     own = std::move(made);
   }

@@ -50,7 +50,7 @@ MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::L
     }
     total += (bytes + 64 + alignment - 1) / alignment * alignment;
   }
-  MemoryBlock block(total, memory());
+  MemoryBlock block = reserve(total, memory(), "the plan's weights");
   std::vector<bool> now(which.size());
   for (size_t i = 0; i < which.size(); ++i) now[i] = copied(i);
   for (size_t i = 0; i < which.size(); ++i) {
@@ -96,7 +96,7 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
   auto padded = [&](size_t bytes) { return (bytes + 64 + alignment - 1) / alignment * alignment; };
   size_t total = 0;
   for (const plan::Derived& d : derived) total += padded(d.bytes);
-  set->derived = MemoryBlock(total, memory());
+  set->derived = reserve(total, memory(), "what is made of the plan's weights");
   size_t offset = 0;
   for (const plan::Derived& d : derived) {
     set->memory.derived.push_back(set->derived.data() + offset);
@@ -106,7 +106,8 @@ std::shared_ptr<Weights::Set> Weights::make(int threads) const {
   if (!prepare_.steps.empty()) {
     std::unique_ptr<Workers> workers = make_workers(threads);
     auto resolved = runtime::resolve(prepare_, *plan_, set->memory, {}, *workers);
-    MemoryBlock arena(resolved->arena_bytes, memory()), scratch(resolved->scratch_bytes + 64, memory());
+    const char* what = "preparing the plan's weights";
+    MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
     runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers, *lane);
     lane->wait();
   }

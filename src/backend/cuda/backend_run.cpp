@@ -1,6 +1,7 @@
 #include "backend/cuda/backend_run.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "backend/cuda/symbols.h"
 
@@ -24,8 +25,11 @@ class GpuMemory final : public Allocator {
     Device::Use use(*device_);
     Unrecorded apart;
     Address address = 0;
-    driver().check(driver().memory_allocate(&address, bytes), "allocating {} bytes on {}", bytes, device_->properties().name);
-    return reinterpret_cast<void*>(address);
+    int error = driver().memory_allocate(&address, bytes);
+    if (error == 0) return reinterpret_cast<void*>(address);
+    size_t free = 0, total = 0;
+    std::string room = driver().memory_info(&free, &total) == 0 ? fmt::format(", where {} of {} are free,", free, total) : "";
+    driver().failed(error, fmt::format("allocating {} bytes on {}{}", bytes, device_->properties().name, room));
   }
   void release(void* memory, size_t) noexcept override {
     Device::Use use(*device_);
@@ -37,10 +41,19 @@ class GpuMemory final : public Allocator {
   DevicePtr device_;
 };
 
-// Machine code runs on its own generation, from its own version on; PTX on whatever is not older.
-bool runs(const CodeImage& c, int sm) {
-  auto of = static_cast<int>(c.architecture);
-  return of <= sm && (c.ptx || of / 10 == sm / 10);
+// The CUDA that a plan's code was compiled by, as its PTX says in a comment; 0 when nothing does.
+int compiled_by(std::span<const CodeImage> code) {
+  constexpr std::string_view says = "Cuda compilation tools, release ";
+  for (const CodeImage& c : code) {
+    std::string_view text(reinterpret_cast<const char*>(c.image.data()), c.ptx ? c.image.size() : 0);
+    size_t at = text.find(says);
+    if (at == std::string_view::npos) continue;
+    const char *from = text.data() + at + says.size(), *end = text.data() + text.size();
+    int major = 0, minor = 0;
+    auto [dot, error] = std::from_chars(from, end, major);
+    if (error == std::errc() && dot < end && std::from_chars(dot + 1, end, minor).ec == std::errc()) return major * 1000 + minor * 10;
+  }
+  return 0;
 }
 
 struct Graph final : Recording {
@@ -56,13 +69,13 @@ struct Graph final : Recording {
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code) : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)) {
-  int sm = device_->properties().sm;
+  int sm = device_->properties().sm, cuda = compiled_by(code);
   for (bool ptx : {false, true}) {
     for (const CodeImage& c : code) {
-      if (c.ptx != ptx || !runs(c, sm)) continue;
+      if (c.ptx != ptx || !c.runs_on(sm)) continue;
       bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
       if (!needed) continue;
-      modules_.push_back(std::make_unique<Module>(device_, c.image));
+      modules_.push_back(std::make_unique<Module>(device_, c.image, cuda));
       for (const std::string& k : c.kernels) module_of_.try_emplace(k, modules_.back().get());
     }
   }
@@ -97,7 +110,11 @@ std::unique_ptr<Lane> Gpu::lane() const { return std::make_unique<GpuLane>(devic
 
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
-  if (found == module_of_.end()) fail(Code::format, "the plan has no code for sm_{} of its kernel {}", device_->properties().sm, name);
+  if (found == module_of_.end()) {
+    int sm = device_->properties().sm;
+    throw Error(Code::version, fmt::format("the plan has no code for sm_{} of its kernel {}", sm, name))
+        .fix(fmt::format("compile the model again (`ingot compile --set target=cuda:sm_{}`)", sm));
+  }
   return found->second->function(name);
 }
 
@@ -127,7 +144,8 @@ GpuLane::~GpuLane() {
 void GpuLane::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   Device::Use use(*device_);
-  driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes, device_->properties().name);
+  driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes,
+                 device_->properties().name);
 }
 
 void GpuLane::wait() {

@@ -26,7 +26,7 @@ class Gpu final : public Backend {
   int gpu() const override { return device_->ordinal(); }
 
   const DevicePtr& device() const { return device_; }
-  // A kernel of the plan's code. Error (format) when there is none of that name.
+  // A kernel of the plan's code. Error (version) when there is none of that name.
   Function function(const std::string& name) const;
   // cuBLASLt, started on first use.
   const Products& products() const;

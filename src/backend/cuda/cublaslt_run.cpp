@@ -71,6 +71,8 @@ std::string text(const Problem& p) {
 
 }  // namespace
 
+void need_cublaslt() { library(); }
+
 Products::Products(DevicePtr device) : device_(std::move(device)) {
   Device::Use use(*device_);
   check(library().create(&handle_), "start");
@@ -150,8 +152,8 @@ void Product::run(double alpha, double beta, Address a, Address b, Address c, Ad
   if (bias != 0) check(l.description_set(description_, bias_pointer, &bias, sizeof bias), "description");
   const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
   auto pointer = [](Address x) { return reinterpret_cast<void*>(x); };
-  check(l.matmul(products_.handle_, description_, wide_ ? static_cast<const void*>(&alpha) : &alpha_f, pointer(a), a_, pointer(b), b_, wide_ ? static_cast<const void*>(&beta) : &beta_f,
-                 pointer(c), c_, pointer(d), d_, algorithm_, pointer(workspace), workspace_, stream),
+  check(l.matmul(products_.handle_, description_, wide_ ? static_cast<const void*>(&alpha) : &alpha_f, pointer(a), a_, pointer(b), b_,
+                 wide_ ? static_cast<const void*>(&beta) : &beta_f, pointer(c), c_, pointer(d), d_, algorithm_, pointer(workspace), workspace_, stream),
         "product");
 }
 

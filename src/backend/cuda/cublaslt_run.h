@@ -30,6 +30,9 @@ struct Problem {
 
 class Products;
 
+// Error (device) when cuBLASLt is missing.
+void need_cublaslt();
+
 // A problem with the algorithm for it. One caller at a time.
 class Product {
  public:

@@ -1,6 +1,8 @@
 #include "backend/cuda/device.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace ingot::backend::cuda {
 
@@ -24,7 +26,11 @@ int device_count() {
 
 std::shared_ptr<const Device> Device::open(int ordinal) {
   int count = device_count();
-  if (ordinal < 0 || ordinal >= count) fail(Code::invalid_input, "there is no GPU number {}: this process sees {}", ordinal, count);
+  if (count == 0) throw Error(Code::device, "this process sees no GPU").fix("check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(Code::invalid_input, fmt::format("there is no GPU number {}: this process sees {}", ordinal, count))
+        .fix("they are counted from 0; CUDA_VISIBLE_DEVICES may hide some");
+  }
   return std::shared_ptr<const Device>(new Device(ordinal));
 }
 
@@ -196,17 +202,25 @@ int Function::local_bytes() const {
   return v;
 }
 
-Module::Module(DevicePtr device, std::span<const std::byte> image) : device_(std::move(device)) {
+Module::Module(DevicePtr device, std::span<const std::byte> image, int cuda) : device_(std::move(device)) {
   Device::Use use(*device_);
   std::array<char, 4096> log{};
   int names[] = {error_log, error_log_bytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
   int error = driver().module_load(&handle_, image.data(), 2, names, values);
-  if (error != 0) {
-    std::string_view text = log.data();
-    driver().failed(error,
-                    fmt::format("loading {} bytes of code on {} (sm_{}){}{}", image.size(), device_->properties().name, device_->properties().sm, text.empty() ? "" : ": ", text));
+  if (error == 0) return;
+  const DeviceProperties& p = device_->properties();
+  std::string what = fmt::format("loading {} bytes of code on {} (sm_{})", image.size(), p.name, p.sm);
+  constexpr int refused[] = {200, 209, 218, 222};  // an image, a GPU, PTX or a version of it that the driver does not know
+  if (cuda > p.driver && std::find(std::begin(refused), std::end(refused), error) != std::end(refused)) {
+    const char* name = nullptr;
+    if (driver().error_name(error, &name) != 0 || name == nullptr) name = "an unknown error";
+    throw Error(Code::version,
+                fmt::format("{} failed: it was compiled by CUDA {}, and the driver is one for CUDA {} ({}, {})", what, cuda_text(cuda), cuda_text(p.driver), name, error))
+        .fix(fmt::format("update NVIDIA's driver to one for CUDA {} or later, or compile the plan again with NVRTC of CUDA {} or earlier", cuda_text(cuda), cuda_text(p.driver)));
   }
+  std::string_view text = log.data();
+  driver().failed(error, fmt::format("{}{}{}", what, text.empty() ? "" : ": ", text));
 }
 
 Module::~Module() {

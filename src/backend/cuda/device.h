@@ -26,7 +26,7 @@ int device_count();
 
 class Device {
  public:
-  // Error (invalid_input) when there is no such device.
+  // Error (invalid_input) when there is no such device, (device) when there is none at all.
   static std::shared_ptr<const Device> open(int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -152,8 +152,9 @@ class Function {
 // Loaded device code. Functions must not outlive it.
 class Module {
  public:
-  // `image`: a cubin, or PTX ending in 0, which the driver compiles. Error (device) with the driver's log.
-  Module(DevicePtr device, std::span<const std::byte> image);
+  // `image`: a cubin, or PTX ending in 0, which the driver compiles. Error (device) with the driver's log, or (version) when `cuda`, the CUDA
+  // it was compiled by, is newer than the driver (0: unknown).
+  Module(DevicePtr device, std::span<const std::byte> image, int cuda = 0);
   ~Module();
   Module(const Module&) = delete;
   Function function(const std::string& name) const;

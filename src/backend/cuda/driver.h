@@ -30,7 +30,10 @@ struct Driver {
   [[noreturn]] void failed(int error, const std::string& what) const;
 };
 
-// Loads and starts the driver on first use. Error (device) when there is none or it has no GPU.
+// 13000 as "13.0".
+std::string cuda_text(int version);
+
+// Loads and starts the driver on first use. Error (device) when there is none or it has no GPU, (version) when it is too old.
 const Driver& driver();
 
 }  // namespace ingot::backend::cuda

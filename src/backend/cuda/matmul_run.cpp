@@ -109,6 +109,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
   size_t wanted = size_t{3} + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
+  need_cublaslt();  // said when the plan is loaded, not in the first run
   return args;
 }
 

@@ -87,7 +87,9 @@ void SharedLibrary::load_neighbour(const std::string& soname) const {
 
 void* SharedLibrary::find(const char* symbol) const {
   void* found = dlsym(handle_, symbol);
-  if (found == nullptr) throw Error(Code::version, fmt::format("{} ({}) has no function {}: it is too old", names_.name, path_, symbol)).fix(std::string(names_.remedy));
+  if (found == nullptr)
+    throw Error(Code::version, fmt::format("{} ({}) has no function {}: it is too old", names_.name, path_, symbol))
+        .fix(std::string(names_.too_old.empty() ? names_.remedy : names_.too_old));
   return found;
 }
 

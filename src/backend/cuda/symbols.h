@@ -17,6 +17,7 @@ struct LibraryNames {
   std::span<const std::string_view> sonames;   // the best first
   std::span<const std::string_view> packages;  // folders below site-packages
   std::string_view remedy;
+  std::string_view too_old = {};               // the remedy for one without a function; empty: the same
 };
 
 class SharedLibrary {

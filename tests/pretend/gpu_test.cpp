@@ -1,0 +1,266 @@
+// What becomes of a plan on a GPU that says no: every allocation and every call of the driver fails once, memory is short, the GPU is another one than
+// the plan was compiled for. On the pretend driver, through ingot.h; results are no results, so only what was asked of the driver is looked at.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ingot/ingot.h"
+
+namespace {
+
+template <class F>
+F* symbol(const char* library, const char* name) {
+  void* handle = dlopen((std::string(INGOT_PRETEND_FOLDER "/") + library).c_str(), RTLD_NOW);
+  if (handle == nullptr) std::fprintf(stderr, "%s\n", dlerror()), std::abort();
+  return reinterpret_cast<F*>(dlsym(handle, name));
+}
+// Loaded before ingot looks for it, this is the driver of the process also where there is a real one.
+const auto set = symbol<void(const char*, long long)>("libcuda.so.1", "pretend_set");
+const auto get = symbol<long long(const char*)>("libcuda.so.1", "pretend_get");
+const auto events = symbol<const char*()>("libcuda.so.1", "pretend_events");
+const auto forget_events = symbol<void()>("libcuda.so.1", "pretend_forget_events");
+const auto of_products = symbol<long long(const char*)>("libcublasLt.so.13", "pretend_products_get");
+
+template <class T, void (*Release)(T*)>
+struct Releaser {
+  void operator()(T* p) const { Release(p); }
+};
+using Options = std::unique_ptr<ingot_options, Releaser<ingot_options, ingot_options_release>>;
+using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release>>;
+using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
+using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
+
+void good(ingot_status status) { ASSERT_EQ(status, INGOT_OK) << ingot_last_error()->message; }
+
+Options options_of(const std::vector<std::pair<const char*, const char*>>& list) {
+  ingot_options* made = nullptr;
+  good(ingot_options_create(&made));
+  for (auto [name, value] : list) good(ingot_options_set(made, name, value));
+  return Options(made);
+}
+
+// A model of capture's tests: products, and what no product can do. Null without NVRTC.
+Plan compiled(const char* target) {
+  ingot_model* model = nullptr;
+  good(ingot_model_open(INGOT_TEST_MODEL, &model));
+  Options options = options_of({{"target", target}, {"deterministic", "run"}});
+  ingot_plan* plan = nullptr;
+  ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
+  if (status != INGOT_DEVICE) good(status);
+  ingot_model_release(model);
+  return Plan(plan);
+}
+
+const ingot_options* on_gpu() {
+  static const Options options = options_of({{"device", "cuda"}});
+  return options.get();
+}
+
+ingot_status make(const Plan& plan, Weights& out) {
+  ingot_weights* made = nullptr;
+  ingot_status status = ingot_weights_create(plan.get(), on_gpu(), &made);
+  if (status == INGOT_OK) out.reset(made);
+  return status;
+}
+ingot_status make(const Plan& plan, const Weights& weights, Session& out) {
+  ingot_session* made = nullptr;
+  ingot_status status = ingot_session_create(plan.get(), weights.get(), 0, on_gpu(), &made);
+  if (status == INGOT_OK) out.reset(made);
+  return status;
+}
+ingot_status run(const Session& session, int64_t rows) {
+  std::vector<float> numbers(static_cast<size_t>(rows) * 8, 1), answers(static_cast<size_t>(rows) * 4), turned(answers.size());
+  float one = 0;
+  int64_t x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
+  const ingot_tensor inputs[] = {{numbers.data(), INGOT_FLOAT32, 2, x, nullptr}, {numbers.data(), INGOT_FLOAT32, 2, y, nullptr}};
+  const ingot_tensor outputs[] = {{answers.data(), INGOT_FLOAT32, 2, a, nullptr}, {turned.data(), INGOT_FLOAT32, 2, b, nullptr}, {&one, INGOT_FLOAT32, 0, x, nullptr}};
+  return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
+}
+
+struct Told {
+  ingot_status status;
+  std::string message, remedy;
+};
+Told told(ingot_status) {
+  const ingot_error* e = ingot_last_error();
+  return {e->status, e->message, e->remedy};
+}
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (auto [name, value] : {std::pair{"gpus", 1LL}, {"sm", 90LL}, {"driver", 13000LL}, {"memory", 8LL << 30}, {"fail_allocation", 0LL}, {"fail_call", 0LL}}) set(name, value);
+    if (compiled("cuda:sm_90") == nullptr) GTEST_SKIP() << ingot_last_error()->message;
+    live_ = get("live");
+    forget_events();
+  }
+  // All that was taken from the driver has gone back, and nothing was used that was gone.
+  void TearDown() override {
+    EXPECT_EQ(get("live"), live_);
+    EXPECT_EQ(get("allocations"), get("frees"));
+    EXPECT_EQ(get("mistakes"), 0) << events();
+    EXPECT_EQ(of_products("live"), 0);
+  }
+  long long live_ = 0;
+};
+
+TEST_F(Gpu, APlanRuns) {
+  Plan plan = compiled("cuda:sm_90");
+  long long products = of_products("started"), replays = get("replays");
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  for (int i = 0; i < 4; ++i) good(run(session, 5));
+  EXPECT_GT(of_products("started"), products);
+  EXPECT_GT(get("replays"), replays);
+  EXPECT_NE(std::string(events()).find("module cubin sm_90\n"), std::string::npos) << events();
+}
+
+// Calls `step`; what fails must say so with this status, and the same call must succeed afterwards.
+template <class F>
+void attempt(const char* name, ingot_status wanted, F step) {
+  ingot_status status = step();
+  if (status == INGOT_OK) return;
+  EXPECT_EQ(status, wanted) << name << ": " << ingot_last_error()->message;
+  EXPECT_STRNE(ingot_last_error()->message, "") << name;
+  EXPECT_EQ(get("mistakes"), 0) << name << ": " << events();
+  EXPECT_EQ(step(), INGOT_OK) << name << " after a failure: " << ingot_last_error()->message;
+}
+
+// Plan, weights, two sessions and runs of two sizes, some of them recorded; each step once more when it fails.
+void live_once(const Plan& plan, ingot_status wanted) {
+  Weights weights;
+  Session session, other;
+  float bias[8] = {};
+  attempt("weights", wanted, [&] { return make(plan, weights); });
+  attempt("session", wanted, [&] { return make(plan, weights, session); });
+  for (int i = 0; i < 4; ++i) attempt("run", wanted, [&] { return run(session, 5); });
+  attempt("other session", wanted, [&] { return make(plan, weights, other); });
+  attempt("other run", wanted, [&] { return run(other, 32); });
+  attempt("commit", wanted, [&] {
+    ingot_status status = ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, 1);
+    return status == INGOT_OK ? ingot_weights_commit(weights.get()) : status;
+  });
+  attempt("run with other weights", wanted, [&] { return run(session, 32); });
+}
+
+void fail_each(const char* setting, ingot_status wanted) {
+  Plan plan = compiled("cuda:sm_90");
+  live_once(plan, wanted);
+  long long k = 1, before = get("live");
+  for (;; ++k) {
+    SCOPED_TRACE(std::string(setting) + " " + std::to_string(k));
+    set(setting, k);
+    live_once(plan, wanted);
+    ASSERT_EQ(get("live"), before);
+    ASSERT_EQ(of_products("live"), 0);
+    if (testing::Test::HasFailure() || get(setting) > 0) break;  // none failed: that was all of them
+  }
+  set(setting, 0);
+  EXPECT_GT(k, 8);
+  std::printf("%lld failures\n", k - 1);
+}
+
+TEST_F(Gpu, EachAllocationFailsOnce) { fail_each("fail_allocation", INGOT_OUT_OF_MEMORY); }
+TEST_F(Gpu, EachCallFailsOnce) { fail_each("fail_call", INGOT_DEVICE); }
+
+TEST_F(Gpu, NoMemoryForTheWeights) {
+  Plan plan = compiled("cuda:sm_90");
+  Weights weights, others;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(run(session, 5));
+  long long used = get("live_bytes"), live = get("live");
+  set("memory", used + 1000);
+  Told t = told(make(plan, others));
+  EXPECT_EQ(t.status, INGOT_OUT_OF_MEMORY);
+  EXPECT_EQ(t.message, "the plan's weights: allocating " + std::to_string(get("refused")) + " bytes on Pretend GPU, where 1000 of " + std::to_string(used + 1000) +
+                           " are free, failed: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
+  EXPECT_EQ(t.remedy, "use smaller inputs, or free device memory that other programs or tensors hold");
+  EXPECT_EQ(get("live"), live);
+  good(run(session, 5));  // others go on
+  set("memory", 8LL << 30);
+  good(make(plan, others));
+}
+
+TEST_F(Gpu, NoMemoryForTheArena) {
+  Plan plan = compiled("cuda:sm_90");
+  Weights weights;
+  Session session, other;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(make(plan, weights, other));
+  good(run(session, 5));
+  long long used = get("live_bytes");
+  set("memory", used + 1000);
+  Told t = told(run(other, 32));
+  EXPECT_EQ(t.status, INGOT_OUT_OF_MEMORY);
+  EXPECT_EQ(t.message, "the arena of a session: allocating " + std::to_string(get("refused")) + " bytes on Pretend GPU, where 1000 of " + std::to_string(used + 1000) +
+                           " are free, failed: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
+  EXPECT_EQ(get("live_bytes"), used);
+  good(run(session, 5));
+  EXPECT_EQ(told(run(session, 32)).status, INGOT_OUT_OF_MEMORY);
+  good(run(session, 5));  // with the arena it had
+  set("memory", 8LL << 30);
+  good(run(other, 32));
+  good(run(session, 32));
+}
+
+std::string loaded(const Plan& plan) {
+  forget_events();
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(run(session, 5));
+  return events();
+}
+
+TEST_F(Gpu, ANewerGpuTakesThePtx) {
+  Plan plan = compiled("cuda:sm_90");
+  set("sm", 120);
+  std::string there = loaded(plan);
+  EXPECT_NE(there.find("module ptx sm_90\n"), std::string::npos) << there;
+  EXPECT_EQ(there.find("cubin"), std::string::npos) << there;
+}
+
+TEST_F(Gpu, CodeNewerThanTheDriver) {
+  Plan plan = compiled("cuda:sm_90");
+  set("driver", 12040);
+  Weights weights;
+  Told t = told(make(plan, weights));
+  EXPECT_EQ(t.status, INGOT_VERSION);
+  EXPECT_TRUE(t.message.starts_with("loading ")) << t.message;
+  EXPECT_TRUE(
+      t.message.ends_with(" bytes of code on Pretend GPU (sm_90) failed: it was compiled by CUDA 13.0, and the driver is one for CUDA 12.4 (CUDA_ERROR_INVALID_IMAGE, 200)"))
+      << t.message;
+  EXPECT_EQ(t.remedy, "update NVIDIA's driver to one for CUDA 13.0 or later, or compile the plan again with NVRTC of CUDA 12.4 or earlier");
+  set("sm", 120);  // where only the PTX would do
+  t = told(make(plan, weights));
+  EXPECT_EQ(t.status, INGOT_VERSION);
+  EXPECT_TRUE(t.message.ends_with("(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)")) << t.message;
+}
+
+TEST_F(Gpu, NoSuchGpu) {
+  Plan plan = compiled("cuda:sm_90");
+  Options second = options_of({{"device", "cuda:1"}});
+  ingot_weights* weights = nullptr;
+  Told t = told(ingot_weights_create(plan.get(), second.get(), &weights));
+  EXPECT_EQ(t.status, INGOT_INVALID_INPUT);
+  EXPECT_EQ(t.message, "there is no GPU number 1: this process sees 1");
+  EXPECT_EQ(t.remedy, "they are counted from 0; CUDA_VISIBLE_DEVICES may hide some");
+  set("gpus", 0);
+  t = told(ingot_weights_create(plan.get(), on_gpu(), &weights));
+  EXPECT_EQ(t.status, INGOT_DEVICE);
+  EXPECT_EQ(t.message, "this process sees no GPU");
+  EXPECT_EQ(t.remedy, "check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU");
+}
+
+}  // namespace

@@ -1,0 +1,28 @@
+// Control of the pretend driver (driver.cpp) and of the pretend cuBLASLt (cublaslt.cpp): for tests, in any language, by name.
+//
+// Settings, also in the environment (INGOT_PRETEND="sm=80,memory=1000000"):
+//   gpus             how many there are (1). 0: cuInit finds none
+//   sm               their compute capability, 90 for 9.0
+//   driver           CUDA's version as the driver says it, 13000 for 13.0. Newer code is refused, as that for other GPUs is
+//   memory           bytes of each GPU
+//   fail_allocation  the k-th allocation from now on fails (device memory, or the host's that a GPU writes); 0: none does
+//   fail_call        the k-th call that makes, copies, starts or waits for something fails with error 719; 0: none does
+// What has happened:
+//   allocations, frees, live_bytes   of device memory
+//   refused          bytes of the last allocation that failed, where the last one did
+//   live             everything that was made and not given back: memory, streams, events, modules, recordings, contexts
+//   calls            those that fail_call counts
+//   launches, replays                kernels started one by one, recordings started
+//   mistakes         what a driver need not survive: use of what is gone, copies past the end of memory
+#pragma once
+
+extern "C" {
+void pretend_set(const char* name, long long value);
+long long pretend_get(const char* name);
+// One line for each module, kernel that was looked up, launch and mistake so far; valid until the next call. INGOT_PRETEND_EVENTS names a file
+// that gets the same lines.
+const char* pretend_events();
+void pretend_forget_events();
+// Of the pretend cuBLASLt: handles that are alive, products started.
+long long pretend_products_get(const char* name);
+}
