@@ -12,6 +12,7 @@
 #include "compile/compile.h"
 #include "lower/lower.h"
 #include "partition/partition.h"
+#include "plan/describe.h"
 
 namespace ingot {
 
@@ -32,7 +33,8 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   const char* level = std::getenv("INGOT_LOG");
   if (level == nullptr || *level == '\0') return;
   bool debug = std::strcmp(level, "debug") == 0;
-  if (!debug && std::strcmp(level, "info") != 0) throw Error(Code::invalid_option, fmt::format("INGOT_LOG is \"{}\"; \"info\" or \"debug\" is needed", level)).fix("unset it to hear nothing");
+  if (!debug && std::strcmp(level, "info") != 0)
+    throw Error(Code::invalid_option, fmt::format("INGOT_LOG is \"{}\"; \"info\" or \"debug\" is needed", level)).fix("unset it to hear nothing");
   std::string size = debug && g != nullptr ? fmt::format("  {} nodes", g->nodes.size()) : "";
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
 }
@@ -74,6 +76,34 @@ ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number)
   });
 }
 
+// What a plan was compiled with.
+compile::Options options_of(const plan::Plan& plan) {
+  compile::Options options;
+  for (const auto& [name, value] : plan.provenance) {
+    if (name == "producer" || name == "target") continue;
+    try {
+      options.set(name, value);
+    } catch (const Error& e) {
+      throw Error(Code::version, "the plan was compiled with an option that this ingot does not know: " + e.message)
+          .fix("update ingot, or compile the model again with this version");
+    }
+  }
+  return options;
+}
+
+// The text of a plan's graph gives what the plan itself says of its inputs, results and states.
+void same_bindings(const plan::Function& a, const plan::Function& b) {
+  auto dims = [](const plan::Function& f, const plan::Binding& x) {
+    std::string s;
+    for (plan::SizeRef d : x.dims) s += plan::size_text(f, d) + ",";
+    return s;
+  };
+  bool same = std::equal(a.bindings.begin(), a.bindings.end(), b.bindings.begin(), b.bindings.end(), [&](const plan::Binding& x, const plan::Binding& y) {
+    return x.kind == y.kind && x.name == y.name && x.dtype == y.dtype && x.written == y.written && dims(a, x) == dims(b, y);
+  });
+  if (!same) fail(Code::format, "function \"{}\" of the plan does not take and give what its graph does", a.name);
+}
+
 }  // namespace
 
 plan::Plan build(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
@@ -89,7 +119,8 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     auto start = now();
     Choice c = choose(model.graph, options);
     report("partition", std::chrono::duration<double>(now() - start).count());
-    if (c.partition.segments.empty() && !c.partition.whole) fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
+    if (c.partition.segments.empty() && !c.partition.whole)
+      fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
     if (c.partition.whole) {
       functions.push_back({"forward", lowered(model.graph, "", number)});
     } else {
@@ -105,6 +136,44 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   plan::verify(plan);
   report("compile", std::chrono::duration<double>(now() - start).count());
   return plan;
+}
+
+plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
+  auto start = std::chrono::steady_clock::now();
+  auto weight_named = [&](std::string_view name) { return std::find_if(old.weights.begin(), old.weights.end(), [&](const plan::Weight& w) { return w.name == name; }); };
+  std::vector<compile::NamedGraph> functions;
+  for (const plan::Function& f : old.functions) {
+    ir::Graph& g = functions.emplace_back(f.name, ir::parse(f.graph)).graph;
+    for (ir::Weight& w : g.weights) {
+      auto found = weight_named(w.name);
+      if (found == old.weights.end()) fail(Code::format, "the plan's graph has a weight \"{}\", which the plan has not", w.name);
+      w.data = found->data;
+      w.bytes = found->bytes;
+      w.keep = found->keep;
+    }
+  }
+  compile::Options options = options_of(old);
+  options.set("target", target);
+  plan::Plan made;
+  try {
+    made = compile::compile(functions, options);
+  } catch (Error& e) {
+    e.message = fmt::format("the plan has no program for {}, and none could be compiled from its graph: {}", target, e.message);
+    throw;
+  }
+  for (plan::Weight& w : made.weights) {
+    const plan::Weight& given = *weight_named(w.name);
+    if (given.dtype != w.dtype || given.dims != w.dims) fail(Code::format, "weight \"{}\" of the plan is not what its graph reads", w.name);
+    w = given;
+  }
+  made.signature = old.signature;
+  made.values = old.values;
+  made.file = old.file;
+  plan::verify(made);
+  // A graph that is not the program's would be run with memory of other sizes.
+  for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
+  report(fmt::format("no program for this GPU: compiled for {}", target), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return made;
 }
 
 std::string explain(const capture::Model& model, const compile::Options& options) {

@@ -15,6 +15,10 @@ namespace ingot {
 // One function "forward" where the whole graph runs here; else one a segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 
+// The plan for another target than those it has a program for, compiled from its portable graph with the options it was compiled with: what build
+// would have made for that target. Weights are the plan's. INGOT_LOG tells of it.
+plan::Plan rebuild(const plan::Plan&, const std::string& target);
+
 // What build would make of it, as JSON (see partition/partition.h); nothing is built.
 std::string explain(const capture::Model&, const compile::Options&);
 

@@ -46,7 +46,7 @@ typedef enum ingot_status {
   INGOT_INVALID_INPUT = 3,   /* a tensor, shape, dtype or range does not fit */
   INGOT_INVALID_OPTION = 4,  /* an unknown option, or a value it cannot take */
   INGOT_FORMAT = 5,          /* a file is damaged, cut off, or not what it should be */
-  INGOT_VERSION = 6,         /* a file was made by a newer version */
+  INGOT_VERSION = 6,         /* a file, a driver or a library is too new or too old, or a plan has no program for the device */
   INGOT_OUT_OF_MEMORY = 7,
   INGOT_DEVICE = 8,          /* a device or one of its libraries is missing or failed */
   INGOT_ACCURACY = 9,
@@ -201,7 +201,8 @@ INGOT_API void ingot_plan_release(ingot_plan* plan);
 /* ---- weights */
 
 /* Puts the weights where they are read and runs the plan's prepare function (packing, merging), unless the values are still to be given (see
- * ingot_plan_write). Options: threads, device ("cpu", "cuda", "cuda:1"; the plan must have a program for it). */
+ * ingot_plan_write). Options: threads, device ("cpu", "cuda", "cuda:1"). A GPU that the plan has no program for gets one compiled from the plan's graph
+ * ([compiler], NVRTC is needed; compiled code is cached); libingot_runtime alone gives INGOT_VERSION. */
 INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out);
 /* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights, and may be the GPU's. */
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);

@@ -3,6 +3,7 @@
 
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/plan_for.h"
 #include "base/text.h"
 #include "capture/capture.h"
 #include "ir/reference.h"
@@ -37,6 +38,15 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
 }
 
 }  // namespace
+
+namespace ingot::api {
+
+std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> plan, std::string_view device) {
+  std::string target = runtime::missing_target(*plan, device);
+  return target.empty() ? plan : std::make_shared<plan::Plan>(rebuild(*plan, target));
+}
+
+}  // namespace ingot::api
 
 extern "C" {
 

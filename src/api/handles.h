@@ -19,6 +19,7 @@ struct ingot_plan {
 };
 struct ingot_weights {
   std::shared_ptr<ingot::runtime::Weights> weights;
+  std::shared_ptr<const ingot::plan::Plan> given;  // what they were asked for; theirs may be one compiled from its graph
 };
 namespace ingot::api {
 

@@ -4,6 +4,7 @@
 
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/plan_for.h"
 #include "backend/cpu/isa.h"
 #include "backend/device.h"
 #include "base/text.h"
@@ -299,7 +300,9 @@ void ingot_plan_release(ingot_plan* plan) { delete plan; }
 ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out) {
   return guard([&] {
     required(out, "out");
-    *out = new ingot_weights{std::make_shared<runtime::Weights>(required(plan, "plan").plan, threads_of(options), system_allocator(), device_of(options))};
+    std::string device = device_of(options);
+    std::shared_ptr<const plan::Plan> given = required(plan, "plan").plan, runs = plan_for(given, device);
+    *out = new ingot_weights{std::make_shared<runtime::Weights>(std::move(runs), threads_of(options), system_allocator(), device), std::move(given)};
   });
 }
 
@@ -324,8 +327,8 @@ ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights
   return guard([&] {
     required(out, "out");
     function_of(required(plan, "plan"), function);
-    if (required(weights, "weights").weights->shared_plan() != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
-    *out = new ingot_session{plan->plan, runtime::Session(required(weights, "weights").weights, function, threads_of(options)), {}, {}, {}, {}};
+    if (required(weights, "weights").given != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
+    *out = new ingot_session{weights->weights->shared_plan(), runtime::Session(weights->weights, function, threads_of(options)), {}, {}, {}, {}};
     if (options == nullptr) return;
     (*out)->session.set_recording(options->values.text("cuda_graphs") == "true");
     (*out)->session.set_keeping(options->values.text("arena") == "session");

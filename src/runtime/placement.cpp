@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 
@@ -32,37 +33,68 @@ size_t cpu_target(const plan::Plan& plan) {
   throw Error(Code::version, fmt::format("the plan has no program for the CPU: it was compiled for {}", targets_of(plan))).fix("compile the model with \"cpu\" among its targets");
 }
 
-// The target whose code this GPU runs: machine code of its own generation, or PTX that is not newer. The nearest one.
-size_t gpu_target(const plan::Plan& plan, int architecture) {
+std::vector<backend::CodeImage> images(const plan::Target& target) {
+  std::vector<backend::CodeImage> out;
+  for (const plan::DeviceCode& c : target.code) out.push_back({c.form == plan::DeviceCode::Form::ptx, c.architecture, c.kernels, c.image});
+  return out;
+}
+
+// Each kernel in it is in some image that the GPU runs. A target without kernels of its own (products alone) has no code.
+bool has_code(const plan::Target& target, int architecture) {
+  std::set<std::string_view> kernels;
+  std::vector<backend::CodeImage> code = images(target);
+  for (const backend::CodeImage& c : code) {
+    if (c.runs_on(architecture)) kernels.insert(c.kernels.begin(), c.kernels.end());
+  }
+  return std::all_of(code.begin(), code.end(),
+                     [&](const backend::CodeImage& c) { return std::all_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return kernels.contains(k); }); });
+}
+
+// The nearest target whose code this GPU runs.
+std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) {
   std::optional<size_t> best;
   int nearest = 0;
   for (size_t t = 0; t < plan.targets.size(); ++t) {
     const plan::Target& target = plan.targets[t];
     if (!target.name.starts_with(cuda_target)) continue;
     int sm = number(std::string_view(target.name).substr(cuda_target.size())).value_or(0);
-    bool ptx = std::any_of(target.code.begin(), target.code.end(), [](const plan::DeviceCode& c) { return c.form == plan::DeviceCode::Form::ptx; });
-    bool runs = sm <= architecture && (sm / 10 == architecture / 10 || ptx || target.code.empty());
-    if (!runs || sm <= nearest) continue;
+    if (sm > architecture || sm <= nearest || !has_code(target, architecture)) continue;
     best = t;
     nearest = sm;
   }
-  if (best) return *best;
+  return best;
+}
+
+size_t gpu_target(const plan::Plan& plan, int architecture) {
+  if (std::optional<size_t> found = find_gpu_target(plan, architecture)) return *found;
   throw Error(Code::version, fmt::format("the plan has no program for this GPU (sm_{}): it was compiled for {}", architecture, targets_of(plan)))
-      .fix(fmt::format("compile the model with \"cuda:sm_{}\" among its targets (`ingot compile --set target=cuda:sm_{}`)", architecture, architecture));
+      .fix(fmt::format("compile the model with \"cuda:sm_{}\" among its targets (`ingot compile --set target=cuda:sm_{}`), or load the plan with libingot, which compiles it",
+                       architecture, architecture));
+}
+
+// The number of the GPU that `device` means for this plan; nothing for the CPU.
+std::optional<int> gpu_of(const plan::Plan& plan, std::string_view device) {
+  bool for_cpu = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return t.name == "cpu"; });
+  if (device == "cpu" || (device == "auto" && for_cpu)) return std::nullopt;
+  if (device == "cuda" || device == "auto") return 0;
+  if (std::optional<int> ordinal = device.starts_with("cuda:") ? number(device.substr(5)) : std::nullopt) return ordinal;
+  throw Error(Code::invalid_option, fmt::format("there is no device \"{}\"", device)).fix("the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, or \"auto\"");
 }
 
 }  // namespace
 
 Placement place(const plan::Plan& plan, std::string_view device) {
-  bool for_cpu = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return t.name == "cpu"; });
-  if (device == "auto") device = for_cpu ? "cpu" : "cuda";
-  if (device == "cpu") return {cpu_target(plan), std::shared_ptr<const backend::Backend>(&backend::cpu_backend(), [](const backend::Backend*) {})};
-  std::optional<int> ordinal = device == "cuda" ? 0 : device.starts_with("cuda:") ? number(device.substr(5)) : std::nullopt;
-  if (!ordinal) throw Error(Code::invalid_option, fmt::format("there is no device \"{}\"", device)).fix("the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, or \"auto\"");
+  std::optional<int> ordinal = gpu_of(plan, device);
+  if (!ordinal) return {cpu_target(plan), std::shared_ptr<const backend::Backend>(&backend::cpu_backend(), [](const backend::Backend*) {})};
   size_t target = gpu_target(plan, backend::cuda_architecture(*ordinal));
-  std::vector<backend::CodeImage> code;
-  for (const plan::DeviceCode& c : plan.targets[target].code) code.push_back({c.form == plan::DeviceCode::Form::ptx, c.architecture, c.kernels, c.image});
-  return {target, backend::open_cuda(*ordinal, code)};
+  return {target, backend::open_cuda(*ordinal, images(plan.targets[target]))};
+}
+
+std::string missing_target(const plan::Plan& plan, std::string_view device) {
+  std::optional<int> ordinal = gpu_of(plan, device);
+  if (!ordinal) return "";
+  int architecture = backend::cuda_architecture(*ordinal);
+  return find_gpu_target(plan, architecture) ? "" : fmt::format("{}{}", cuda_target, architecture);
 }
 
 }  // namespace ingot::runtime

@@ -1,6 +1,7 @@
 // Which device a plan runs on, and which of its programs that is.
 #pragma once
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "backend/device.h"
@@ -16,5 +17,8 @@ struct Placement {
 // `device`: "cpu", "cuda", "cuda:1", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
 // the plan has no program for the device, (device) without the device, (invalid_option) for other names.
 Placement place(const plan::Plan&, std::string_view device);
+
+// The target to compile for, "cuda:sm_80", where the device is a GPU that the plan has no program for; empty when nothing is missing. Errors as above.
+std::string missing_target(const plan::Plan&, std::string_view device);
 
 }  // namespace ingot::runtime

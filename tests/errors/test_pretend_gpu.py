@@ -1,4 +1,4 @@
-"""Errors of GPUs in full, on a driver that pretends (tests/pretend), so on any machine, each in a process of its own."""
+"""Errors of GPUs in full, and plans compiled anew for the GPU at hand: on a driver that pretends (tests/pretend), so on any machine, each in a process of its own."""
 
 import ctypes.util
 import json
@@ -110,6 +110,8 @@ def test_nvrtc_is_missing(plan, cache, tmp_path):
         "  remedy: `pip install nvidia-cuda-nvrtc` (90 MB; a GPU is not needed), or name the folder that holds it in INGOT_LIBRARY_PATH\n")  # fmt: skip
     done = command(["compile", plan.parent / "model.pt2", "-o", tmp_path / "m.ingot", "--set", "target=cuda:sm_90"], cache, nvrtc=False)
     assert (done.returncode, done.stderr) == (18, "ingot: " + missing)
+    done = command(["run", plan, "--device", "cuda"], cache, "sm=80", nvrtc=False)
+    assert (done.returncode, done.stderr) == (18, "ingot: the plan has no program for cuda:sm_80, and none could be compiled from its graph: " + missing)
 
 
 @pytest.mark.parametrize("settings, what, bytes", [("memory=100", "the plan's weights", r"\d+"), ("fail_allocation=2", "the plan's weights", r"\d+")])
@@ -117,3 +119,76 @@ def test_out_of_memory(plan, cache, settings, what, bytes):
     kind, message, origin, remedy = told(LOAD.format(path=str(plan)), cache, settings)
     assert re.fullmatch(f"{what}: allocating {bytes} bytes on Pretend GPU, where {bytes} of {bytes} are free, failed: " + re.escape("CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"), message), message
     assert (kind, origin, remedy) == ("MemoryError", "", "use smaller inputs, or free device memory that other programs or tensors hold")
+
+
+# ---- a plan for another GPU
+
+
+def lines(path, word):
+    return [line.removeprefix(word + " ") for line in path.read_text().splitlines() if line.startswith(word)]
+
+
+RUNS = {
+    "load_engine": "import numpy as np\nsession = ingot.load_engine({path!r}, device='cuda').session()\nfor i in range(2):\n    session.run(np.zeros((2, 8), np.float32))",
+    "load": "ingot.load({path!r}, device='cuda')",
+}
+
+
+@pytest.mark.parametrize("way", ["load_engine", "load", "the command line"])
+def test_a_plan_for_another_gpu_is_compiled_from_its_graph(plan, cache, tmp_path, way):
+    events = tmp_path / "events"
+    more = {"INGOT_LOG": "info", "INGOT_PRETEND_EVENTS": str(events)}
+    if way == "the command line":
+        done = command(["run", plan, "--device", "cuda"], cache, "sm=80", **more)
+    else:
+        done = python(RUNS[way].format(path=str(plan)), cache, "sm=80", **more)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"ingot: no program for this GPU: compiled for cuda:sm_80 +[\d.]+ ms\n", done.stderr), done.stderr
+    assert set(lines(events, "module")) == {"cubin sm_80"} and not lines(events, "mistake")
+    if way != "load":
+        assert lines(events, "launch")
+    # The same kernels as where it was compiled for this GPU in the first place.
+    wanted, others = tmp_path / "wanted.ingot", tmp_path / "others"
+    assert command(["compile", plan.parent / "model.pt2", "-o", wanted, "--set", "target=cuda:sm_80"], cache).returncode == 0
+    for path in (wanted, plan):
+        others.unlink(missing_ok=True)
+        assert command(["run", path, "--device", "cuda"], cache, "sm=80", INGOT_PRETEND_EVENTS=str(others)).returncode == 0
+        seen = others.read_text() if path is wanted else seen
+        assert others.read_text() == seen and "launch " in seen
+
+
+def test_code_comes_from_the_cache(plan, tmp_path):
+    for run in range(2):
+        assert command(["run", plan, "--device", "cuda"], tmp_path, "sm=80").returncode == 0
+        files = {f: f.stat().st_mtime_ns for f in (tmp_path / "code").iterdir()}
+        assert files and run == 0 or files == before
+        before = files
+
+
+def test_a_newer_gpu_takes_the_ptx_as_it_is(plan, cache, tmp_path):
+    events = tmp_path / "events"
+    done = command(["run", plan, "--device", "cuda"], cache, "sm=120", INGOT_LOG="info", INGOT_PRETEND_EVENTS=str(events))
+    assert (done.returncode, done.stderr) == (0, "") and set(lines(events, "module")) == {"ptx sm_90"}
+
+
+RUNTIME_ALONE = """
+import ctypes
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int)] + [(n, ctypes.c_char_p) for n in ("message", "origin", "remedy")]
+lib = ctypes.CDLL({library!r})
+lib.ingot_last_error.restype = ctypes.POINTER(Error)
+plan, options, weights = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert not lib.ingot_plan_load({path!r}, ctypes.byref(plan)) and not lib.ingot_options_create(ctypes.byref(options))
+assert not lib.ingot_options_set(options, b"device", b"cuda")
+assert lib.ingot_weights_create(plan, options, ctypes.byref(weights))
+e = lib.ingot_last_error().contents
+print(json.dumps([e.status, e.message.decode(), e.remedy.decode()]))
+"""
+
+
+def test_the_runtime_alone_has_no_compiler(plan, cache):
+    code = RUNTIME_ALONE.format(library=str(BUILD / "libingot_runtime.so"), path=bytes(plan))
+    done = python("import json\n" + code, cache, "sm=80")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [6, "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90",
+        'compile the model with "cuda:sm_80" among its targets (`ingot compile --set target=cuda:sm_80`), or load the plan with libingot, which compiles it']  # fmt: skip

@@ -223,6 +223,22 @@ std::string loaded(const Plan& plan) {
   return events();
 }
 
+TEST_F(Gpu, APlanForAnotherGpuIsCompiledFromItsGraph) {
+  Plan plan = compiled("cuda:sm_90"), wanted = compiled("cuda:sm_80"), cpu = compiled("cpu");
+  set("sm", 80);
+  std::string there = loaded(wanted);
+  EXPECT_NE(there.find("module cubin sm_80\n"), std::string::npos) << there;
+  EXPECT_EQ(loaded(plan), there);  // the same modules, kernels and launches
+  EXPECT_EQ(loaded(cpu), there);
+  // From a file too, whose weights are mapped.
+  std::string path = testing::TempDir() + "another_gpu.ingot";
+  good(ingot_plan_save(plan.get(), path.c_str()));
+  ingot_plan* read = nullptr;
+  good(ingot_plan_load(path.c_str(), &read));
+  EXPECT_EQ(loaded(Plan(read)), there);
+  std::remove(path.c_str());
+}
+
 TEST_F(Gpu, ANewerGpuTakesThePtx) {
   Plan plan = compiled("cuda:sm_90");
   set("sm", 120);

@@ -1,0 +1,88 @@
+// A plan for one target, compiled again for another from the text of its graphs, is the plan that the model itself would have given.
+#include <gtest/gtest.h>
+
+#include "backend/cuda/available_test.h"
+#include "pipeline.h"
+
+namespace ingot {
+namespace {
+
+using Settings = std::vector<std::pair<const char*, const char*>>;
+
+compile::Options options_of(const char* target, const Settings& settings) {
+  compile::Options options;
+  options.set("target", target);
+  for (auto [name, value] : settings) options.set(name, value);
+  return options;
+}
+
+void expect_same(const char* model, const char* from, const char* to, const Settings& settings) {
+  SCOPED_TRACE(fmt::format("{}: {} to {}", model, from, to));
+  capture::Model captured = capture::import_archive(fmt::format("{}/src/capture/testdata/{}", INGOT_SOURCE_DIR, model));
+  captured.signature = "{\"of\": \"a test\"}";
+  plan::Plan old = build(captured, options_of(from, settings));
+  std::vector<std::byte> wanted = plan::write(build(captured, options_of(to, settings)));
+  EXPECT_EQ(plan::write(rebuild(old, to)), wanted);
+  EXPECT_EQ(plan::write(rebuild(*plan::read(plan::write(old), nullptr), to)), wanted);
+}
+
+TEST(Rebuild, GivesWhatTheModelGives) {
+  SKIP_WITHOUT(nvrtc);
+  for (const char* model : {"mlp.pt2", "varied.pt2"}) {
+    expect_same(model, "cuda:sm_90", "cuda:sm_80", {});
+    expect_same(model, "cuda:sm_90", "cuda:sm_120", {});
+    expect_same(model, "cpu", "cuda:sm_80", {});
+    expect_same(model, "cpu,cuda:sm_90", "cuda:sm_75", {});
+    expect_same(model, "cuda:sm_90", "cpu", {});
+  }
+}
+
+TEST(Rebuild, KeepsTheOptions) {
+  SKIP_WITHOUT(nvrtc);
+  expect_same("mlp.pt2", "cuda:sm_90", "cuda:sm_80", {{"matmul_precision", "tf32"}, {"weights", "strip"}});
+  expect_same("mlp.pt2", "cpu", "cuda:sm_80", {{"min_block_size", "2"}});
+  plan::Plan exact = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/mlp.pt2"), options_of("cpu", {}));
+  plan::Plan tf32 = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/mlp.pt2"), options_of("cpu", {{"matmul_precision", "tf32"}}));
+  auto steps = [](const plan::Plan& p) { return p.functions[0].programs[0].steps; };
+  bool differ = false;
+  auto a = steps(rebuild(exact, "cuda:sm_80")), b = steps(rebuild(tf32, "cuda:sm_80"));
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) differ = differ || a[i].constants != b[i].constants;
+  EXPECT_TRUE(differ);
+}
+
+std::string told(const plan::Plan& plan, const char* target) {
+  try {
+    rebuild(plan, target);
+  } catch (const Error& e) {
+    return fmt::format("{}: {}", static_cast<int>(e.code), e.message);
+  }
+  return "";
+}
+
+// A file may say one thing in its graph and another in what it takes and gives.
+TEST(Rebuild, AGraphThatIsNotTheProgramsIsRefused) {
+  plan::Plan good = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/mlp.pt2"), {});
+  EXPECT_EQ(told(good, "cpu"), "");
+  plan::Plan bad = good;
+  bad.functions[0].bindings[0].name = "other";
+  EXPECT_EQ(told(bad, "cpu"), "5: function \"forward\" of the plan does not take and give what its graph does");
+  bad = good;
+  bad.functions[0].bindings[1].dtype = ir::DType::f64;
+  EXPECT_EQ(told(bad, "cpu"), "5: function \"forward\" of the plan does not take and give what its graph does");
+  bad = good;
+  bad.weights[1].dims[0] += 1;
+  EXPECT_EQ(told(bad, "cpu"), fmt::format("5: weight \"{}\" of the plan is not what its graph reads", bad.weights[1].name));
+  bad = good;
+  bad.weights.pop_back();
+  EXPECT_EQ(told(bad, "cpu"), fmt::format("5: the plan's graph has a weight \"{}\", which the plan has not", good.weights.back().name));
+  bad = good;
+  bad.functions[0].graph = "no graph";
+  EXPECT_TRUE(told(bad, "cpu").starts_with("5: graph text, line 1: ")) << told(bad, "cpu");
+  bad = good;
+  bad.provenance.emplace_back("an_option_of_later", "1");
+  EXPECT_EQ(told(bad, "cpu"), "6: the plan was compiled with an option that this ingot does not know: there is no option \"an_option_of_later\"");
+}
+
+}  // namespace
+}  // namespace ingot
