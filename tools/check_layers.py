@@ -13,7 +13,7 @@ ALLOWED = {
     "ir": [],
     "ops": ["ir"],
     "backend": ["ir", "kernels/attention/attention_args.h", "kernels/attention/attention_cuda_args.h", "kernels/fused/fused_args.h", "kernels/fused/fused_cuda_args.h", "kernels/matmul/matmul_args.h", "kernels/matmul/matmul_cuda_args.h", "kernels/elements_cuda.h", "kernels/numbers_cuda_args.h", "kernels/matmul/matmul_map_cuda.h", "kernels/matmul/matmul_map_cuda_args.h", "kernels/scan/scan_args.h", "kernels/scan/scan_cuda.h", "kernels/scatter/scatter_args.h", "kernels/scatter/scatter_cuda.h", "kernels/sort/sort_args.h", "kernels/sort/sort_cuda.h"],
-    "backend_run": ["ir/dtype.h", "ir/op.h", "backend/device.h", "backend/cpu/isa.h", "kernels/attention/attention_cuda_args.h", "kernels/fused/fused_cuda_args.h", "kernels/fused/fused_cuda_run.h", "kernels/matmul/matmul_cuda_args.h", "kernels/launches_cuda_run.h", "kernels/matmul/matmul_map_cuda_run.h", "kernels/scan/scan_cuda_run.h", "kernels/scan/scan_run.h", "kernels/scatter/scatter_cuda_run.h", "kernels/scatter/scatter_run.h", "kernels/sort/sort_cuda_run.h", "kernels/sort/sort_run.h"],
+    "backend_run": ["ir/dtype.h", "ir/op.h", "backend/device.h", "backend/cpu/isa.h", "kernels/attention/attention_cuda_run.h", "kernels/fused/fused_cuda_args.h", "kernels/fused/fused_cuda_run.h", "kernels/matmul/matmul_cuda_args.h", "kernels/launches_cuda_run.h", "kernels/matmul/matmul_map_cuda_run.h", "kernels/scan/scan_cuda_run.h", "kernels/scan/scan_run.h", "kernels/scatter/scatter_cuda_run.h", "kernels/scatter/scatter_run.h", "kernels/sort/sort_cuda_run.h", "kernels/sort/sort_run.h"],
     "kernels": ["ir"],
     "kernels_run": ["ir/dtype.h", "ir/op.h", "ir/half.h", "ir/scalar_functions.h", "backend/device.h", "backend/cpu/isa.h"],
     "capture": ["ir", "ops"],

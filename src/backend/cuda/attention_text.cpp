@@ -15,62 +15,38 @@ using ir::DType;
 
 namespace {
 
-// A warp's fragments are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
 constexpr std::string_view shared_text = R"(
-__device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
-__device__ __forceinline__ void four_matrices(u32* r, u32 at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-__device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f16) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, bf16) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ __forceinline__ f32 power_of_2(f32 x) {
-  f32 y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 template <bool V> struct Yes { static constexpr bool yes = V; };
-template <class H>
-__device__ __forceinline__ u32 both(f32 first, f32 second) {
-  H h[2];
-  put2(h, first, second);
-  return (u32)h[0].bits | (u32)h[1].bits << 16;
-}
-// Rows [first, first + Rows) of a matrix into shared memory, zeros behind its end; 8 elements of padding a row keep the banks apart.
+// Rows [first, first + Rows) of a matrix into shared memory as [Columns / 64][Rows][64], zeros behind its end.
 template <int Rows, int Columns, int Threads, bool Aligned, class H>
 __device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 first, i64 rows) {
-  constexpr int pitch = Columns + 8;
   if (Aligned) {
     for (int k = threadIdx.x; k < Rows * (Columns / 8); k += Threads) {
-      int r = k / (Columns / 8), c = k % (Columns / 8) * 8;
-      bool there = first + r < rows;
-      u32 bytes = there ? 16u : 0u;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to + r * pitch + c)), "l"(from + (there ? (first + r) * stride + c : 0)), "r"(bytes));
+      const int r = k / (Columns / 8), c = k % (Columns / 8);
+      const bool there = first + r < rows;
+      bring_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
     }
   } else {
     for (int k = threadIdx.x; k < Rows * Columns; k += Threads) {
-      int r = k / Columns, c = k % Columns;
+      const int r = k / Columns, c = k % Columns;
       H zero;
       zero.bits = 0;
-      to[r * pitch + c] = first + r < rows ? from[(first + r) * stride + c] : zero;
+      to[c / 64 * Rows * 64 + piece_of(r, c / 8 % 8) + c % 8] = first + r < rows ? from[(first + r) * stride + c] : zero;
     }
   }
-  asm volatile("cp.async.commit_group;");
+  commit_brought();
 }
 template <int D, int E, int Warps, bool Aligned, bool Causal, class H, class Mask>
-__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, Mask mask) {
-  constexpr int threads = Warps * 32, queries = Warps * 16, keys = 64, dp = D + 8, ep = E + 8;
-  extern __shared__ uint4 attention_rows[];
+__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+  constexpr int threads = Warps * 32, queries = Warps * 16, keys = 64, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const f32 nothing = of_bits(0xff800000u);  // -infinity
-  H* const q_rows = (H*)attention_rows;
+#ifdef INGOT_WARPGROUPS
+  constexpr bool by_groups = Warps % 4 == 0;
+#else
+  constexpr bool by_groups = false;
+#endif
+  H* const q_rows = (H*)tiles_of_block;
   H* const k_rows = q_rows + queries * dp;
   H* const v_rows = k_rows + 2 * keys * dp;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -96,14 +72,15 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     if (turn + 1 < turns) {
       bring<keys, D, threads, Aligned>(k_rows + ((turn + 1) & 1) * keys * dp, k, sk, (i64)(turn + 1) * keys, T);
       bring<keys, E, threads, Aligned>(v_rows + ((turn + 1) & 1) * keys * ep, v, sv, (i64)(turn + 1) * keys, T);
-      asm volatile("cp.async.wait_group 2;");
+      wait_brought<2>();
     } else {
-      asm volatile("cp.async.wait_group 0;");
+      wait_brought<0>();
     }
+    if constexpr (by_groups) show_to_matrix_units();
     __syncthreads();
     if (turn == 0) {
 #pragma unroll
-      for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + (warp * 16 + lane % 16) * dp + d * 16 + lane / 16 * 8));
+      for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + piece_of(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
     }
     f32 s[keys / 8][4];
 #pragma unroll
@@ -111,14 +88,22 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
       for (int i = 0; i < 4; ++i) s[n][i] = 0.0f;
     }
+    if constexpr (by_groups) {
+      begin_multiplying<keys / 2>(s[0]);
 #pragma unroll
-    for (int d = 0; d < D / 16; ++d) {
+      for (int d = 0; d < D / 16; ++d) multiply_rows<keys, true>(s[0], a[d], tile_of(shared_address(kt + d / 4 * keys * 64), 0) + d % 4 * 2, H());
+      multiplying();
+      wait_multiplied<keys / 2>(s[0]);
+    } else {
 #pragma unroll
-      for (int n = 0; n < keys / 16; ++n) {
-        u32 b[4];
-        four_matrices(b, shared_address(kt + (n * 16 + lane % 8 + lane / 16 * 8) * dp + d * 16 + lane / 8 % 2 * 8));
-        multiply(s[2 * n], a[d], b, H());
-        multiply(s[2 * n + 1], a[d], b + 2, H());
+      for (int d = 0; d < D / 16; ++d) {
+#pragma unroll
+        for (int n = 0; n < keys / 16; ++n) {
+          u32 b[4];
+          four_matrices(b, shared_address(kt + d / 4 * keys * 64 + piece_of(n * 16 + lane % 8 + lane / 16 * 8, d % 4 * 2 + lane / 8 % 2)));
+          multiply(s[2 * n], a[d], b, H());
+          multiply(s[2 * n + 1], a[d], b + 2, H());
+        }
       }
     }
     f32 now[2] = {most[0], most[1]};
@@ -131,13 +116,12 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int t = t0 + n * 8 + lane % 4 * 2 + i % 2, at = (int)row + i / 2 * 8;
-          // In units of the exponent of 2; what is masked stays -infinity.
           if (all.yes) {
-            s[n][i] = mask((i64)at, (i64)t, s[n][i] * scale) * 1.4426950408889634f;
+            s[n][i] = mask((i64)at, (i64)t, s[n][i] * scale);
           } else {
             const bool seen = t < (int)T && (!Causal || t <= at);
             const f32 score = mask((i64)(at < (int)S ? at : (int)S - 1), (i64)(t < (int)T ? t : (int)T - 1), s[n][i] * scale);
-            s[n][i] = seen ? score * 1.4426950408889634f : nothing;
+            s[n][i] = seen ? score : nothing;
           }
           now[i / 2] = fmaxf(now[i / 2], s[n][i]);
         }
@@ -154,7 +138,9 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       now[i] = fmaxf(now[i], __shfl_xor_sync(0xffffffffu, now[i], 1));
       now[i] = fmaxf(now[i], __shfl_xor_sync(0xffffffffu, now[i], 2));
       base[i] = now[i] == nothing ? 0.0f : now[i];
-      shrink[i] = power_of_2(most[i] - base[i]);
+      // exp(x) = 2^(unit x); what is masked stays -infinity.
+      shrink[i] = power_of_2((most[i] - base[i]) * unit);
+      base[i] *= unit;
       most[i] = now[i];
       total[i] *= shrink[i];
     }
@@ -162,7 +148,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     for (int n = 0; n < keys / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[n][i] = power_of_2(s[n][i] - base[i / 2]);
+        s[n][i] = power_of_2(fmaf(s[n][i], unit, -base[i / 2]));
         total[i / 2] += s[n][i];
       }
     }
@@ -171,15 +157,28 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
       for (int i = 0; i < 4; ++i) o[n][i] *= shrink[i / 2];
     }
+    u32 p[keys / 16][4];
 #pragma unroll
     for (int t = 0; t < keys / 16; ++t) {
-      const u32 p[4] = {both<H>(s[2 * t][0], s[2 * t][1]), both<H>(s[2 * t][2], s[2 * t][3]), both<H>(s[2 * t + 1][0], s[2 * t + 1][1]), both<H>(s[2 * t + 1][2], s[2 * t + 1][3])};
 #pragma unroll
-      for (int n = 0; n < E / 16; ++n) {
-        u32 b[4];
-        four_matrices_turned(b, shared_address(vt + (t * 16 + lane % 16) * ep + n * 16 + lane / 16 * 8));
-        multiply(o[2 * n], p, b, H());
-        multiply(o[2 * n + 1], p, b + 2, H());
+      for (int i = 0; i < 4; ++i) p[t][i] = both<H>(s[2 * t + i / 2][i % 2 * 2], s[2 * t + i / 2][i % 2 * 2 + 1]);
+    }
+    if constexpr (by_groups) {
+      begin_multiplying<E / 2>(o[0]);
+#pragma unroll
+      for (int t = 0; t < keys / 16; ++t) multiply_rows<E, false>(o[0], p[t], tile_of(shared_address(vt), keys * 128) + t * 128, H());
+      multiplying();
+      wait_multiplied<E / 2>(o[0]);
+    } else {
+#pragma unroll
+      for (int t = 0; t < keys / 16; ++t) {
+#pragma unroll
+        for (int n = 0; n < E / 16; ++n) {
+          u32 b[4];
+          four_matrices_turned(b, shared_address(vt + n / 4 * keys * 64 + piece_of(t * 16 + lane % 16, n % 4 * 2 + lane / 16)));
+          multiply(o[2 * n], p[t], b, H());
+          multiply(o[2 * n + 1], p[t], b + 2, H());
+        }
       }
     }
     __syncthreads();
@@ -277,10 +276,14 @@ class Printer {
         if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
+    // Scores that nothing is done to are scaled in the exponent.
+    const bool later = mask_ == nullptr && a_.scale > 0;
+    constexpr double log2_e = 1.4426950408889634;
+    const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
     auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
     out += fmt::format("  attend<{}, {}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)(blockIdx.x % tiles) * {}, {},\n", args_.depth, args_.width, warps, variant != Args::any_address ? "true" : "false",
                        a_.causal ? "true" : "false", pointer(0), pointer(1), pointer(2), pointer(3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_), text_.stride(result, batch_), s, t,
-                       queries, literal(a_.scale, DType::f32));
+                       queries, scales);
     out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n}}\n", arguments);
     return out;
   }
@@ -296,7 +299,7 @@ class Printer {
 
 }  // namespace
 
-std::string_view attention_prelude() { return shared_text; }
+std::string_view attention_text() { return shared_text; }
 
 bool attends(DType type, const ir::Dim& depth, const ir::Dim& width) {
   auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };

@@ -10,12 +10,13 @@ namespace ingot::backend::cuda {
 
 struct EmittedAttention {
   std::string name;                  // kernels are name_0, name_1, ...
-  std::string text;                  // behind prelude() and attention_prelude()
+  std::string text;                  // behind prelude(), the texts of matrix instructions and attention_text()
   std::vector<std::byte> arguments;  // kernels::AttentionCudaArgs
   std::vector<ir::Dim> sizes;        // of the step, behind S, T, D and E
 };
 
-std::string_view attention_prelude();
+// Behind the texts of matrix instructions.
+std::string_view attention_text();
 // Whether there is such a kernel for these types and sizes.
 bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width);
 // `layouts`: of Q, K, V, the mask's loads and the result. A pure function. Error (unsupported) for masks that no element function expresses.

@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view head = R"(
 #include <ucontext.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -52,7 +53,7 @@ struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
 struct Index { u32 x = 0; };
 Index threadIdx, blockIdx, gridDim;
-alignas(1024) uint4 map_tiles[232448 / 16];
+alignas(1024) uint4 tiles_of_block[232448 / 16];
 
 // ---- threads as fibers, and what they wait for
 
@@ -96,7 +97,7 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
   gridDim.x = blocks;
   for (u32 block = 0; block < blocks; ++block) {
     blockIdx.x = block;
-    std::memset((void*)map_tiles, 0x7f, sizeof map_tiles);
+    std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
     fibers.clear();
     fibers.resize(threads);
     for (Fiber& f : fibers) {
@@ -150,6 +151,8 @@ template <int N, class M> void write(M* at, const M* from) {
 }
 inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
+inline f32 power_of_2(f32 x) { return std::exp2(x); }
+inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
 // ---- what a warp does together
@@ -163,10 +166,10 @@ inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
   meet_warp();
   return out;
 }
-inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)map_tiles); }
+inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {
-  if (at >= sizeof map_tiles) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
-  return (char*)map_tiles + at;
+  if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
+  return (char*)tiles_of_block + at;
 }
 u32 addresses[64][32];
 template <bool Turned> void matrices(u32* r, u32 at) {
@@ -254,6 +257,33 @@ template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
   H h;
   std::memcpy(&h, shared(at), 2);
   return value(h);
+}
+// Rows of A in fragments are taken when the product begins.
+template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u32* a, u64 b, H) {
+  Fragments* all = fragments[current / 32];
+  const u32 lane = current % 32;
+  std::memcpy(all[lane].a, a, 16);
+  meet_warp();
+  std::array<f32, 32> rows;
+  for (u32 k = 0; k < 32; ++k) {
+    const u32 both = all[lane / 4 * 4 + k % 8 / 2].a[k / 16 + k % 16 / 8 * 2];
+    H h;
+    h.bits = (unsigned short)(both >> 16 * (k % 2));
+    rows[k] = value(h);
+  }
+  meet_warp();
+  auto product = [=] {
+    for (u32 j = 0; j < Columns / 8; ++j) {
+      for (u32 e = 0; e < 4; ++e) {
+        for (u32 k = 0; k < 16; ++k) c[j * 4 + e] += rows[e / 2 * 16 + k] * element<H>(b, AlongK, j * 8 + lane % 4 * 2 + e % 2, k);
+      }
+    }
+  };
+  if (late) {
+    fibers[current].products.push_back(product);
+  } else {
+    product();
+  }
 }
 template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, u64 b, H) {
   const u32 warp = current / 32 % 4, lane = current % 32;

@@ -1,7 +1,8 @@
-// Kernels that are lists of launches: scan, sort, scatter, products through a map. What is launched is decided in their folders.
+// Kernels that are lists of launches: attention, scan, sort, scatter, products through a map. What is launched is decided in their folders.
 #include <algorithm>
 
 #include "backend/cuda/backend_run.h"
+#include "kernels/attention/attention_cuda_run.h"
 #include "kernels/launches_cuda_run.h"
 #include "kernels/matmul/matmul_map_cuda_run.h"
 #include "kernels/scan/scan_cuda_run.h"
@@ -63,7 +64,8 @@ void run(const backend::Call& call) {
 
 }  // namespace
 
-extern const backend::RunKernel matmul_map_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+extern const backend::RunKernel attention_cuda_kernel, matmul_map_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+const backend::RunKernel attention_cuda_kernel = {"attention", load_attention_cuda, resolve<attention_cuda_launches>, run};
 const backend::RunKernel matmul_map_cuda_kernel = {"matmul_map", load_matmul_map_cuda, resolve<matmul_map_cuda_launches>, run};
 const backend::RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
 const backend::RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/matrix_text.h"
 #include "backend/cuda/product.h"
 #include "kernels/matmul/matmul_map_cuda.h"
 #include "kernels/matmul/matmul_map_cuda_run.h"
@@ -112,7 +113,7 @@ struct Body {
 const Emulated& emulated(const EmittedProduct& code, bool warpgroups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{code.name, warpgroups}];
-  if (!e) e = std::make_unique<Emulated>(std::string(kernels::matmul_map_cuda_text()) + code.text, code.kernels, code.name + "_P", warpgroups);
+  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + std::string(kernels::matmul_map_cuda_text()) + code.text, code.kernels, code.name + "_P", warpgroups);
   return *e;
 }
 

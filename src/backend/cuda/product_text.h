@@ -13,7 +13,7 @@ namespace ingot::backend::cuda {
 struct EmittedProduct {
   std::string name;
   std::vector<std::string> kernels;
-  std::string text;                  // behind prelude(), attention_prelude() and matmul_map_cuda_text()
+  std::string text;                  // behind prelude(), the texts of matrix instructions and matmul_map_cuda_text()
   std::vector<std::byte> arguments;  // kernels::MatmulMapCudaArgs
   std::vector<ir::Dim> sizes;        // of the body
 };

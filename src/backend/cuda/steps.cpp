@@ -6,6 +6,7 @@
 
 #include "backend/cuda/attention_text.h"
 #include "backend/cuda/emitter.h"
+#include "backend/cuda/matrix_text.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/prelude.h"
 #include "backend/cuda/product.h"
@@ -56,7 +57,7 @@ class Steps final : public backend::Emitter {
     if (!own || architecture_ < 80) return library;
     OwnProduct mine = emit_own_product(p, body, layouts);
     if (mine.answer.kind != ProductAnswer::taken) return p.map ? mine.answer : library;
-    bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {attention_prelude, kernels::matmul_map_cuda_instructions, kernels::matmul_map_cuda_text}});
+    bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {matrix_instructions, matrix_text, kernels::matmul_map_cuda_text}});
     return mine.answer;
   }
 
@@ -66,7 +67,7 @@ class Steps final : public backend::Emitter {
     EmittedAttention code = emit_attention(a, type, mask, layouts);
     EmittedStep step{"attention", std::move(code.arguments), {a.s, a.t, a.d, a.e}};
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-    bodies_.try_emplace(code.name, Body{std::move(code.text), numbered(code.name, kernels::AttentionCudaArgs::variants), {attention_prelude}});
+    bodies_.try_emplace(code.name, Body{std::move(code.text), numbered(code.name, kernels::AttentionCudaArgs::variants), {matrix_instructions, matrix_text, attention_text}});
     return step;
   }
   bool packs() const override { return false; }
@@ -109,10 +110,10 @@ class Steps final : public backend::Emitter {
     };
     for (const auto& [name, body] : bodies_) {
       if (!body.kept) continue;
-      // Texts of products are long, and use what only this architecture has.
-      bool product = std::find(body.libraries.begin(), body.libraries.end(), &kernels::matmul_map_cuda_text) != body.libraries.end();
-      if (product) flush();
-      special = product;
+      // Texts with matrix instructions are long, and use what only this architecture has.
+      bool matrices = std::find(body.libraries.begin(), body.libraries.end(), &matrix_instructions) != body.libraries.end();
+      if (matrices) flush();
+      special = matrices;
       text += body.text;
       for (const auto& library : body.libraries) {
         if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);

@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MATMUL_MAP);
 
-// Tiles in shared memory: rows of 64 halves (128 bytes), the 16-byte piece c of row r at place c ^ (r % 8), so that the eight rows of a matrix lie in different
-// banks; Hopper's matrix instructions call it the 128-byte swizzle. A is [rows][64 of K]; B [columns][64 of K] where its neighbours are along K, else
-// [columns / 64][64 of K][64 columns].
+// Of A a tile in shared memory is [rows][64 of K]; of B [columns][64 of K] where its neighbours are along K, else [columns / 64][64 of K][64 columns].
 constexpr std::string_view text = R"(
 // Eight into shared memory, or zeros: neighbours at any address, the first `count` of them.
 template <class H>
@@ -46,7 +44,6 @@ __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
     for (int v = 0; v < 8; ++v) at[v] = from[v];
   }
 }
-__device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * 8; }
 // Four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight of group q.
 __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
@@ -76,8 +73,8 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   constexpr int depth = matmul_map_depth, stages = matmul_map_stages, threads = BM / WM * (BN / WN) * 32;
   constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
   constexpr int b_eights = AlongK ? eights : BN / 8, b_step = threads / b_eights, b_rows = (AlongK ? BN : depth) / b_step;  // of B
-  extern __shared__ __align__(1024) uint4 map_tiles[];
-  H* const a_tiles = (H*)map_tiles;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  H* const a_tiles = (H*)tiles_of_block;
   H* const b_tiles = a_tiles + stages * BM * depth;
   const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM);
   const int tile_n = blockIdx.x % tiles_n, tile_m = blockIdx.x / tiles_n % tiles_m, split = blockIdx.x / tiles_n / tiles_m;
@@ -293,8 +290,8 @@ __device__ __forceinline__ uint4 eight_of(const H* from, bool there) {
 template <class H, bool Aligned, class Finish>
 __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr int threads = matmul_map_row_threads, warps = threads / 32;
-  extern __shared__ __align__(1024) uint4 map_tiles[];
-  f32* const shared = (f32*)map_tiles;  // [2][warps][8]
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  f32* const shared = (f32*)tiles_of_block;  // [2][warps][8]
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 groups = p.n / 8;
   const int pieces = (int)((p.k + threads * 8 - 1) / (threads * 8));
@@ -373,77 +370,7 @@ __device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p,
 }
 )";
 
-// The machine's own instructions. Those of Hopper's groups of warps exist for sm_90a alone, not for PTX that later GPUs run.
-std::string instructions() {
-  std::string out = R"(
-__device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void commit_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ uint4 streamed(const void* from) {
-  uint4 r;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
-  return r;
-}
-template <int Left>
-__device__ __forceinline__ void wait_brought() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
-}
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define INGOT_WARPGROUPS
-#define INGOT_BLOCKS(n) n
-// Sums that an instruction under way writes must not be moved across it.
-template <int N>
-__device__ __forceinline__ void hold(f32* sums) {
-#pragma unroll
-  for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
-}
-template <int N>
-__device__ __forceinline__ void begin_multiplying(f32* sums) {
-  hold<N>(sums);
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void multiplying() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void wait_multiplied(f32* sums) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  hold<N>(sums);
-}
-// What threads wrote to shared memory, for units that read it on their own.
-__device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
-__device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-template <int Columns, bool AlongK, class H>
-struct Multiplication;
-template <int Columns, bool AlongK, class H>
-__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H) {
-  Multiplication<Columns, AlongK, H>::run(c, a, b);
-}
-)";
-  for (int columns : {64, 128}) {
-    for (bool along_k : {false, true}) {
-      for (std::string_view h : {"f16", "bf16"}) {
-        const int n = columns / 2;
-        std::string places, sums;
-        for (int e = 0; e < n; ++e) {
-          places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
-          sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
-        }
-        out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n  static __device__ __forceinline__ void run(f32* c, u64 a, u64 b) {{\n", columns, along_k, h);
-        out += fmt::format("    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, %{}, %{}, 1, 1, 1, 0, {};\"\n                 : {} : \"l\"(a), \"l\"(b));\n  }}\n}};\n", columns, h, h,
-                           places, n, n + 1, along_k ? 0 : 1, sums);
-      }
-    }
-  }
-  return out + "#else\n#define INGOT_BLOCKS(n) 1\n#endif\n";
-}
-
 }  // namespace
-
-std::string_view matmul_map_cuda_instructions() {
-  static const std::string all = instructions();
-  return all;
-}
 
 std::string_view matmul_map_cuda_text() {
   static const std::string all = std::string(parameters_text) +

@@ -4,8 +4,7 @@
 
 namespace ingot::kernels {
 
-// Behind the backend's texts for elements and for matrix instructions (those of attention): the machine's instructions, and what is made of them.
-std::string_view matmul_map_cuda_instructions();
+// Behind the backend's texts of matrix instructions.
 std::string_view matmul_map_cuda_text();
 
 // A kernel of a product, around what stands behind it: `call`(parameters, a function of row, first column and the sums of eight neighbours).

@@ -1,0 +1,137 @@
+// Attention's kernels on the host: depths, layouts, masks, few and many queries a block, against a softmax in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "backend/cuda/attention_text.h"
+#include "backend/cuda/emulated_test.h"
+#include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/matrix_text.h"
+#include "kernels/attention/attention_cuda_run.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::DType;
+using ir::Dim;
+using ir::Op;
+
+struct Site {
+  std::string name;
+  DType type = DType::f16;
+  int64_t b, h, s, t, d, e;
+  bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
+  int multiprocessors = 1;                            // many: few queries a block
+  bool shifted = false;
+};
+
+const Emulated& emulated(const EmittedAttention& code, bool warpgroups) {
+  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
+  auto& e = made[{code.name, warpgroups}];
+  std::vector<std::string> kernels = {code.name + "_0", code.name + "_1", code.name + "_2"};
+  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + std::string(attention_text()) + code.text, kernels, code.name + "_P", warpgroups);
+  return *e;
+}
+
+void check(const Site& site, bool warpgroups, bool late) {
+  SCOPED_TRACE(fmt::format("{}{}{}", site.name, warpgroups ? ", groups of warps" : "", late ? ", late" : ""));
+  std::vector<HostTensor> tensors;
+  auto add = [&](std::vector<int64_t> dims, DType type) {
+    // [B, H, rows, columns], or as [B, rows, H, columns].
+    std::vector<size_t> order = site.joined && dims[1] > 1 ? std::vector<size_t>{0, 2, 1, 3} : std::vector<size_t>{};
+    tensors.emplace_back(type, std::move(dims), order);
+    tensors.back().fill(static_cast<uint32_t>(3 + tensors.size()), true);
+  };
+  add({site.b, site.h, site.s, site.d}, site.type);
+  add({site.b, site.h, site.t, site.d}, site.type);
+  add({site.b, site.h, site.t, site.e}, site.type);
+  if (site.mask) add({site.b, 1, site.s, site.t}, DType::f32);
+  add({site.b, site.h, site.s, site.e}, site.type);
+  Attention a;
+  a.scale = 0.3;
+  a.causal = site.causal;
+  a.batch_rank = 2;
+  a.s = site.s, a.t = site.t, a.d = site.d, a.e = site.e;
+  FusedBody mask;
+  mask.outer = {Dim(site.b), Dim(site.h), Dim(site.s)};
+  mask.row = {Dim(site.t)};
+  auto instruction = [&](Instruction::Kind kind) {
+    Instruction i{};
+    i.kind = kind;
+    i.dtype = DType::f32;
+    return i;
+  };
+  mask.code = {instruction(Instruction::Kind::accumulator), instruction(Instruction::Kind::load), instruction(Instruction::Kind::map)};
+  mask.code[2].in = {0, 1};
+  mask.operands = {DType::f32, DType::f32};
+  mask.stores = {{1, 2}};
+  std::vector<Layout> layouts;
+  for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
+  EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts);
+
+  std::vector<TensorRef> operands;
+  for (HostTensor& x : tensors) {
+    if (site.shifted) x.bytes.insert(x.bytes.begin(), 2, std::byte{0});
+    operands.push_back({x.bytes.data() + (site.shifted ? 2 : 0), x.dtype, static_cast<int>(x.dims.size()), x.dims.data(), x.strides.data()});
+  }
+  std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
+  for (const Dim& d : code.sizes) sizes.push_back(d.value());
+  auto args = kernels::load_attention_cuda(code.arguments, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = args.get();
+  emulated(code, warpgroups).run(kernels::attention_cuda_launches(call, {site.multiprocessors}), operands, late);
+  for (HostTensor& x : tensors) {
+    if (site.shifted) x.bytes.erase(x.bytes.begin(), x.bytes.begin() + 2);
+  }
+
+  auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
+    return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + row * x.strides[2] + column * x.strides[3]));
+  };
+  const double rounding = site.type == DType::f16 ? 2e-3 : 1.6e-2;  // of probabilities and of the result
+  for (int64_t b = 0; b < site.b; ++b) {
+    for (int64_t h = 0; h < site.h; ++h) {
+      for (int64_t s = 0; s < site.s; ++s) {
+        std::vector<double> p(static_cast<size_t>(site.t), 0);
+        double total = 0;
+        for (int64_t t = 0; t < (site.causal ? std::min(site.t, s + 1) : site.t); ++t) {
+          double score = 0;
+          for (int64_t d = 0; d < site.d; ++d) score += at(tensors[0], b, h, s, d) * at(tensors[1], b, h, t, d);
+          total += p[static_cast<size_t>(t)] = std::exp(0.3 * score + (site.mask ? at(tensors[3], b, 0, s, t) : 0));
+        }
+        for (int64_t e = 0; e < site.e; ++e) {
+          double wanted = 0, size = 0;
+          for (int64_t t = 0; t < site.t; ++t) {
+            wanted += p[static_cast<size_t>(t)] / total * at(tensors[2], b, h, t, e);
+            size += p[static_cast<size_t>(t)] / total * std::abs(at(tensors[2], b, h, t, e));
+          }
+          ASSERT_NEAR(at(tensors.back(), b, h, s, e), wanted, rounding * size) << "element " << b << ", " << h << ", " << s << ", " << e;
+        }
+      }
+    }
+  }
+}
+
+TEST(cuda_attention_emulated, equals_softmax) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, few = plain, narrow = plain, wide = plain;
+  odd.name += ", odd addresses", odd.shifted = true;
+  masked.name += ", masked, causal, heads in rows", masked.mask = masked.causal = masked.joined = true, masked.b = 2, masked.t = 70;
+  few.name += ", few a block", few.multiprocessors = 100;
+  narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
+  wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
+  for (const Site& s : {plain, odd, masked, few, narrow, wide}) {
+    for (bool warpgroups : {false, true}) {
+      for (bool late : {false, true}) {
+        check(s, warpgroups, late);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,145 @@
+#include "backend/cuda/matrix_text.h"
+
+#include <string>
+
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+// Fragments of a warp are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next. Four warps' fragments of 64 rows are
+// theirs one below the other, so that code around either instruction is the same.
+constexpr std::string_view instructions = R"(
+__device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+__device__ __forceinline__ void four_matrices(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, bf16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ f32 power_of_2(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ uint4 streamed(const void* from) {
+  uint4 r;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
+  return r;
+}
+template <int Left>
+__device__ __forceinline__ void wait_brought() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define INGOT_WARPGROUPS
+#define INGOT_BLOCKS(n) n
+// Sums that an instruction under way writes must not be moved across it.
+template <int N>
+__device__ __forceinline__ void hold(f32* sums) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void begin_multiplying(f32* sums) {
+  hold<N>(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void multiplying() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wait_multiplied(f32* sums) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold<N>(sums);
+}
+// What threads wrote to shared memory, for units that read it on their own.
+__device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
+__device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
+// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns.
+template <int Columns, bool AlongK, class H> struct Multiplication;
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H) {
+  Multiplication<Columns, AlongK, H>::tiles(c, a, b);
+}
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_rows(f32* c, const u32* a, u64 b, H) {
+  Multiplication<Columns, AlongK, H>::rows(c, a, b);
+}
+)";
+
+// Elsewhere there are none: code that names them is discarded.
+constexpr std::string_view declarations = R"(
+#else
+#define INGOT_BLOCKS(n) 1
+template <int N> __device__ void begin_multiplying(f32* sums);
+template <int N> __device__ void wait_multiplied(f32* sums);
+__device__ void multiplying();
+__device__ void show_to_matrix_units();
+__device__ u64 tile_of(u32 address, u32 group);
+template <int Columns, bool AlongK, class H> __device__ void multiply_tiles(f32* c, u64 a, u64 b, H);
+template <int Columns, bool AlongK, class H> __device__ void multiply_rows(f32* c, const u32* a, u64 b, H);
+#endif
+)";
+
+constexpr std::string_view text = R"(
+// Where piece c (eight halves) of row r is in a tile, in halves.
+__device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * 8; }
+template <class H>
+__device__ __forceinline__ u32 both(f32 first, f32 second) {
+  H h[2];
+  put2(h, first, second);
+  return (u32)h[0].bits | (u32)h[1].bits << 16;
+}
+)";
+
+// One instruction for every number of columns: its registers stand in the text.
+std::string multiplications() {
+  std::string out;
+  for (int columns = 16; columns <= 128; columns += 16) {
+    for (bool along_k : {false, true}) {
+      for (std::string_view h : {"f16", "bf16"}) {
+        const int n = columns / 2;
+        std::string places, sums;
+        for (int e = 0; e < n; ++e) {
+          places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
+          sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+        }
+        auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, std::string_view turns, const std::string& inputs) {
+          out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b) {{\n", name, a_type);
+          out += fmt::format("    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, 1, 1, 1, {}{};\"\n                 : {} : {});\n  }}\n", columns, h, h, places, a, b,
+                             turns, along_k ? 0 : 1, sums, inputs);
+        };
+        out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
+        function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), "0, ", "\"l\"(a), \"l\"(b)");
+        function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), "",
+                 "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)");
+        out += "};\n";
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view matrix_instructions() {
+  static const std::string all = std::string(instructions) + multiplications() + std::string(declarations);
+  return all;
+}
+
+std::string_view matrix_text() { return text; }
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,99 @@
+#include "kernels/attention/attention_cuda_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/attention/attention_cuda_args.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using backend::TensorRef;
+using Args = AttentionCudaArgs;
+using Pointer = CudaLaunch::Pointer;
+
+void check(const Args& args, const backend::Call& call) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "the operands of an attention step do not fit: {}", what);
+  };
+  int batch = args.batch_rank;
+  int64_t s = call.sizes[0], t = call.sizes[1], d = call.sizes[2], e = call.sizes[3];
+  require(d == args.depth && e == args.width, "heads");
+  const TensorRef& out = call.operands.back();
+  for (size_t k = 0; k < call.operands.size(); ++k) {
+    const TensorRef& x = call.operands[k];
+    require(x.dtype == args.operands[k].dtype && x.rank == batch + 2 + args.operands[k].gathered, "types and ranks");
+    bool load = k >= 3 && k + 1 < call.operands.size();
+    int64_t rows = k == 0 || load || k + 1 == call.operands.size() ? s : t, columns = k < 2 ? d : load ? t : e;
+    for (int axis = 0; axis < batch + 2; ++axis) {
+      int64_t wanted = axis < batch ? out.dims[axis] : axis == batch ? rows : columns;
+      require(x.dims[axis] == wanted || (load && x.dims[axis] == 1), "sizes");
+    }
+    require(load || x.strides[x.rank - 1] == 1, "strides");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const void> load_attention_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<Args>(parse_attention_cuda(constants));
+  if (args->operands.size() != operands || args->sizes != sizes) {
+    fail(Code::format, "an attention step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, args->operands.size(), args->sizes);
+  }
+  return args;
+}
+
+CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachine& machine) {
+  const auto& args = *static_cast<const Args*>(call.constants);
+  check(args, call);
+  auto value = [&](const Args::Number& n) -> int64_t {
+    if (n.kind == Args::Number::size) return call.sizes[n.a];
+    const TensorRef& x = call.operands[n.a];
+    if (n.kind == Args::Number::dim) return x.dims[n.b];
+    return x.dims[n.b] == 1 ? 0 : x.strides[n.b];
+  };
+  for (const Args::Known& k : args.known) {
+    // A stride that nobody steps by may be anything.
+    bool idle = k.number.kind == Args::Number::stride && call.operands[k.number.a].dims[k.number.b] <= 1;
+    if (!idle && value(k.number) != k.value) fail(Code::format, "an attention step was compiled for {} and gets {}", k.value, value(k.number));
+  }
+  const TensorRef& result = call.operands.back();
+  int64_t batches = 1, queries = call.sizes[0];
+  for (int axis = 0; axis < args.batch_rank; ++axis) batches *= result.dims[axis];
+  CudaLaunches out;
+  if (batches * queries == 0) return out;
+  bool together = true;
+  for (size_t k : {size_t{0}, size_t{1}, size_t{2}, call.operands.size() - 1}) {
+    const TensorRef& x = call.operands[k];
+    for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
+  }
+  std::vector<Pointer> pointers = {{Pointer::status, 0}};
+  for (size_t k = 0; k < call.operands.size(); ++k) pointers.push_back({Pointer::operand, 8 * (1 + k), k});
+  std::vector<std::byte> parameters(8 * (1 + call.operands.size() + std::max<size_t>(1, args.numbers.size())));
+  for (size_t k = 0; k < args.numbers.size(); ++k) {
+    int64_t v = value(args.numbers[k]);
+    std::memcpy(parameters.data() + 8 * (1 + call.operands.size() + k), &v, 8);
+  }
+  auto launch = [&](int variant) {
+    const uint32_t rows = Args::warps[variant] * Args::queries_of_warp;
+    auto wide = [](uint16_t n) { return (n + 63u) / 64 * 64; };
+    CudaLaunches one;
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, rows), Args::warps[variant] * 32, parameters, pointers);
+    one.list[0].shared = 2 * (rows * wide(args.depth) + 2 * Args::keys_at_once * (wide(args.depth) + wide(args.width)));
+    return std::move(one.list);
+  };
+  out.any = launch(Args::any_address);
+  // Few queries a block while many would leave multiprocessors with less than two.
+  const int64_t many = batches * divided_up(queries, 64);
+  if (together) {
+    out.aligned = {0, 1, 2, call.operands.size() - 1};
+    out.list = launch(many < 2 * machine.multiprocessors ? 0 : 1);
+  } else {
+    out.list = std::move(out.any);
+  }
+  return out;
+}
+
+}  // namespace ingot::kernels
