@@ -39,8 +39,7 @@ def build(row, peer, threads):
     if peer == "ingot":
         import ingot
 
-        names = ["input_ids", "attention_mask"]
-        specs = [ingot.Input.from_tensor(x, name=n) for n, x in zip(names, inputs)]
+        specs = [ingot.Input.from_tensor(x, name=n) for n, x in zip(row.make.names, inputs)]
         compiled = ingot.compile(module, inputs=specs)
         return lambda: compiled(*inputs)
     if peer.startswith("inductor"):
@@ -94,7 +93,7 @@ def worker(row, peer, threads):
         result = first_array(call())
         call()
         seconds = time.perf_counter() - start
-        exact = first_array(row.make().double()(*row.inputs()))
+        exact = first_array(row.make().double()(*[x.double() if x.is_floating_point() else x for x in row.inputs()]))
         error = float(np.abs(result.reshape(exact.shape) - exact).max())
         head = {"compile_s": round(seconds, 2), "error": error}
     except Exception as problem:  # the parent prints it and goes on with the others
@@ -185,7 +184,7 @@ def main():
     for name in arguments.rows.split(","):
         row = rows[name]
         module = row.make()
-        flops, size = row.flops(row, module), weight_bytes(module)
+        flops, size = row.flops(module), weight_bytes(module)
         del module
         results = run_row(row, arguments.peers.split(","), arguments.threads, arguments.rounds, arguments.burst)
         bound = max(flops / limit["flops"], size / limit["bytes_per_second"]) * 1e3 if limit else None

@@ -6,7 +6,6 @@ A row names the model, its inputs and what they cost: floating-point operations 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -16,21 +15,21 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 @dataclass(frozen=True)
 class Row:
     name: str
-    make: Callable  # () -> module in eval mode, output a tensor or a tuple of tensors
+    make: Family | Images  # () -> module in eval mode with one tensor as result
     batch: int
-    sequence: int
-    flops: Callable = lambda row, module: transformer_flops(row, module)
+    size: int  # tokens of a sequence, or pixels along a side
 
     def inputs(self):
-        import torch
+        return self.make.inputs(self.batch, self.size)
 
-        torch.manual_seed(1)
-        ids = torch.randint(0, self.make.vocabulary, (self.batch, self.sequence))
-        return (ids, torch.ones_like(ids))
+    def flops(self, module) -> float:
+        return self.make.flops(module, self.batch, self.size)
 
 
 class Family:
     """Builds a transformers model from a config, seeded, wrapped so that it takes (ids, mask) and returns one tensor."""
+
+    names = ("input_ids", "attention_mask")
 
     def __init__(self, kind: str, vocabulary: int, pretrained: bool = False, **config):
         self.kind, self.vocabulary, self.pretrained, self.config = kind, vocabulary, pretrained, config
@@ -49,6 +48,63 @@ class Family:
             inner = getattr(transformers, self.kind + "Model")(config)
         return LastHidden(inner).eval()
 
+    def inputs(self, batch, sequence):
+        import torch
+
+        torch.manual_seed(1)
+        ids = torch.randint(0, self.vocabulary, (batch, sequence))
+        return (ids, torch.ones_like(ids))
+
+    def flops(self, module, batch, sequence) -> float:
+        return transformer_flops(module, batch, sequence)
+
+
+class Images:
+    """The same for models of images, [batch, 3, side, side], without the layers behind the last image."""
+
+    names = ("pixel_values",)
+
+    def __init__(self, kind: str, **config):
+        self.kind, self.config = kind, config
+
+    def __call__(self):
+        import torch
+        import transformers
+
+        torch.manual_seed(0)
+        inner = getattr(transformers, self.kind + "Model")(getattr(transformers, self.kind + "Config")(**self.config))
+        # Biases, scales and statistics as training leaves them: at 0, 1 or 1e-6, as they begin, whole layers would count for nothing.
+        for t in [*inner.parameters(), *inner.buffers()]:
+            if t.dim() == 1 and t.is_floating_point():
+                t.data += 0.2 * torch.rand(t.shape)
+        return LastImage(inner).eval()
+
+    def inputs(self, batch, side):
+        import torch
+
+        return (torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(batch * 1000 + side)),)
+
+    def flops(self, module, batch, side) -> float:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with FlopCounterMode(display=False) as counter:
+            module(*self.inputs(batch, side))
+        return float(counter.get_total_flops())
+
+
+def LastImage(inner):  # noqa: N802
+    import torch
+
+    class LastImage(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, pixel_values):
+            return self.inner(pixel_values=pixel_values).last_hidden_state
+
+    return LastImage()
+
 
 def LastHidden(inner):  # noqa: N802 - a class made late, so that importing this file does not import torch
     import torch
@@ -65,17 +121,17 @@ def LastHidden(inner):  # noqa: N802 - a class made late, so that importing this
     return LastHidden()
 
 
-def transformer_flops(row: Row, module) -> float:
+def transformer_flops(module, batch: int, sequence: int) -> float:
     """2 per multiply-add of every weight matrix applied to every token, plus the two attention products."""
     import torch
 
     inner = module.inner
-    tokens = row.batch * row.sequence
+    tokens = batch * sequence
     embeddings = {id(m.weight) for m in inner.modules() if isinstance(m, torch.nn.Embedding)}
     matrices = sum(p.numel() for p in inner.parameters() if p.dim() == 2 and id(p) not in embeddings)
     config = inner.config
     layers = getattr(config, "num_hidden_layers", None) or config.n_layer
-    return 2.0 * tokens * matrices + layers * 4.0 * tokens * row.sequence * config.hidden_size
+    return 2.0 * tokens * matrices + layers * 4.0 * tokens * sequence * config.hidden_size
 
 
 def weight_bytes(module) -> int:
@@ -89,12 +145,20 @@ def weight_bytes(module) -> int:
 minilm = Family("Bert", 30522, pretrained=True)
 bert_base = Family("Bert", 30522)
 gpt2 = Family("GPT2", 50257)
+resnet50 = Images("ResNet")
+vit_b16 = Images("ViT", attn_implementation="sdpa")
+convnext_tiny = Images("ConvNext")
 
 BENCH = [
     Row("minilm-b1-s16", minilm, 1, 16),
     Row("minilm-b32-s32", minilm, 32, 32),
     Row("bert-base-b1-s128", bert_base, 1, 128),
     Row("gpt2-b1-s1", gpt2, 1, 1),
+    Row("resnet50-b1", resnet50, 1, 224),
+    Row("vit-b16-b1", vit_b16, 1, 224),
+    Row("convnext-tiny-b1", convnext_tiny, 1, 224),
+    Row("resnet50-b8", resnet50, 8, 224),
+    Row("convnext-tiny-b8", convnext_tiny, 8, 224),
 ]
 
 _small = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
@@ -114,3 +178,9 @@ FULL = {
     "llama": Family("Llama", 32000, hidden_size=2048, num_hidden_layers=4, num_attention_heads=32, num_key_value_heads=4, intermediate_size=5632),
     "qwen2": Family("Qwen2", 32000, hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864),
 }
+SMALL_IMAGES = {
+    "vit": Images("ViT", image_size=32, patch_size=8, attn_implementation="sdpa", **_small),
+    "resnet": Images("ResNet", embedding_size=16, hidden_sizes=[32, 64], depths=[2, 2]),
+    "convnext": Images("ConvNext", hidden_sizes=[16, 40], depths=[2, 2], num_stages=2),
+}
+FULL_IMAGES = {"resnet50": resnet50, "vit-b16": vit_b16, "convnext-tiny": convnext_tiny}

@@ -81,31 +81,42 @@ def test_torch_compile(name, device, dtype):
         check(family, module, compiled, batch, sequence)
 
 
-class Vision(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        import transformers
+def check_images(module, compiled, shape):
+    parameter = next(module.parameters())
+    images = torch.randn(shape, generator=torch.Generator().manual_seed(shape[0])).to(parameter)
+    exact, result, eager = copy.deepcopy(module).double()(images.double()), compiled(images), module(images)
+    assert (result.device, result.stride()) == (eager.device, eager.stride())
+    # Longest accumulation: the sums of all weights one behind another.
+    assert_accurate(result, eager, exact, depth=sum(p[0].numel() for p in module.parameters() if p.dim() > 1))
 
-        torch.manual_seed(0)
-        config = transformers.ViTConfig(
-            hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32, patch_size=8, attn_implementation="sdpa"
-        )
-        self.inner = transformers.ViTModel(config, add_pooling_layer=False)
 
-    def forward(self, pixel_values):
-        return self.inner(pixel_values=pixel_values).last_hidden_state
+OPEN = {"batch": ((1, 3, 32, 32), (2, 3, 32, 32), (8, 3, 32, 32)), "images": ((1, 3, 32, 32), (2, 3, 40, 48), (8, 3, 64, 80))}
+
+SHAPES = {None: [(2, 3, 32, 32)], "batch": [(1, 3, 32, 32), (7, 3, 32, 32)], "images": [(1, 3, 32, 32), (2, 3, 49, 33), (3, 3, 64, 80)]}
+# ViT has positions for one size of image.
+KINDS = [(name, dynamic) for name in architectures.SMALL_IMAGES for dynamic in SHAPES if (name, dynamic) != ("vit", "images")]
 
 
 @PLACES
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_vit(dynamic, device, dtype):
-    module = Vision().eval().to(device, dtype)
-    ranges = {"min_shape": (1, 3, 32, 32), "opt_shape": (4, 3, 32, 32), "max_shape": (8, 3, 32, 32)} if dynamic else {"shape": (2, 3, 32, 32)}
+@pytest.mark.parametrize("name, dynamic", KINDS, ids=[f"{name}-{dynamic or 'static'}" for name, dynamic in KINDS])
+def test_small_images(name, dynamic, device, dtype):
+    module = architectures.SMALL_IMAGES[name]().to(device, dtype)
+    ranges = dict(zip(("min_shape", "opt_shape", "max_shape"), OPEN[dynamic])) if dynamic else {"shape": (2, 3, 32, 32)}
     compiled = ingot.compile(module, inputs=[ingot.Input(name="pixel_values", dtype=dtype, **ranges)])
+    assert torch.device(compiled.engine.device).type == device
     assert compiled.report.whole
-    for batch in (1, 2, 7) if dynamic else (2,):
-        image = torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch)).to(device, dtype)
-        assert_accurate(compiled(image), module(image), copy.deepcopy(module).double()(image.double()), depth=2 * 4 * 64)
+    for shape in SHAPES[dynamic]:
+        check_images(module, compiled, shape)
+
+
+@PLACES
+@pytest.mark.parametrize("name", architectures.SMALL_IMAGES)
+def test_torch_compile_images(name, device, dtype):
+    module = architectures.SMALL_IMAGES[name]().to(device, dtype)
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend="ingot")
+    for batch in (2, 3, 4):
+        check_images(module, compiled, (batch, 3, 32, 32))
 
 
 @pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="full size: make test-all")
@@ -115,6 +126,16 @@ def test_full(name):
     module = family()
     compiled = ingot.compile(module, inputs=specs(True))
     check(family, module, compiled, 2, 33)
+
+
+@pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="full size: make test-all")
+@pytest.mark.parametrize("name", architectures.FULL_IMAGES)
+def test_full_images(name):
+    module = architectures.FULL_IMAGES[name]()
+    compiled = ingot.compile(module, inputs=[ingot.Input(min_shape=(1, 3, 224, 224), opt_shape=(1, 3, 224, 224), max_shape=(4, 3, 224, 224))])
+    assert compiled.report.whole
+    for batch in (1, 2):
+        check_images(module, compiled, (batch, 3, 224, 224))
 
 
 def test_minilm_many_sizes():
