@@ -36,6 +36,13 @@ struct Product {
   size_t m_rank = 1;
 };
 
+// Sums over windows, each channel by itself (a depthwise convolution): the result at the kept indices is the sum over the other ones of A times B.
+struct WindowSum {
+  size_t kept = 0;
+  ir::AffineMap map;                 // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
+  Layout a, b;                       // b: over all indices, stride 0 where it does not depend on one
+};
+
 // softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E].
 struct Attention {
   double scale = 1;
@@ -71,6 +78,10 @@ class Emitter {
   virtual EmittedStep fused(const FusedBody&, const std::vector<Layout>&) = 0;
   // The product and the body that uses it as accumulator. Operands of the step: A, B, then the body's.
   virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<Layout>&) = 0;
+  // Whether there may be a kernel for sums over windows of this type; else, and where it has no step for one, a fused body does it.
+  virtual bool sums_windows(ir::DType) const { return false; }
+  // The sums and the body that uses them as accumulator. Operands of the step: A, B, then the body's.
+  virtual std::optional<EmittedStep> window_sum(const WindowSum&, const FusedBody&, const std::vector<Layout>&) { return std::nullopt; }
   // Whether there is a kernel for attention of this type and these sizes of heads; else it is written out.
   virtual bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width) const = 0;
   // Operands of the step: Q, K, V, the mask body's loads (its accumulator is the scaled score), the result. `mask` may be null.

@@ -197,7 +197,6 @@ void BodyWriter::label_text(const std::string& text) {
 }
 
 void BodyWriter::finish() {
-  if (out_.anchor != none_id) out_.label = "matmul";
   for (const std::string& n : names_) out_.label += (out_.label.empty() ? "" : " + ") + n;
   if (out_.label.empty()) out_.label = "copy";
 }

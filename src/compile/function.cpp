@@ -35,6 +35,7 @@ FunctionCompiler::FunctionCompiler(const Graph& g, backend::Emitter& emitter, Le
     for (ValueId v : n.in) ++uses_[v];
   }
   for (const Output& o : g.outputs) ++uses_[o.value];
+  find_window_sums();
 }
 
 plan::Step FunctionCompiler::step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<Place>& operands) {
@@ -74,6 +75,7 @@ void FunctionCompiler::liveness() {
 void FunctionCompiler::run(plan::Function& function) {
   for (;;) {
     size_t before = cuts_.size();
+    declined_ = false;
     out_ = {};
     sizes_ = SizeTable(function.sizes);
     emitted_parts_.clear();
@@ -89,7 +91,7 @@ void FunctionCompiler::run(plan::Function& function) {
       }
     };
     for (NodeId n = 0; n < g_.nodes.size(); ++n) attempt([&] { emit_node(n); });
-    if (cuts_.size() != before) continue;
+    if (cuts_.size() != before || declined_) continue;
     if (output_derived_.empty()) attempt([&] { copy_outputs(); });
     for (size_t i = 0; i < output_packed_.size(); ++i) {
       if (output_packed_[i]) attempt([&] { emit_pack(g_.outputs[i].value, output_derived_[i]); });

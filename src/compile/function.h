@@ -1,5 +1,5 @@
 // One program of a plan from one graph: which values get memory and where, which steps make them. stored.cpp decides which values have
-// memory, places.cpp where it is, steps.cpp and writer.cpp make them, states.cpp minds memory that the model writes.
+// memory, places.cpp where it is, steps.cpp, windows.cpp and writer.cpp make them, states.cpp minds memory that the model writes.
 //
 // A value is *stored* when it has memory of its own; every other value lives inside the fused body that uses it. Bodies are
 // written by pulling: starting at a stored value, operands are inlined until stored ones are reached. What cannot be inlined
@@ -55,6 +55,12 @@ std::vector<backend::Layout> layouts_of(const std::vector<Place>& places);
 
 struct WrittenBody;
 
+// A value's elements as those of what is stored, under a map of its indices, 0 outside.
+struct Followed {
+  Place place;
+  ir::AffineMap map;
+};
+
 // The left operand of a product: a matrix for each batch index, or what a map finds in `place` (backend::Product).
 struct Rows {
   Place place;
@@ -79,10 +85,13 @@ class FunctionCompiler {
   std::optional<Place> resolve(ir::ValueId v) const;
   // The same, or a Cut of the value that stands in the way.
   Place require(ir::ValueId v) const;
+  // Made by a kernel that finishes with a body: a product, or a sum over windows.
+  bool is_anchor(ir::ValueId v) const { return g_.producer(v).op == ir::Op::matmul || window_sums_.contains(v); }
 
  private:
   bool is_leaf(ir::ValueId v) const;
   bool inlinable(ir::Op op) const;
+  bool inlinable(const ir::Node& node) const { return inlinable(node.op) && !window_sums_.contains(node.out[0]); }
   int cost(ir::ValueId v);
   void decide();
   void seed();
@@ -91,6 +100,8 @@ class FunctionCompiler {
   Window layout_of(ir::ValueId v) const;
   ir::ValueId base_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
+  std::optional<Followed> follow(ir::ValueId v) const;
+  void find_window_sums();
   Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;
   uint32_t add_root(Root root);
 
@@ -98,6 +109,7 @@ class FunctionCompiler {
   void emit_root(uint32_t root);
   void emit_body(WrittenBody written, ir::OriginId origin);
   void emit_product(WrittenBody written);
+  void emit_window_sum(WrittenBody written);
   void emit_product_by_sums(const WrittenBody& written, const Place& a, const Place& b);
   void emit_attention(ir::NodeId n);
   void emit_kernel(ir::NodeId n);
@@ -124,6 +136,8 @@ class FunctionCompiler {
   std::vector<std::vector<ir::NodeId>> users_;
   std::vector<uint32_t> uses_;  // counting outputs
   std::set<ir::ValueId> cuts_;
+  std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
+  bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
   std::vector<int> cost_;
   Layout layout_;
   SizeTable sizes_;

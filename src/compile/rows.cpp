@@ -44,35 +44,42 @@ ValueId FunctionCompiler::rows_base(ValueId v) const {
   return base_of(g_.producer(base).in[0]);
 }
 
+// Through views, at most one of which pads, to what is stored.
+std::optional<Followed> FunctionCompiler::follow(ValueId v) const {
+  const Dims& dims = g_.type(v).dims;
+  AffineMap map{dims, {}, std::nullopt};
+  for (uint32_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{i, 1}}});
+  for (ValueId at = v;;) {
+    if (auto place = resolve(at)) return Followed{std::move(*place), std::move(map)};
+    const Node& node = g_.producer(at);
+    if (layout_.stored[at] || node.op != Op::view) return std::nullopt;
+    AffineMap inner = node.attributes.map("map");
+    const bool pads = inner.fill.has_value();
+    inner.fill.reset();
+    map = compose(map, inner);
+    at = node.in[0];
+    if (!pads) continue;
+    auto place = pads_with_zeros(node) ? resolve(at) : std::nullopt;
+    return place ? std::optional(Followed{std::move(*place), std::move(map)}) : std::nullopt;
+  }
+}
+
 Rows FunctionCompiler::rows_of(ValueId v, const Dims& batch) const {
   if (auto place = resolve(v)) return {with_batch(std::move(*place), batch), std::nullopt};
   auto plain = [&]() -> Rows { return {with_batch(require(v), batch), std::nullopt}; };
   const Node& last = g_.producer(v);
   if (layout_.stored[v]) return plain();
   const ValueId windows = last.op == Op::reshape ? last.in[0] : v;
-  // Through views, at most one of which pads, to what is stored.
+  std::optional<Followed> followed = follow(windows);
+  if (!followed) return plain();
   const Dims& dims = g_.type(windows).dims;
-  AffineMap map{dims, {}, std::nullopt};
-  for (uint32_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{i, 1}}});
-  std::optional<Place> place;
-  for (ValueId at = windows; !(place = resolve(at));) {
-    const Node& node = g_.producer(at);
-    if (layout_.stored[at] || node.op != Op::view) return plain();
-    AffineMap inner = node.attributes.map("map");
-    if (inner.fill) {
-      if (!pads_with_zeros(node) || !(place = resolve(node.in[0]))) return plain();
-      inner.fill.reset();
-    }
-    map = compose(map, inner);
-    if (place) break;
-    at = node.in[0];
-  }
+  AffineMap& map = followed->map;
   // Indices: one for each batch axis, then those of M, then those of K.
   const Dims& matrix = g_.type(v).dims;
   auto parts = groups(dims, matrix);
   const size_t own = matrix.size() - 2;
   if (!parts || std::any_of(parts->begin(), parts->begin() + static_cast<int64_t>(own), [](const auto& part) { return part.size() > 1; })) return plain();
-  Rows rows{std::move(*place), AffineMap{batch, {}, std::nullopt}, 0, windows};
+  Rows rows{std::move(followed->place), AffineMap{batch, {}, std::nullopt}, 0, windows};
   AffineMap& to = *rows.map;
   std::vector<uint32_t> renamed(dims.size(), none_id);
   for (size_t j = 0; j < matrix.size(); ++j) {

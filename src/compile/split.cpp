@@ -108,7 +108,7 @@ class Splitter {
     return made;
   }
 
-  // A convolution's kernel as the right operand of a product: its elements would have to be put in order in each run.
+  // A convolution's kernel as an operand of a product, or of the sums over each channel's windows: its elements would have to be put in order in each run.
   bool is_kernel(ValueId v) const {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
@@ -120,7 +120,7 @@ class Splitter {
       w = n.op == Op::view ? through_view(*w, n.attributes.map("map")) : through_reshape(*w, g_.type(n.out[0]).dims);
       if (!w) return true;
     }
-    return g_.type(v).dims.size() > 3 && !(w->strides.back() == Dim(1));
+    return g_.type(v).dims.size() > 3 && !(w->strides.back() == Dim(1)) && !(w->strides.back() == Dim(0));
   }
 
   uint32_t derive(ValueId v, bool packed) {
@@ -165,7 +165,10 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
-    if (node.op == Op::matmul && constant_[node.in[1]] && in_main_[node.in[1]] == none_id && is_kernel(node.in[1])) in_main_[node.in[1]] = leaf_of(node.in[1], derive(node.in[1], false));
+    for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
+      const ValueId v = node.in[i];
+      if (constant_[v] && in_main_[v] == none_id && is_kernel(v)) in_main_[v] = leaf_of(v, derive(v, false));
+    }
     copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
   }
 

@@ -95,7 +95,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
   if (written.anchor == none_id) {
     emit_body(std::move(written), node.origin);
   } else {
-    emit_product(std::move(written));
+    g_.producer(written.anchor).op == Op::matmul ? emit_product(std::move(written)) : emit_window_sum(std::move(written));
   }
 }
 

@@ -86,6 +86,12 @@ void FunctionCompiler::seed() {
         stored[node.out[0]] = true;
         break;
       default:
+        if (auto sum = node.out.empty() ? window_sums_.end() : window_sums_.find(node.out[0]); sum != window_sums_.end()) {
+          const Node& product = g_.producer(node.in[0]);
+          stored[rows_base(product.in[sum->second])] = true;
+          store_base(product.in[1 - sum->second]);
+          break;
+        }
         if (inlinable(node.op)) break;
         for (ValueId in : node.in) store_base(in);
         for (ValueId out : node.out) stored[out] = true;
@@ -114,23 +120,23 @@ void FunctionCompiler::decide() {
       if (layout_.stored[v]) continue;
       bool view = is_plain_view(g_, v) || node.op == Op::literal || node.op == Op::size || node.op == Op::index;
       bool several = homes[v].size() > 1 && !view;
-      if (several && (node.op == Op::matmul || cost(v) > 6)) layout_.stored[v] = true;
-      if (node.op == Op::matmul && homes[v].empty()) layout_.stored[v] = true;
+      if (several && (is_anchor(v) || cost(v) > 6)) layout_.stored[v] = true;
+      if (is_anchor(v) && homes[v].empty()) layout_.stored[v] = true;
     }
     // The contexts in which this node's operands are computed.
     std::set<uint32_t> context;
     for (ValueId v : node.out) {
       if (!layout_.stored[v]) {
         context.insert(homes[v].begin(), homes[v].end());
-      } else if (inlinable(node.op)) {
+      } else if (inlinable(node)) {
         auto [found, made] = layout_.root_of.try_emplace(v, 0);
         if (made) found->second = add_root({Root::Kind::value, v, v});
         context.insert(found->second);
       }
     }
-    if (inlinable(node.op)) {
+    if (!node.out.empty() && inlinable(node)) {
       for (size_t i = 0; i < node.in.size(); ++i) homes[node.in[i]].insert(context.begin(), context.end());
-    } else if (node.op == Op::matmul && layout_.stored[node.out[0]]) {
+    } else if (!node.out.empty() && is_anchor(node.out[0]) && layout_.stored[node.out[0]]) {
       layout_.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
     } else if (node.op == Op::attention && node.in.size() == 4) {
       uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});

@@ -100,7 +100,7 @@ class Writer : BodyWriter {
     if (!first && f_.layout().stored[v]) return;
     NodeId n = g_.values[v].producer;
     const Node& node = g_.nodes[n];
-    if (node.op == Op::matmul || node.op == Op::attention || node.op == Op::input || node.op == Op::weight) return;
+    if (f_.is_anchor(v) || node.op == Op::attention || node.op == Op::input || node.op == Op::weight) return;
     if (node.op == Op::reduce) found.push_back(n);
     if (!first && f_.resolve(v)) return;
     size_t from = node.op == Op::gather || node.op == Op::take_along ? 1 : 0;
@@ -111,7 +111,7 @@ class Writer : BodyWriter {
   ValueId find_anchor(ValueId v, std::set<ValueId>& seen, bool first) {
     if (!seen.insert(v).second || (!first && f_.layout().stored[v])) return none_id;
     const Node& node = g_.producer(v);
-    if (node.op == Op::matmul) return v;
+    if (f_.is_anchor(v)) return v;
     ValueId found = none_id;
     for (ValueId in : node.in) {
       ValueId a = find_anchor(in, seen, false);
@@ -143,6 +143,7 @@ class Writer : BodyWriter {
       out_.body.outer.assign(dims.begin(), dims.end() - 1);
       out_.body.row = {dims.back()};
       out_.anchor = anchor_;
+      out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "windows";
       return identity(dims);
     }
     if (reductions.empty()) {

@@ -16,7 +16,7 @@ class FunctionCompiler;
 struct WrittenBody {
   backend::FusedBody body;
   std::vector<Place> operands;            // windows over the domain, loads then stores
-  ir::ValueId anchor = ir::none_id;       // the matmul result used as accumulator
+  ir::ValueId anchor = ir::none_id;       // what the accumulator is: a product, or a sum over windows
   std::string label;
 };
 

@@ -1,5 +1,5 @@
 // Work element by element goes through its operands in the order they have in memory. A convolution's result is a product with one row a place
-// and one column a channel, seen as [N, C, H, W]; bias, normalisation, activation, residual and padding after it work on [N, H, W, C], and only
+// and one column a channel, seen as [N, C, H, W]; bias, normalisation, activation, residual, padding and sums after it work on [N, H, W, C], and only
 // who asks for another order pays for it.
 #include <algorithm>
 #include <numeric>
@@ -79,10 +79,10 @@ Handle put_back(const Handle& y, const Order& order) {
 bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, const Dims& dims) {
   auto size = dims[inner].constant();
   return size && *size > 1 && dims[outer].constant().value_or(0) > 1 && std::all_of(maps.begin(), maps.end(), [&](const AffineMap& map) {
-    const auto steps = *steps_of(map);  // which has an order
-    const auto &a = steps[outer], &b = steps[inner];
-    return a && b && a->axis == b->axis && b->step > 0 && a->step == b->step * *size;
-  });
+           const auto steps = *steps_of(map);  // which has an order
+           const auto &a = steps[outer], &b = steps[inner];
+           return a && b && a->axis == b->axis && b->step > 0 && a->step == b->step * *size;
+         });
 }
 
 std::optional<ValueId> map_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
@@ -152,8 +152,23 @@ std::optional<ValueId> map_in_order(Graph& g, const Node& node, const std::vecto
   return ir::view(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), std::move(back)).id();
 }
 
-// Padding: a view with a fill, whose axes are those of its operand.
+// Padding: a view with a fill, which turns axes itself or whose axes are those of its operand.
 std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
+  if (const std::optional<Order> own = order_of(map); own && turns(*own, map.dims)) {
+    AffineMap turned;
+    turned.fill = map.fill;
+    std::vector<uint32_t> position(own->size());
+    for (uint32_t i = 0; i < own->size(); ++i) {
+      position[(*own)[i]] = i;
+      turned.dims.push_back(map.dims[(*own)[i]]);
+    }
+    turned.axes = map.axes;
+    for (AffineMap::Axis& axis : turned.axes) {
+      for (AffineMap::Term& t : axis.terms) t.axis = position[t.axis];
+      std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+    }
+    return put_back(ir::view(Handle(&g, x), std::move(turned)), *own).id();
+  }
   const std::optional<Order> order = order_of(g, x);
   const Dims dims = g.type(x).dims;
   if (!order || !turns(*order, dims) || map.dims.size() != dims.size()) return std::nullopt;
@@ -168,11 +183,37 @@ std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
   return put_back(ir::view(ir::permute(Handle(&g, x), axes_of(*order)), std::move(turned)), *order).id();
 }
 
+// A reduction, over axes that have other places then.
+std::optional<ValueId> reduction_in_order(Graph& g, const Node& node, ValueId x) {
+  const std::optional<Order> order = order_of(g, x);
+  const std::string& kind = node.attributes.string("kind");
+  if (!order || !turns(*order, g.type(x).dims) || kind == "argmax" || kind == "argmin") return std::nullopt;  // those count places
+  const std::vector<int64_t> axes = node.attributes.integers("axes");
+  if (axes.empty()) return std::nullopt;
+  Axes turned;
+  Order left;  // of the result's axes, in memory order
+  for (size_t i = 0; i < order->size(); ++i) {
+    const size_t axis = (*order)[i];
+    const bool reduced = std::count(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != 0;
+    if (reduced) turned.push_back(static_cast<ir::Axis>(i));
+    if (reduced && !node.attributes.boolean("keep")) continue;
+    left.push_back(axis);
+  }
+  Order ranks = left;  // the same counted among themselves
+  for (size_t& axis : ranks) axis = static_cast<size_t>(std::count_if(left.begin(), left.end(), [&](size_t other) { return other < axis; }));
+  const Handle y = ir::reduce(kind.c_str(), ir::permute(Handle(&g, x), axes_of(*order)), turned, node.attributes.boolean("keep") ? ir::keep : ir::drop);
+  return put_back(y, ranks).id();
+}
+
 }  // namespace
 
 void memory_order(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     const Dims& dims = g.type(node.out[0]).dims;
+    if (node.op == Op::reduce && g.type(node.in[0]).dims.size() >= 3) return reduction_in_order(to, node, in[0]);
+    if (node.op == Op::view && !node.attributes.map("map").fill && order_of(to, in[0])) {  // windows on what was put back: one view shows the order
+      return ir::view(Handle(&to, maker(to, in[0]).in[0]), compose(node.attributes.map("map"), maker(to, in[0]).attributes.map("map"))).id();
+    }
     if (dims.size() < 3) return std::nullopt;
     if (is_map(node.op)) return map_in_order(to, node, in, dims);
     if (node.op == Op::view && node.attributes.map("map").fill) return pad_in_order(to, node.attributes.map("map"), in[0]);

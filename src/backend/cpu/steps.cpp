@@ -5,10 +5,36 @@
 #include "backend/cpu/emitter.h"
 #include "kernels/attention/attention_args.h"
 #include "kernels/matmul/matmul_args.h"
+#include "kernels/windows/windows_args.h"
 
 namespace ingot::backend::cpu {
 
 namespace {
+
+// Appends a map's sizes; its steps are [axes][indices]. nullopt where one goes backwards, or too far.
+std::optional<std::vector<int64_t>> steps_of(const ir::AffineMap& map, std::vector<ir::Dim>& sizes) {
+  std::vector<int64_t> steps(map.axes.size() * map.dims.size());
+  sizes.insert(sizes.end(), map.dims.begin(), map.dims.end());
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
+      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
+      steps[j * map.dims.size() + t.axis] = t.coefficient;
+    }
+    sizes.push_back(map.axes[j].offset);
+  }
+  return steps;
+}
+
+// What a step of an index does in memory.
+ir::Dim step_in_memory(const ir::AffineMap& map, const Layout& a, size_t index) {
+  ir::Dim step = 0;
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
+      if (t.axis == index) step += a.strides[j] * ir::Dim(t.coefficient);
+    }
+  }
+  return step;
+}
 
 // nullopt for maps that the kernel cannot follow, or would follow element by element.
 std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>& sizes) {
@@ -16,21 +42,31 @@ std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>&
   const ir::AffineMap& from = *p.map;
   const size_t indices = from.dims.size(), k_rank = indices - p.batch_rank - p.m_rank;
   if (from.axes.size() > most || p.m_rank > most || k_rank > most || p.batch_rank > most) return std::nullopt;
-  kernels::MatmulMap to{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::vector<int64_t>(from.axes.size() * indices)};
-  sizes = from.dims;
-  ir::Dim neighbour = 0;  // what a step of the innermost index does in memory
+  auto steps = steps_of(from, sizes);
+  if (!steps) return std::nullopt;
   size_t inner = indices - 1;
   while (inner > p.batch_rank + p.m_rank && from.dims[inner] == ir::Dim(1)) --inner;
-  for (size_t j = 0; j < from.axes.size(); ++j) {
-    for (const ir::AffineMap::Term& t : from.axes[j].terms) {
-      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
-      to.steps[j * indices + t.axis] = t.coefficient;
-      if (t.axis == inner) neighbour += p.a.strides[j] * ir::Dim(t.coefficient);
+  if (!(step_in_memory(from, p.a, inner) == ir::Dim(1))) return std::nullopt;
+  return kernels::MatmulMap{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
+}
+
+// Channels are the last kept index: neighbours in both operands, never outside. No axis is left along the index before it and another one.
+bool goes_along_channels(const WindowSum& w) {
+  const auto channel = static_cast<uint32_t>(w.kept - 1), across = channel - 1;
+  if (!(step_in_memory(w.map, w.a, channel) == ir::Dim(1)) || !(w.b.strides[channel] == ir::Dim(1))) return false;
+  for (size_t j = 0; j < w.map.axes.size(); ++j) {
+    const ir::AffineMap::Axis& axis = w.map.axes[j];
+    size_t kept = 0;
+    bool of_channels = false, of_line = false;
+    for (const ir::AffineMap::Term& t : axis.terms) {
+      kept += t.axis < w.kept;
+      of_channels = of_channels || t.axis == channel;
+      of_line = of_line || t.axis == across;
     }
-    sizes.push_back(from.axes[j].offset);
+    if (of_line && kept > 1) return false;
+    if (of_channels && (axis.terms.size() > 1 || axis.terms[0].coefficient != 1 || !(axis.offset == ir::Dim(0)) || !(w.a.dims[j] == w.map.dims[channel]))) return false;
   }
-  if (!(neighbour == ir::Dim(1))) return std::nullopt;
-  return to;
+  return true;
 }
 
 class Steps final : public backend::Emitter {
@@ -71,6 +107,22 @@ class Steps final : public backend::Emitter {
     step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
     return {ProductAnswer::taken, std::move(step)};
+  }
+
+  bool sums_windows(ir::DType type) const override { return type == ir::DType::f32; }
+  std::optional<EmittedStep> window_sum(const WindowSum& w, const FusedBody& body, const std::vector<Layout>&) override {
+    constexpr size_t most = kernels::WindowsArgs::max_rank;
+    const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
+    if (rank > most || w.kept < 2 || w.kept > most || summed > most || !goes_along_channels(w)) return std::nullopt;
+    const ir::Dim places = std::accumulate(w.map.dims.begin() + static_cast<int64_t>(w.kept), w.map.dims.end(), ir::Dim(1), std::multiplies<>());
+    if (places.constant().value_or(INT64_MAX) > kernels::WindowsArgs::max_summed) return std::nullopt;
+    EmittedStep step{"windows", {}, {}};
+    auto steps = steps_of(w.map, step.sizes);
+    if (!steps) return std::nullopt;
+    Emitted code = emit(body);
+    step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+    step.constants = kernels::serialise(kernels::WindowsArgs{static_cast<uint8_t>(rank), static_cast<uint8_t>(w.kept), static_cast<uint8_t>(summed), std::move(*steps), code.code});
+    return step;
   }
 
   bool attends(ir::DType, const ir::Dim&, const ir::Dim&) const override { return true; }

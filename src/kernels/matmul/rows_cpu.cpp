@@ -16,40 +16,23 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const backend::TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
-  constexpr int64_t large = int64_t{1} << 40;
-  const auto indices = static_cast<size_t>(batch_rank + map.m_rank + map.k_rank), rank = size_t{map.rank};
+  static_assert(MatmulMap::max_rank <= IndexMap::most);
   auto refuse = [](const char* what) { fail(Code::format, "matmul: {}", what); };
-  if (sizes.size() != indices + rank || a.rank != map.rank) refuse("the operand read through a map does not have the map's rank");
-  for (int64_t size : sizes) {
-    if (size < -large || size > large) refuse("a size of the map is impossible");
-  }
-  std::vector<Index> all(indices);
+  if (sizes.size() != static_cast<size_t>(batch_rank + map.m_rank + map.k_rank + map.rank) || a.rank != map.rank)
+    refuse("the operand read through a map does not have the map's rank");
+  IndexMap resolved = resolve_index_map("matmul", map.steps, a, sizes);
+  std::vector<Index>& all = resolved.indices;
+  constexpr int64_t large = int64_t{1} << 40;
   int64_t lengths[2] = {1, 1};
-  for (size_t i = 0; i < indices; ++i) {
-    all[i].extent = sizes[i];
-    if (sizes[i] < 0) refuse("an extent of the map is negative");
-    if (i < static_cast<size_t>(batch_rank)) continue;
+  for (size_t i = static_cast<size_t>(batch_rank); i < all.size(); ++i) {
     int64_t& length = lengths[i >= static_cast<size_t>(batch_rank + map.m_rank)];
-    if (sizes[i] > 0 && length > large / sizes[i]) refuse("the map's extents are impossible");
-    length *= sizes[i];
+    if (all[i].extent > 0 && length > large / all[i].extent) refuse("the map's extents are impossible");
+    length *= all[i].extent;
   }
   if (lengths[0] != m || lengths[1] != k) refuse("the map's extents are not those of the product");
-  for (size_t j = 0; j < rank; ++j) {
-    const int64_t offset = sizes[indices + j], *steps = map.steps.data() + j * indices;
-    const auto stride = static_cast<uint64_t>(a.strides[j]);
-    start_.offset += static_cast<uint64_t>(offset) * stride;
-    __int128 greatest = offset;
-    for (size_t i = 0; i < indices; ++i) {
-      all[i].step += static_cast<uint64_t>(steps[i]) * stride;
-      greatest += static_cast<__int128>(steps[i]) * std::max<int64_t>(all[i].extent - 1, 0);
-    }
-    if (greatest > large) refuse("the map reaches too far");
-    if (offset >= 0 && greatest < a.dims[j]) continue;  // never left
-    const int b = axes_++;
-    size_[b] = a.dims[j];
-    start_.along[b] = offset;
-    for (size_t i = 0; i < indices; ++i) all[i].along[b] = steps[i];
-  }
+  start_ = resolved.start;
+  axes_ = resolved.axes;
+  std::copy(resolved.size, resolved.size + axes_, size_);
   const auto first_m = all.begin() + batch_rank, first_k = first_m + map.m_rank;
   batch_.assign(all.begin(), first_m);
   m_.assign(first_m, first_k);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "kernels/index_map_run.h"
 #include "kernels/matmul/matmul_args.h"
 
 namespace ingot::kernels {
@@ -19,28 +20,14 @@ class MappedRows {
   void copy(const backend::TensorRef& a, const int64_t* at, int64_t row, int64_t k0, int64_t k1, float* to) const;
 
  private:
-  static constexpr int most = MatmulMap::max_rank;
-  // One index: how far a step of it goes in memory (elements), and along each axis of A that can be left.
-  // Offsets wrap: what adds up to a place inside A may go far outside on its way.
-  struct Index {
-    int64_t extent = 1;
-    uint64_t step = 0;
-    int64_t along[most] = {};
-  };
-  struct Position {
-    uint64_t offset = 0;
-    int64_t along[most] = {};
-    void move(const Index& index, int64_t by, int axes) {
-      offset += index.step * static_cast<uint64_t>(by);
-      for (int b = 0; b < axes; ++b) along[b] += index.along[b] * by;
-    }
-  };
+  using Index = IndexMap::Index;
+  using Position = IndexMap::Position;
   void collapse(std::vector<Index>& indices) const;
 
   std::vector<Index> batch_, m_, k_;  // neighbours that are one index in memory are one; the last of k_ is the innermost
   Position start_;
   int axes_ = 0;                      // of A that can be left
-  int64_t size_[most] = {};
+  int64_t size_[IndexMap::most] = {};
 };
 
 }  // namespace ingot::kernels
