@@ -6,13 +6,13 @@
 namespace ingot::backend::cuda {
 
 // The library's step of a product, or what stands in its way. A pure function. `tf32`: see EmitterSettings.
-ProductAnswer emit_product(const Product&, const FusedBody&, const std::vector<Layout>&, bool tf32 = false);
+ProductAnswer emit_product(const backend::Product&, const FusedBody&, const std::vector<Layout>&, bool tf32 = false);
 
 // The same of ingot's own kernel, which takes any body of single elements and reads its left operand through maps; half precision, from sm_80 on.
 struct OwnProduct {
   ProductAnswer answer;
   EmittedProduct code;  // when it is taken
 };
-OwnProduct emit_own_product(const Product&, const FusedBody&, const std::vector<Layout>&);
+OwnProduct emit_own_product(const backend::Product&, const FusedBody&, const std::vector<Layout>&);
 
 }  // namespace ingot::backend::cuda

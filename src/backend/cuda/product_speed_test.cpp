@@ -1,0 +1,229 @@
+// Products by ingot's own kernels beside cuBLASLt's: times, rates, and whether they agree. Only with INGOT_MEASURE=1: it takes the device for itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "backend/cuda/backend_run.h"
+#include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/matrix_text.h"
+#include "backend/cuda/prelude.h"
+#include "backend/cuda/product.h"
+#include "base/error.h"
+#include "kernels/matmul/matmul_map_cuda.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::DType;
+using ir::Dim;
+using ir::Op;
+
+struct Site {
+  std::string name;
+  int64_t m, n, k;
+  bool b_along_k = true;
+  int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
+};
+
+ir::Dims dims_of(const std::vector<int64_t>& v) { return {v.begin(), v.end()}; }
+
+// A tensor on the device with numbers around 0.
+struct Tensor {
+  std::vector<int64_t> dims, strides;
+  DType dtype;
+  DeviceMemory memory;
+
+  Tensor(const DevicePtr& device, std::vector<int64_t> d, DType t, bool turned = false) : dims(std::move(d)), strides(dims.size(), 1), dtype(t) {
+    for (size_t a = dims.size() - 1; a-- > 0;) strides[a] = strides[a + 1] * dims[a + 1];
+    if (turned) strides = {1, dims[0]};
+    size_t count = 1;
+    for (int64_t n : dims) count *= static_cast<size_t>(n);
+    std::vector<uint16_t> host(count);
+    std::mt19937 random(static_cast<uint32_t>(count));
+    for (uint16_t& h : host) h = static_cast<uint16_t>((random() & 0x83ffu) | 0x3000u);  // halves of 0.125 to 0.25, either sign
+    memory = DeviceMemory(device, count * 2);
+    memory.copy_from(host.data(), count * 2);
+    device->synchronize();
+  }
+  TensorRef ref() const { return {reinterpret_cast<std::byte*>(memory.address()), dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
+  Layout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
+};
+
+struct Ready {
+  std::unique_ptr<Gpu> gpu;
+  std::unique_ptr<GpuLane> lane;
+  std::shared_ptr<const void> constants;
+  std::vector<TensorRef> operands;
+  std::vector<int64_t> sizes;
+  DeviceMemory scratch;
+  Resolved resolved;
+  const RunKernel* kernel = nullptr;
+  Call call;
+
+  Ready(const DevicePtr& device, const EmittedStep& step, std::vector<TensorRef> tensors, const EmittedProduct* code) : operands(std::move(tensors)) {
+    std::vector<CodeImage> images;
+    Compiled compiled;
+    if (code != nullptr) {
+      std::string text = std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::matmul_map_cuda_text()) + code->text;
+      compiled = compile(std::vector<CompileJob>{{text, device->properties().sm, CompileJob::Form::cubin, true}});
+      images.push_back({false, static_cast<uint32_t>(device->properties().sm), code->kernels, compiled.code[0]});
+    }
+    gpu = std::make_unique<Gpu>(device->ordinal(), images);
+    lane = std::make_unique<GpuLane>(gpu->device());
+    kernel = gpu->find(step.kernel);
+    for (const Dim& d : step.sizes) sizes.push_back(d.value());
+    constants = kernel->load(step.constants, operands.size(), sizes.size());
+    call.operands = operands;
+    call.sizes = sizes;
+    call.constants = constants.get();
+    call.backend = gpu.get();
+    call.lane = lane.get();
+    resolved = kernel->resolve(call);
+    scratch = DeviceMemory(gpu->device(), resolved.scratch);
+    call.prepared = resolved.state.get();
+    call.scratch = reinterpret_cast<std::byte*>(scratch.address());
+  }
+  void run(StreamHandle stream) {
+    lane->set_stream(stream);
+    kernel->run(call);
+  }
+};
+
+double seconds_of(const DevicePtr& device, const Stream& stream, Ready& r) {
+  constexpr int calls = 20, tries = 7;
+  Event from(device, true), to(device, true);
+  std::vector<double> seconds;
+  for (int t = 0; t <= tries; ++t) {
+    from.record(stream.handle());
+    for (int c = 0; c < calls; ++c) r.run(stream.handle());
+    to.record(stream.handle());
+    to.synchronize();
+    if (t > 0) seconds.push_back(Event::seconds(from, to) / calls);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+std::vector<double> values(const DevicePtr& device, const Tensor& t) {
+  std::vector<uint16_t> bits(t.memory.size() / 2);
+  t.memory.copy_to(bits.data(), t.memory.size());
+  device->synchronize();
+  std::vector<double> out;
+  for (uint16_t b : bits) {
+    int exponent = b >> 10 & 31, mantissa = b & 1023;
+    double v = exponent == 31 ? NAN : exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+    out.push_back(b >> 15 ? -v : v);
+  }
+  return out;
+}
+
+void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
+  Tensor b(device, {s.k, s.n}, DType::f16, s.b_along_k), bias(device, {1, s.n}, DType::f16), out(device, {s.m, s.n}, DType::f16), other(device, {s.m, s.n}, DType::f16);
+  const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
+  Tensor a = s.image > 0 ? Tensor(device, {images, s.image, s.image, s.channels}, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
+  backend::Product p;
+  p.type = DType::f16;
+  p.a = a.layout();
+  p.b = b.layout();
+  if (s.image > 0) {
+    p.m_rank = 3;
+    p.map = ir::AffineMap{dims_of({images, places, places, 3, 3, s.channels}), {}, std::nullopt};
+    p.map->axes = {{0, {{0, 1}}}, {Dim(-1), {{1, s.stride}, {3, 1}}}, {Dim(-1), {{2, s.stride}, {4, 1}}}, {0, {{5, 1}}}};
+  }
+  auto body_of = [&](bool gelu) {
+    FusedBody body;
+    body.outer = {Dim(s.m)};
+    body.row = {Dim(s.n)};
+    auto add = [&](Instruction i) {
+      i.dtype = DType::f32;
+      body.code.push_back(std::move(i));
+      return static_cast<Reg>(body.code.size() - 1);
+    };
+    Instruction i{};
+    i.kind = Instruction::Kind::accumulator;
+    Reg r = add(i);
+    if (gelu) {
+      Instruction load{}, sum{}, f{};
+      load.kind = Instruction::Kind::load;
+      sum.kind = f.kind = Instruction::Kind::map;
+      sum.in = {r, add(load)};
+      f.op = Op::gelu;
+      f.in = {add(sum)};
+      r = add(f);
+      body.operands.push_back(DType::f16);
+    }
+    body.stores = {{static_cast<uint32_t>(body.operands.size()), r}};
+    body.operands.push_back(DType::f16);
+    return body;
+  };
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = 2.0 * static_cast<double>(s.k) * static_cast<double>(s.n);
+  std::string line = fmt::format("{:<44}", s.name);
+  auto tell = [&](std::string_view who, double seconds) { line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12); };
+  bool compared = false;
+  if (s.image == 0) {
+    ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
+    ASSERT_EQ(library.kind, ProductAnswer::taken);
+    Ready r(device, library.step, {a.ref(), b.ref(), other.ref()}, nullptr);
+    tell("library", seconds_of(device, stream, r));
+    compared = true;
+  }
+  for (bool gelu : {true, false}) {
+    std::vector<Layout> layouts;
+    std::vector<TensorRef> operands = {a.ref(), b.ref()};
+    if (gelu) {
+      layouts.push_back(bias.layout());
+      operands.push_back(bias.ref());
+    }
+    layouts.push_back(out.layout());
+    operands.push_back(out.ref());
+    OwnProduct own = emit_own_product(p, body_of(gelu), layouts);
+    ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
+    Ready r(device, own.answer.step, operands, &own.code);
+    tell(gelu ? "own, gelu" : "own", seconds_of(device, stream, r));
+    r.lane->wait();
+  }
+  if (compared) {
+    device->synchronize();
+    std::vector<double> x = values(device, out), y = values(device, other);
+    double worst = 0, size = 0;
+    for (size_t e = 0; e < x.size(); ++e) {
+      worst = std::max(worst, std::isfinite(x[e]) ? std::abs(x[e] - y[e]) : INFINITY);
+      size = std::max(size, std::abs(y[e]));
+    }
+    line += fmt::format(" differ by {:.1e} of {:.1e}", worst, size);
+    EXPECT_LE(worst, 4e-3 * size) << s.name;
+  }
+  fmt::print("{}\n", line);
+}
+
+TEST(cuda_product, speed) {
+  if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
+  DevicePtr device = Device::open(0);
+  Stream stream(device);
+  std::vector<Site> sites;
+  auto linear = [&](int64_t m, int64_t n, int64_t k, bool along_k = true) { sites.push_back({fmt::format("{} x {} x {}{}", m, n, k, along_k ? "" : ", B along N"), m, n, k, along_k}); };
+  for (int64_t m : {128, 1024, 12288}) {
+    linear(m, 3072, 1024);
+    linear(m, 4096, 1024);
+    linear(m, 1024, 4096);
+  }
+  linear(8192, 8192, 8192);
+  for (int64_t m : {197, 6304}) linear(m, 3072, 768);
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}}) linear(1, n, k);
+  linear(100352, 64, 256, false);
+  linear(100352, 256, 64, false);
+  linear(6272, 1024, 256, false);
+  linear(1568, 512, 2048, false);
+  for (int64_t batch : {1, 32}) {
+    for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
+      sites.push_back({fmt::format("convolution {} x {} x {} x {}", batch, image, image, channels), batch * image * image, channels, 9 * channels, false, image, channels});
+    }
+  }
+  for (const Site& s : sites) measure(device, stream, s);
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda
