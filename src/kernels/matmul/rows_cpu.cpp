@@ -13,6 +13,28 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// First layers have runs of a few elements, for which a call is longer than the work: two pieces of a fixed size that overlap.
+template <size_t piece>
+void copy_ends(float* to, const float* from, int64_t count) {
+  std::byte head[piece * 4], tail[piece * 4];
+  std::memcpy(head, from, piece * 4);
+  std::memcpy(tail, from + count - static_cast<int64_t>(piece), piece * 4);
+  std::memcpy(to, head, piece * 4);
+  std::memcpy(to + count - static_cast<int64_t>(piece), tail, piece * 4);
+}
+
+void copy_floats(float* to, const float* from, int64_t count) {
+  if (count > 16) {
+    std::memcpy(to, from, static_cast<size_t>(count) * 4);
+  } else if (count >= 8) {
+    copy_ends<8>(to, from, count);
+  } else if (count >= 4) {
+    copy_ends<4>(to, from, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
 }  // namespace
 
 MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const backend::TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
@@ -39,6 +61,9 @@ MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const backend::Tens
   k_.assign(first_k, all.end());
   collapse(m_);
   collapse(k_);
+  for (int b = 0; b < axes_; ++b) {
+    for (const Index& i : k_) reach_[b] += i.along[b] * std::max<int64_t>(i.extent - 1, 0);
+  }
 }
 
 void MappedRows::collapse(std::vector<Index>& indices) const {
@@ -67,43 +92,61 @@ void MappedRows::copy(const backend::TensorRef& a, const int64_t* at, int64_t ro
     first.move(m_[i], row % m_[i].extent, axes_);
     row /= m_[i].extent;
   }
+  bool inside = true;  // all of the row
+  for (int b = 0; b < axes_; ++b) inside = inside && first.along[b] >= 0 && first.along[b] + reach_[b] < size_[b];
   const Index& run = k_.back();
   const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+  const bool straight = a.dtype == ir::DType::f32 && run.step == 1;
   const BlockOps& block = block_ops();
-  for (int64_t k = k0, next; k < k1; k = next) {
-    const int64_t begin = k % run.extent;
-    int64_t outer = k / run.extent;
-    next = std::min(k1, k + run.extent - begin);
-    Position p = first;
+  auto take = [&](uint64_t offset, int64_t count, float* out) {
+    const std::byte* from = a.data + static_cast<int64_t>(offset) * size;
+    if (straight) {
+      copy_floats(out, reinterpret_cast<const float*>(from), count);
+    } else {
+      block.load(a.dtype, out, from, static_cast<int64_t>(run.step), count);
+    }
+  };
+  // Where the run begins: `digits` of the indices before the last, moved on from run to run without a division.
+  int64_t digits[IndexMap::most], begin = k0 % run.extent, rest = k0 / run.extent;
+  Position p = first;
+  for (size_t i = k_.size() - 1; i-- > 0; rest /= k_[i].extent) {
+    digits[i] = rest % k_[i].extent;
+    p.move(k_[i], digits[i], axes_);
+  }
+  for (int64_t k = k0;; begin = 0) {
+    const int64_t count = std::min(k1 - k, run.extent - begin);
+    if (inside) {
+      take(p.offset + static_cast<uint64_t>(begin) * run.step, count, to);
+    } else {
+      // Of this run, [low, high) lies inside A.
+      const int64_t end = begin + count;
+      int64_t low = begin, high = end;
+      for (int b = 0; b < axes_; ++b) {
+        const int64_t c = p.along[b], step = run.along[b];
+        if (step == 0) {
+          if (c < 0 || c >= size_[b]) high = low;
+          continue;
+        }
+        if (c < 0) low = std::max(low, ceil_div(-c, step));
+        high = std::min(high, c < size_[b] ? ceil_div(size_[b] - c, step) : 0);
+      }
+      low = std::min(low, end);
+      high = std::max(high, low);
+      std::fill(to, to + (low - begin), 0.0f);
+      if (high > low) take(p.offset + static_cast<uint64_t>(low) * run.step, high - low, to + (low - begin));
+      std::fill(to + (high - begin), to + count, 0.0f);
+    }
+    to += count;
+    k += count;
+    if (k >= k1) return;
     for (size_t i = k_.size() - 1; i-- > 0;) {
-      p.move(k_[i], outer % k_[i].extent, axes_);
-      outer /= k_[i].extent;
-    }
-    // Of this run, [low, high) lies inside A.
-    const int64_t end = begin + next - k;
-    int64_t low = begin, high = end;
-    for (int b = 0; b < axes_; ++b) {
-      const int64_t c = p.along[b], step = run.along[b];
-      if (step == 0) {
-        if (c < 0 || c >= size_[b]) high = low;
-        continue;
+      if (++digits[i] < k_[i].extent) {
+        p.move(k_[i], 1, axes_);
+        break;
       }
-      if (c < 0) low = std::max(low, ceil_div(-c, step));
-      high = std::min(high, c < size_[b] ? ceil_div(size_[b] - c, step) : 0);
+      p.move(k_[i], 1 - digits[i], axes_);
+      digits[i] = 0;
     }
-    low = std::min(low, end);
-    high = std::max(high, low);
-    std::fill(to, to + (low - begin), 0.0f);
-    if (high > low) {
-      const std::byte* from = a.data + static_cast<int64_t>(p.offset + static_cast<uint64_t>(low) * run.step) * size;
-      if (a.dtype == ir::DType::f32 && run.step == 1) {
-        std::memcpy(to + (low - begin), from, static_cast<size_t>(high - low) * 4);
-      } else {
-        block.load(a.dtype, to + (low - begin), from, static_cast<int64_t>(run.step), high - low);
-      }
-    }
-    std::fill(to + (high - begin), to + (end - begin), 0.0f);
-    to += next - k;
   }
 }
 

@@ -28,6 +28,7 @@ class MappedRows {
   Position start_;
   int axes_ = 0;                      // of A that can be left
   int64_t size_[IndexMap::most] = {};
+  int64_t reach_[IndexMap::most] = {};  // of a row along them
 };
 
 }  // namespace ingot::kernels

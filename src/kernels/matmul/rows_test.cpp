@@ -36,8 +36,8 @@ void fill(TestTensor& t, uint32_t seed) {
 }
 
 void check(const Convolution& v, bool packed, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", v.n, v.h, v.w, v.c, v.r, v.s, v.o, v.stride, v.pad, v.dilation,
-                           ir::name_of(v.type), v.channels_first, v.batched, packed));
+  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", v.n, v.h, v.w, v.c, v.r, v.s, v.o, v.stride, v.pad,
+                           v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
   TestTensor x(v.type, {v.n, v.h, v.w, v.c}, v.channels_first ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{});
   std::vector<int64_t> rows = v.batched ? std::vector<int64_t>{v.n, places} : std::vector<int64_t>{v.n * places};
@@ -93,6 +93,7 @@ TEST(mapped_rows, convolutions) {
       {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, true, true},
       {1, 20, 20, 12, 20, 5, 5, 1, 2},
   };
+  for (int64_t channels : {1, 2, 3, 4, 7, 8, 11, 16, 17, 61}) check({1, 6, 7, channels, 5, 3, 3, 1, 1}, true, *pool);  // runs of so many elements, also cut
   for (const Convolution& v : cases) {
     for (bool packed : {false, true}) {
       if (packed && v.batched) continue;
