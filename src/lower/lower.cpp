@@ -27,6 +27,7 @@ const std::vector<Pass>& passes() {
       {"masks", masks},                        // the causal part of a mask becomes a flag
       {"grouped_heads", grouped_heads},        // repeated keys and values are read in place
       {"joins", joins},                        // RoPE's join becomes a choice between two reads
+      {"turned_rows", turned_rows},            // a batch behind the sequence: linear layers work on it in front
       {"linears", linears},                    // query, key and value; gate and up: one matmul
       {"simplify_linears", simplify},
       {"common_again", common},

@@ -8,6 +8,7 @@ void simplify(ir::Graph&);          // views composed, reshapes made views or me
 void common(ir::Graph&);            // equal nodes become one
 void index_arithmetic(ir::Graph&);  // integers that are affine in the indices: joins, scans, comparisons, gathers by them
 void leading_axes(ir::Graph&);      // linear layers on [B*S, K] work on [B, S, K]
+void turned_rows(ir::Graph&);       // linear layers between a turn and its inverse work on what was turned
 void functions(ir::Graph&);         // written-out gelu, silu, sigmoid, softplus
 void attention(ir::Graph&);         // matmul, scale, mask, softmax, matmul
 void masks(ir::Graph&);             // the causal part of a mask becomes a flag
