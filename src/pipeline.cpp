@@ -147,6 +147,9 @@ plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
     for (ir::Weight& w : g.weights) {
       auto found = weight_named(w.name);
       if (found == old.weights.end()) fail(Code::format, "the plan's graph has a weight \"{}\", which the plan has not", w.name);
+      const ir::Dims& dims = g.type(w.value).dims;
+      bool numbers = std::all_of(dims.begin(), dims.end(), [](const ir::Dim& d) { return d.is_constant(); });
+      if (!numbers) fail(Code::format, "weight \"{}\" of the plan's graph has sizes that vary", w.name);
       w.data = found->data;
       w.bytes = found->bytes;
       w.keep = found->keep;

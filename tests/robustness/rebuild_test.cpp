@@ -1,6 +1,9 @@
 // A plan for one target, compiled again for another from the text of its graphs, is the plan that the model itself would have given.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <random>
+
 #include "backend/cuda/available_test.h"
 #include "pipeline.h"
 
@@ -82,6 +85,41 @@ TEST(Rebuild, AGraphThatIsNotTheProgramsIsRefused) {
   bad = good;
   bad.provenance.emplace_back("an_option_of_later", "1");
   EXPECT_EQ(told(bad, "cpu"), "6: the plan was compiled with an option that this ingot does not know: there is no option \"an_option_of_later\"");
+}
+
+// Whatever the text is turned into, it is compiled or refused.
+TEST(Rebuild, DamagedGraphsAreErrors) {
+  std::mt19937 random(7);
+  auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  size_t refused = 0, built = 0;
+  for (const char* model : {"mlp.pt2", "varied.pt2"}) {
+    plan::Plan good = build(capture::import_archive(fmt::format("{}/src/capture/testdata/{}", INGOT_SOURCE_DIR, model)), {});
+    const std::string text = good.functions[0].graph;
+    std::vector<std::string> words;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find_first_of(" ,[](){}<>%&=:\n", at), text.size() - 1);
+      if (end > at) words.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    for (int n = 0; n < (std::getenv("INGOT_TEST_ALL") != nullptr ? 50000 : 2000); ++n) {
+      plan::Plan bad = good;
+      std::string& t = bad.functions[0].graph;
+      for (size_t changes = 1 + below(3); changes > 0; --changes) {
+        const std::string &from = words[below(words.size())], &to = words[below(words.size())];
+        if (size_t at = t.find(from, below(t.size())); at != std::string::npos) t.replace(at, from.size(), to);
+      }
+      try {
+        rebuild(bad, "cpu");
+        ++built;
+      } catch (const Error& e) {
+        EXPECT_NE(e.code, Code::internal) << e.message << "\n" << t;
+        ++refused;
+      }
+    }
+  }
+  fmt::print("{} refused, {} built\n", refused, built);
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(built, 0u);
 }
 
 }  // namespace
