@@ -14,7 +14,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, 
 from pathlib import Path
 
 from . import atomic, errors
-from .errors import InputError, IoError, OptionError
+from .errors import DeviceError, InputError, IoError, OptionError
 
 _HERE = Path(__file__).resolve().parent
 _lock = threading.Lock()
@@ -268,20 +268,38 @@ class _Plan(_Handle):
 
 
 class Engine:
-    """An immutable compiled model; threads share it. Works without torch, on numpy arrays."""
+    """An immutable compiled model; threads share it. Works without torch, on numpy arrays.
 
-    def __init__(self, plan: _Plan, keep=(), values=None):
+    device: "cpu" or "cuda:0"; None when it was compiled for a GPU elsewhere, to be saved and not to run.
+    """
+
+    def __init__(self, plan: _Plan, keep=(), values=None, here=True):
         self._plan, self._keep = plan, list(keep)
         self._built_from: dict = values or {}  # tensors that the plan points at, by name
         self._values: dict = {}  # weights given since, by name: the library reads them where they are
-        out = c_void_p()
         self._options = _Options(plan.session_options)
-        check(lib().ingot_weights_create(plan.pointer, self._options.pointer, byref(out)))
-        self._weights = _WeightsHandle(out)
         self._description = None
-        gpu = c_int32()
+        self._weights = self.device = None
+        if here:
+            self._place()
+
+    def _place(self):
+        out, gpu = c_void_p(), c_int32()
+        check(lib().ingot_weights_create(self._plan.pointer, self._options.pointer, byref(out)))
+        self._weights = _WeightsHandle(out)
         check(lib().ingot_weights_device(out, byref(gpu)))
         self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"
+
+    @property
+    def targets(self) -> str:
+        """What it was compiled for: "cpu", "cuda:sm_90", or several with commas."""
+        return self.inspect()["provenance"]["target"]
+
+    def not_here(self) -> DeviceError:
+        return DeviceError(
+            f"the model is on the CPU, and was compiled for {self.targets}: it cannot run here",
+            remedy=f'ingot.save it, and ingot.load the file where the GPU is; target="cpu,{self.targets}" for a module that runs here too',
+        )
 
     def inspect(self) -> dict:
         """Functions with their bindings, sizes and steps, weights and provenance."""
@@ -354,10 +372,11 @@ class Engine:
                     raise InputError(f"the engine has no weight {name!r}")
                 continue
             value = _fitting(value, weights[name])
-            staged.append((name, value.cpu() if self.device == "cpu" and getattr(value, "is_cuda", False) else value))
-        for name, value in staged:
-            check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *_memory(value), 0))
-        check(lib().ingot_weights_commit(self._weights.pointer))
+            staged.append((name, value.cpu() if self.device in ("cpu", None) and getattr(value, "is_cuda", False) else value))
+        if self._weights is not None:
+            for name, value in staged:
+                check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *_memory(value), 0))
+            check(lib().ingot_weights_commit(self._weights.pointer))
         self._values.update(staged)
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
@@ -438,6 +457,8 @@ class Session(_Handle):
 
     def __init__(self, engine: Engine, function: int, runtime_option: dict):
         out = c_void_p()
+        if engine._weights is None:
+            raise engine.not_here()
         self._engine, self._function = engine, function
         self._options = _session_options({**engine._plan.session_options, **runtime_option})
         check(lib().ingot_session_create(engine._plan.pointer, engine._weights.pointer, function, self._options.pointer, byref(out)))

@@ -31,7 +31,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         kwarg_inputs: the keyword inputs by name.
         dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
         strict: passed to torch.export.export.
-        options, **option: see `ingot.options()`.
+        options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module for `ingot.save` alone, on any machine
+            (NVRTC is needed): calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] it runs on the CPU, and the file on both.
 
     Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies; load_state_dict on the model is
     noticed at the next call, other changes of its parameters want `update_weights`. Operators that no
@@ -58,7 +59,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         functional = from_exported(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
-    options = devices.placed(split_dryrun(options)[1], functional.device)
+    options = devices.placed(split_dryrun(options)[1], functional.device, for_file=True)
     captured = write(functional)
     return Report(_engine.Model.from_json(captured.json, captured.weights).explain(options))
 
@@ -112,7 +113,7 @@ def _compile_program(program, leaves, options):
         _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))
         model.set_signature(json.dumps(signature))
 
-    assembled = assemble(f, options, prepare)
+    assembled = assemble(f, options, prepare, for_file=True)
     assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     return Module(assembled=assembled, signature=signature, prepare=prepare)
 
@@ -132,7 +133,8 @@ def _compile_file(path, arguments, keywords, options):
     if autocast.state() is not None or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model
         return _compile_program(torch.export.load(path), leaves, options)
-    return Module(_engine.Engine(model.compile(options)))
+    targets = devices.targets(options)
+    return Module(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available()))
 
 
 def _for_gpu(path) -> bool:

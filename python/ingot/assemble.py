@@ -16,15 +16,16 @@ from .report import Report
 from .runnable import Runnable, Segment
 
 log = logging.getLogger("ingot")
+_OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights")
 
 
 class Assembled(Runnable):
-    """A compiled model. engine: None when everything stays in torch. report: what runs where. placement: the options target and device."""
+    """A compiled model. engine: None when everything stays in torch. report: what runs where. options: those that a plan of all of it has too."""
 
-    def __init__(self, f: Functional, engine, report: Report, straight: bool, placement: dict):
+    def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict):
         graph = None if straight else Shell(f, engine, report).build()
         super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes)
-        self.functional, self.engine, self.report, self.placement = f, engine, report, placement
+        self.functional, self.engine, self.report, self.options = f, engine, report, options
         self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
 
 
@@ -54,10 +55,10 @@ def split_dryrun(options: dict):
     return "" if asked in (True, "true") else os.fspath(asked), rest
 
 
-def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assembled:
-    """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build."""
+def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file: bool = False) -> Assembled:
+    """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build. for_file: see devices.placed."""
     dryrun, options = split_dryrun(options)
-    options = devices.placed(options, f.device)
+    options = devices.placed(options, f.device, for_file)
     captured = capture.write(f)
     model = _engine.Model.from_json(captured.json, captured.weights)
     prepare(model)
@@ -67,7 +68,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assemb
         report.leave_all_in_torch("dryrun")
     engine = None
     if report.segments or report.operators and options.get("fallback", "torch") == "error" and dryrun is None:
-        engine = _engine.Engine(model.compile(options), values=dict(captured.weights))
+        engine = _engine.Engine(model.compile(options), values=dict(captured.weights), here=devices.runs(options["target"], f.device))
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
     if report.in_torch:
@@ -78,7 +79,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None) -> Assemb
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type for s in f.inputs)
     )  # fmt: skip
-    return Assembled(f, engine, report, straight, {name: options[name] for name in ("target", "device")})
+    return Assembled(f, engine, report, straight, {name: options[name] for name in _OF_A_PLAN if name in options})
 
 
 class Shell:

@@ -32,8 +32,14 @@ def targets(options: dict) -> list[str]:
     return [t.strip() for t in given.split(",")] if isinstance(given, str) else [str(t) for t in given]
 
 
-def placed(options: dict, device: torch.device) -> dict:
-    """The options with the target and the device that the model's own device means. The targets given must have a program for it."""
+def runs(targets: list[str], device: torch.device) -> bool:
+    """Whether one of the targets is for the device."""
+    return any(t == "cpu" if device.type == "cpu" else t.startswith("cuda:") for t in targets)
+
+
+def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
+    """The options with the target and the device that the model's own device means. The targets given must have a program for it, unless what is
+    made may be for a file alone: then a model on the CPU is compiled for a GPU that is elsewhere."""
     _engine._Options(options)  # refuses unknown names and bad values
     asked = targets(options)
     where = str(device)
@@ -41,13 +47,13 @@ def placed(options: dict, device: torch.device) -> dict:
         raise OptionError(f"option device is {options['device']!r}, but the model is on {where}", remedy="move the model there, then compile it")
     if asked == ["auto"]:
         asked = [architecture(device)]
-    elif not any(t == "cpu" if device.type == "cpu" else t.startswith("cuda:") for t in asked):
+    elif not runs(asked, device) and not (for_file and device.type == "cpu"):
         raise OptionError(
             f"option target is {','.join(asked)!r}, but the model is on {where}",
-            remedy="model.cuda() for a GPU that is here; target=\"cpu,cuda:sm_90\" for a file that runs on both" if device.type == "cpu" else "model.cpu(), or leave the target out",
+            remedy="model.cuda() for a GPU that is here; ingot.compile and ingot.save for a file" if device.type == "cpu" else "model.cpu(), or leave the target out",
         )
     made = {**options, "target": asked, "device": where}
-    if device.type == "cuda" and options.get("matmul_precision", "torch") == "torch" and _torch_takes_tf32():
+    if any(t.startswith("cuda:") for t in asked) and options.get("matmul_precision", "torch") == "torch" and _torch_takes_tf32():
         made["matmul_precision"] = "tf32"
     return made
 

@@ -41,7 +41,7 @@ class Module(torch.nn.Module):
         self._assembled, self._prepare = assembled, prepare
         self._kind = torch.device(self._device()).type
         self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state(self._kind)
-        self._runner = assembled.run if assembled is not None else self._with_states(_op.Runner(engine))
+        self._runner = assembled.run if assembled is not None else self._with_states(_op.runner(engine))
         signature = signature or engine.signature
         self._out_spec = None
         self._spec = None
@@ -94,7 +94,7 @@ class Module(torch.nn.Module):
 
     def _with_states(self, run):
         """A loaded engine's states are this module's buffers, begun with the file's values."""
-        if not self.engine.states():
+        if not self.engine.states() or self.engine.device is None:
             return run
         values = self.engine.session().state
         states = []
@@ -154,7 +154,7 @@ class Module(torch.nn.Module):
 
     def _device(self):
         if self.engine is not None:
-            return self.engine.device
+            return self.engine.device or "cpu"
         functional = getattr(self._assembled, "functional", None)
         return functional.device if functional is not None else next((t.device for t in [*self.parameters(), *self.buffers()]), "cpu")
 
@@ -257,10 +257,12 @@ class Module(torch.nn.Module):
             return self._assembled.present()
         if self._assembled is None or self._assembled.functional.program is None:
             raise UnsupportedError("this module was made from a file alone, without the torch program around its engine", remedy="compile the original model, or torch.export.load(path) of the .pt2 file, and save that")
+        if self.engine is not None and self.engine.device is None:
+            raise UnsupportedError(f"a torch program runs where its tensors are, on the CPU, and the engine in this one is for {self.engine.targets}", remedy='save it with format="ingot", or compile model.cuda() where there is a GPU')
         return torch_program.exported_program(self._assembled, empty_lists)
 
     def _plan(self):
-        """An engine that is the whole model by itself."""
+        """An engine that is the whole model by itself, to be saved."""
         if self._eager is not None:
             raise UnsupportedError("all of the model runs in torch, which a .ingot file does not hold", remedy="its report says why; torch.export.save keeps it")
         if isinstance(self._assembled, Loaded):
@@ -275,7 +277,7 @@ class Module(torch.nn.Module):
         weights = [(name, self._assembled.value(name).cpu().contiguous()) for name, _ in captured.weights]
         model = _engine.Model.from_json(captured.json, weights)
         self._prepare(model)
-        return _engine.Engine(model.compile({"fallback": "error", **self._assembled.placement}), values=dict(weights))
+        return _engine.Engine(model.compile({"fallback": "error", **self._assembled.options}), values=dict(weights), here=False)
 
     def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
         """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls)."""

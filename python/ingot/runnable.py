@@ -16,7 +16,7 @@ class Segment(torch.nn.Module):
     def __init__(self, engine: _engine.Engine, function: int):
         super().__init__()
         self.engine, self.function = engine, function
-        self._runner = _op.Runner(engine, function)
+        self._runner = _op.runner(engine, function)
 
     def forward(self, *tensors):  # states after inputs
         return self._runner(list(tensors))
@@ -37,7 +37,7 @@ class Runnable:
     def __init__(self, slots: list[Slot], engines: list["_engine.Engine"], graph, ranges, writes):
         self.slots, self.engines, self.graph, self.straight = slots, engines, graph, graph is None
         if self.straight:
-            self.run = _op.Runner(engines[0])
+            self.run = _op.runner(engines[0])
         else:
             inputs = [s for s in slots if s.kind in ("input", "number")]
             self._check, self._written = size_check(inputs, ranges), memory_check(inputs, [slot for slot, _ in writes])
