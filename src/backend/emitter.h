@@ -30,6 +30,7 @@ struct Product {
   ir::DType type;                    // of A and B in memory
   Layout a, b;
   bool packed = false;               // B is what `matmul_pack` made instead
+  bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
   // A convolution, say: A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
   std::optional<ir::AffineMap> map = std::nullopt;

@@ -140,6 +140,9 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   product.map = a.map;
   product.m_rank = a.m_rank;
   product.b = layouts_of({b})[0];
+  // What prepare makes is written while it runs.
+  const plan::Buffer::Kind where = out_.buffers[b.buffer].kind;
+  product.constant = where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
   if (a.map && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{a.copied};

@@ -21,6 +21,7 @@ struct CudaLaunch {
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
   uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
+  bool overlaps = false; // the kernel waits for those before it by itself
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
 };

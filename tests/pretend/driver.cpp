@@ -249,12 +249,12 @@ int cuFuncSetAttribute(FunctionHandle, int, int) {
   LOCKED;
   return p.call_fails() ? launch_failed : success;
 }
-int cuLaunchKernel(FunctionHandle function, unsigned gx, unsigned, unsigned, unsigned bx, unsigned, unsigned, unsigned, StreamHandle stream, void**, void**) {
+int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**, void**) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
   auto found = p.functions.find(function);
-  if (found == p.functions.end() || gx == 0 || bx == 0) return p.mistake(invalid_handle, "a kernel that is not there, or without threads, is started");
-  if (p.recording.contains(stream)) return success;
+  if (found == p.functions.end() || config->gx == 0 || config->bx == 0) return p.mistake(invalid_handle, "a kernel that is not there, or without threads, is started");
+  if (p.recording.contains(config->stream)) return success;
   ++p.values["launches"];
   p.note("launch " + found->second);
   return success;

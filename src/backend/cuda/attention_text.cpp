@@ -260,6 +260,7 @@ class Printer {
     // Many blocks of narrow heads: 16 warps on a multiprocessor are worth the few registers that go to memory (H200, 32 x 16 heads of 384: 136 us, else 143).
     int blocks = variant == 1 && args_.depth <= 64 && args_.width <= 64 ? 4 : 1;
     std::string out = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n", warps * 32, blocks, variant);
+    out += "  after_others();\n";
     std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
     out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
     out += "  i64 rest = blockIdx.x / tiles;\n";

@@ -75,7 +75,7 @@ Gpu::Gpu(int ordinal, std::span<const CodeImage> code) : device_(Device::open(or
       if (c.ptx != ptx || !c.runs_on(sm)) continue;
       bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
       if (!needed) continue;
-      modules_.push_back(std::make_unique<Module>(device_, c.image, cuda));
+      modules_.push_back(std::make_unique<Module>(device_, c.image, cuda, static_cast<int>(c.architecture)));
       for (const std::string& k : c.kernels) module_of_.try_emplace(k, modules_.back().get());
     }
   }

@@ -184,8 +184,18 @@ void Function::launch(const LaunchShape& shape, std::span<const std::byte> param
     d.check(d.function_set_attribute(handle_, dynamic_shared, static_cast<int>(shape.shared)), "giving {} bytes of shared memory to {}", shape.shared, name_);
   }
   void* pointers[] = {const_cast<std::byte*>(parameters.data())};  // only read
-  d.check(d.launch(handle_, shape.grid, 1, 1, shape.block, 1, 1, shape.shared, stream, pointers, nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid,
-          shape.block, device_->properties().name);
+  LaunchConfig config;
+  config.gx = shape.grid;
+  config.bx = shape.block;
+  config.shared = shape.shared;
+  config.stream = stream;
+  LaunchAttribute overlaps;
+  constexpr int programmatic_serialization = 6;
+  overlaps.id = programmatic_serialization;
+  overlaps.yes = 1;
+  config.attributes = &overlaps;
+  config.attribute_count = shape.overlaps && waits_ ? 1 : 0;
+  d.check(d.launch(&config, handle_, pointers, nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid, shape.block, device_->properties().name);
 }
 
 int Function::registers() const {
@@ -202,7 +212,7 @@ int Function::local_bytes() const {
   return v;
 }
 
-Module::Module(DevicePtr device, std::span<const std::byte> image, int cuda) : device_(std::move(device)) {
+Module::Module(DevicePtr device, std::span<const std::byte> image, int cuda, int architecture) : device_(std::move(device)), waits_(architecture >= 90) {
   Device::Use use(*device_);
   std::array<char, 4096> log{};
   int names[] = {error_log, error_log_bytes};
@@ -233,6 +243,7 @@ Function Module::function(const std::string& name) const {
   Function f;
   f.device_ = device_;
   f.name_ = name;
+  f.waits_ = waits_;
   driver().check(driver().module_function(&f.handle_, handle_, name.c_str()), "looking for the kernel {}", name);
   return f;
 }

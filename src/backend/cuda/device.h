@@ -131,6 +131,7 @@ class Event {
 struct LaunchShape {
   uint32_t grid = 1, block = 1;  // one axis is all that ingot's kernels use
   uint32_t shared = 0;           // bytes of dynamic shared memory
+  bool overlaps = false;         // may start while the kernel before it ends: it waits by itself before it touches memory (prelude: after_others)
 };
 
 class Function {
@@ -147,14 +148,15 @@ class Function {
   DevicePtr device_;
   FunctionHandle handle_ = nullptr;
   std::string name_;
+  bool waits_ = false;
 };
 
 // Loaded device code. Functions must not outlive it.
 class Module {
  public:
   // `image`: a cubin, or PTX ending in 0, which the driver compiles. Error (device) with the driver's log, or (version) when `cuda`, the CUDA
-  // it was compiled by, is newer than the driver (0: unknown).
-  Module(DevicePtr device, std::span<const std::byte> image, int cuda = 0);
+  // it was compiled by, is newer than the driver (0: unknown). `architecture`: what it was compiled for; from 90 on kernels know how to wait.
+  Module(DevicePtr device, std::span<const std::byte> image, int cuda = 0, int architecture = 0);
   ~Module();
   Module(const Module&) = delete;
   Function function(const std::string& name) const;
@@ -162,6 +164,7 @@ class Module {
  private:
   DevicePtr device_;
   ModuleHandle handle_ = nullptr;
+  bool waits_;
 };
 
 }  // namespace ingot::backend::cuda

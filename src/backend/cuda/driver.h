@@ -17,6 +17,21 @@ using FunctionHandle = struct CUfunc_st*;
 using GraphHandle = struct CUgraph_st*;
 using GraphExecHandle = struct CUgraphExec_st*;
 
+// CUlaunchConfig and CUlaunchAttribute of cuda.h.
+struct LaunchAttribute {
+  int id = 0, padding = 0;
+  union {
+    char room[64];
+    int yes;
+  };
+};
+struct LaunchConfig {
+  unsigned gx = 1, gy = 1, gz = 1, bx = 1, by = 1, bz = 1, shared = 0;
+  StreamHandle stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 struct Driver {
 #define X(name, symbol, arguments) int(*name) arguments;
 #include "backend/cuda/driver.def"

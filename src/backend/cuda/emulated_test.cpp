@@ -248,6 +248,9 @@ template <int N> void wait_multiplied(f32*) {
   fibers[current].products.clear();
 }
 inline void show_to_matrix_units() {}
+inline void let_next_start() {}
+inline void wait_for_others() {}
+inline void after_others() {}
 inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
 // Where the instruction finds an element: rows of 128 bytes whose 16-byte pieces change places by the row, as bits of the address say.
 template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {

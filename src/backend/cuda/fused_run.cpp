@@ -40,7 +40,7 @@ void run(const backend::Call& call) {
   const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, lane.status());
   if (grid.blocks == 0) return;
   const Function& f = &grid == &prepared.launch.aligned ? prepared.aligned : prepared.any;
-  f.launch({grid.blocks, grid.threads, grid.shared}, prepared.launch.parameters, lane.stream());
+  f.launch({grid.blocks, grid.threads, grid.shared, true}, prepared.launch.parameters, lane.stream());
 }
 
 }  // namespace

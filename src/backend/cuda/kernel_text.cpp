@@ -25,6 +25,7 @@ class Printer : UnitText {
   std::string run(size_t index) {
     line("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{", v_.threads, index);
     ++depth_;
+    line("after_others();");
     line("u64* const status = (u64*)p.status;");
     find_row();
     pointers();

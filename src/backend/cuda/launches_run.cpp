@@ -58,7 +58,7 @@ void run(const backend::Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    part.functions[k].launch({l.blocks, l.threads, l.shared}, l.parameters, lane.stream());
+    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps}, l.parameters, lane.stream());
   }
 }
 

@@ -108,6 +108,22 @@ __device__ __forceinline__ void write(M* at, const M* from) {
 // x / d for x < 2^31; `magic` is made by the launcher (fused_cuda_run.cpp).
 __device__ __forceinline__ u32 divided(u32 x, i64 magic) { return (u32)(((u64)x * (u32)magic) >> (u32)(magic >> 32)); }
 
+// A kernel that was started while the one before it ends (LaunchShape::overlaps) touches no memory that others write until they are done; the one behind it
+// may start now. What was done before a kernel waited is done for all behind it, so every thread waits.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void wait_for_others() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void after_others() {
+  let_next_start();
+  wait_for_others();
+}
 // What went wrong first: 1 = an index (value) is out of range (bound), 2 = an integer is divided by zero.
 __device__ __noinline__ void report(u64* status, u64 code, i64 found, i64 bound) {
   if (status != nullptr && atomicCAS(status, 0ull, code) == 0ull) {

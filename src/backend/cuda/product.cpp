@@ -167,7 +167,7 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   if (!is_of_elements(body)) return no(Answer::body_apart);
-  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, body, layouts)};
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, body, layouts)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   Dims extents;

@@ -128,6 +128,7 @@ void check(Site s, bool warpgroups, bool late) {
   p.b = layout_of(s.b);
   p.map = s.map;
   p.m_rank = s.m_rank;
+  p.constant = s.m == 1;
   OwnProduct own = emit_own_product(p, body.body, body.layouts);
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
   std::vector<HostTensor*> tensors = {&s.a, &s.b};

@@ -21,7 +21,7 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
-  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k) {
+  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant) {
     std::string finish = finish_text();
     args_.type = type;
     args_.map = map;
@@ -33,7 +33,7 @@ class Printer {
     args_.known = text_.known();
     EmittedProduct out;
     out.text = fmt::format("struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; }};\n", b_.operands.size(), std::max<size_t>(1, args_.numbers.size())) + finish;
-    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k)) {
+    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant)) {
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, [&](i64 row, i64 column, const f32* sums) {{ @body<{}>(p, row, column, sums); }});\n}}\n", k.call, k.aligned);
@@ -118,8 +118,8 @@ class Printer {
 
 }  // namespace
 
-EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, const FusedBody& body, const std::vector<Layout>& layouts) {
-  return Printer(body, layouts).run(type, map, b_along_k);
+EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, const FusedBody& body, const std::vector<Layout>& layouts) {
+  return Printer(body, layouts).run(type, map, b_along_k, b_constant);
 }
 
 }  // namespace ingot::backend::cuda

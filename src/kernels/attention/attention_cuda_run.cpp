@@ -81,6 +81,7 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
     auto wide = [](uint16_t n) { return (n + 63u) / 64 * 64; };
     CudaLaunches one;
     one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, rows), Args::warps[variant] * 32, parameters, pointers);
+    one.list[0].overlaps = true;
     one.list[0].shared = 2 * (rows * wide(args.depth) + 2 * Args::keys_at_once * (wide(args.depth) + wide(args.width)));
     return std::move(one.list);
   };

@@ -83,6 +83,7 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   if (k_end > p.k) k_end = p.k;
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  after_others();
   // What this thread brings of A: the same eight of K of several rows.
   const int my_row = threadIdx.x / eights, my_eight = threadIdx.x % eights;
   const H* from[rows];
@@ -287,7 +288,7 @@ __device__ __forceinline__ uint4 eight_of(const H* from, bool there) {
 }
 // One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
 // their way while these are multiplied, also those of the next columns.
-template <class H, bool Aligned, class Finish>
+template <class H, bool Aligned, bool Constant, class Finish>
 __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr int threads = matmul_map_row_threads, warps = threads / 32;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -299,11 +300,13 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
   i64 group = blockIdx.x, at = threadIdx.x * 8;  // of what is brought next
   int piece = 0;
   uint4 next[8], x = make_uint4(0, 0, 0, 0);
-  auto bring = [&] {
+  auto bring_columns = [&] {
     const bool there = group < groups && at < p.k;
     const H* const from = (const H*)p.b + group * 8 * p.b_step + at;
 #pragma unroll
     for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
+  };
+  auto bring_row = [&] {
     x = make_uint4(0, 0, 0, 0);
     if (at < p.k) {
       if (Aligned) {
@@ -320,7 +323,11 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
       group += gridDim.x;
     }
   };
-  bring();
+  let_next_start();
+  if (!Constant) wait_for_others();
+  bring_columns();
+  if (Constant) wait_for_others();
+  bring_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     f32 sums[8];
@@ -330,7 +337,8 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
       uint4 now[8], row = x;
 #pragma unroll
       for (int c = 0; c < 8; ++c) now[c] = next[c];
-      bring();
+      bring_columns();
+      bring_row();
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
     }
@@ -354,6 +362,7 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
 // Sums of several blocks, always in the same order.
 template <class Finish>
 __device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p, Finish finish) {
+  after_others();
   const i64 eight = (i64)blockIdx.x * matmul_map_finish_threads + threadIdx.x, row = eight / (p.n / 8), column = eight % (p.n / 8) * 8;
   if (row >= p.m) return;
   const float4* from = (const float4*)p.parts + eight * 2;
@@ -380,7 +389,7 @@ std::string_view matmul_map_cuda_text() {
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k) {
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant) {
   std::vector<MatmulMapCudaKernel> out;
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {
@@ -395,7 +404,7 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
                      fmt::format("product_through_map<{}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned), aligned});
     }
     out.push_back({any + "finish", std::to_string(matmul_map_finish_threads), "finish_product", aligned});
-    if (b_along_k) out.push_back({any + "row", std::to_string(matmul_map_row_threads), fmt::format("row_through_columns<{}, {}>", cuda_type(type), aligned), aligned});
+    if (b_along_k) out.push_back({any + "row", std::to_string(matmul_map_row_threads), fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned});
   }
   return out;
 }

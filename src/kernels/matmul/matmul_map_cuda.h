@@ -12,6 +12,7 @@ struct MatmulMapCudaKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed eight at once
 };
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k);
+// `b_constant`: no step of the program writes B.
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k, bool b_constant);
 
 }  // namespace ingot::kernels

@@ -149,6 +149,7 @@ class Launches {
       }
       list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), pointers);
       list.list.back().shared = static_cast<uint32_t>(shared);
+      list.list.back().overlaps = true;
     };
     p.splits = p.turns = 1;
     if (p.m == 0 || p.n == 0) return list;
