@@ -40,7 +40,7 @@ def main():
     torch.export.save(export(Attention().eval(), (ids, mask), dynamic_shapes=({0: batch}, {0: batch})), folder / "attention.pt2")
     x, index = torch.randn(5, 7), torch.randint(0, 5, (5, 7))
     torch.export.save(export(Lines(), (x, index)), folder / "lines.pt2")
-    images = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3, groups=2)).eval()
+    images = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.nn.Conv2d(8, 4, 3, groups=2)).eval()
     torch.export.save(export(images, (torch.randn(2, 3, 8, 9),), dynamic_shapes=({0: batch},)), folder / "images.pt2")
 
 

@@ -59,7 +59,7 @@ constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
 // Blocks of about m_block rows, even in size so that no sliver reads all of B once more; none has more than m_most.
 constexpr int64_t m_most = m_block * 3 / 2;
 constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
-constexpr int64_t own_rows = 48;
+constexpr int64_t own_rows = 48, copy_columns = 256;
 constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
 
 struct Plan {
@@ -148,6 +148,8 @@ backend::Resolved resolve(const Call& call) {
   // Where each worker can have rows enough of its own, it has them: the step before wrote them and the step after reads them on the same core.
   p->row_tasks = std::min(p->m >= own_rows * workers ? (row_blocks(p->m) + workers - 1) / workers * workers : row_blocks(p->m), most);
   p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
+  // Through a map each group of panels copies its rows once more: only as many groups as have columns enough to pay for that, or as every worker needs.
+  if (c.map) p->column_tasks = std::min(p->column_tasks, std::max(p->n / copy_columns, (workers + p->row_tasks - 1) / p->row_tasks));
   if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
     (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / ops.rows, 1, workers);
   }

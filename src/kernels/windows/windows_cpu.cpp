@@ -123,7 +123,6 @@ backend::Resolved resolve(const Call& call) {
     if (b.dims[i] != extent && b.dims[i] != 1) refuse("B does not have the sizes of the indices");
     p->b_strides.push_back(b.dims[i] == extent ? b.strides[i] : 0);
     if (i < kept) domain.push_back(extent);
-    if (i + 2 < kept) p->lines *= extent;
   }
   const IndexMap::Index &across = p->map.indices[kept - 2], &channel = p->map.indices[kept - 1];
   p->width = across.extent;
@@ -137,6 +136,7 @@ backend::Resolved resolve(const Call& call) {
     }
   }
   p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(c.map_sizes()), domain, false);
+  for (size_t i = 0; i + 2 < kept; ++i) p->lines *= domain[i];
   find_places(*p, std::span(p->map.indices).subspan(kept), std::span(p->b_strides).subspan(kept));
   if (p->channels > 0 && p->lines > 0) find_runs(*p, across);
   const SimpleEpilogue& simple = c.body->simple;
