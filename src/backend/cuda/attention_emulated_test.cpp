@@ -1,4 +1,4 @@
-// Attention's kernels on the host: depths, layouts, masks, few and many queries a block, against a softmax in double.
+// Attention's kernels on the host and, where there is one, on a GPU: depths, layouts, masks, few and many queries a block, against a softmax in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "backend/cuda/attention_text.h"
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/gpu_step_test.h"
 #include "backend/cuda/matrix_text.h"
 #include "kernels/attention/attention_cuda_run.h"
 
@@ -35,8 +37,29 @@ const Emulated& emulated(const EmittedAttention& code, bool warpgroups) {
   return *e;
 }
 
-void check(const Site& site, bool warpgroups, bool late) {
-  SCOPED_TRACE(fmt::format("{}{}{}", site.name, warpgroups ? ", groups of warps" : "", late ? ", late" : ""));
+enum class Where : uint8_t { early, late, early_groups, late_groups, gpu };  // how copies and products are emulated
+constexpr Where emulations[] = {Where::early, Where::late, Where::early_groups, Where::late_groups};
+
+void emulate(const Site& site, const EmittedAttention& code, std::vector<HostTensor>& tensors, std::span<const int64_t> sizes, Where where) {
+  std::vector<TensorRef> operands;
+  for (HostTensor& x : tensors) {
+    if (site.shifted) x.bytes.insert(x.bytes.begin(), 2, std::byte{0});
+    operands.push_back({x.bytes.data() + (site.shifted ? 2 : 0), x.dtype, static_cast<int>(x.dims.size()), x.dims.data(), x.strides.data()});
+  }
+  auto args = kernels::load_attention_cuda(code.arguments, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = args.get();
+  const bool groups = where >= Where::early_groups, late = where == Where::late || where == Where::late_groups;
+  emulated(code, groups).run(kernels::attention_cuda_launches(call, {site.multiprocessors}), operands, late);
+  for (HostTensor& x : tensors) {
+    if (site.shifted) x.bytes.erase(x.bytes.begin(), x.bytes.begin() + 2);
+  }
+}
+
+void check(const Site& site, Where where) {
+  SCOPED_TRACE(fmt::format("{}, way {}", site.name, static_cast<int>(where)));
   std::vector<HostTensor> tensors;
   auto add = [&](std::vector<int64_t> dims, DType type) {
     // [B, H, rows, columns], or as [B, rows, H, columns].
@@ -71,21 +94,15 @@ void check(const Site& site, bool warpgroups, bool late) {
   for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
   EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts);
 
-  std::vector<TensorRef> operands;
-  for (HostTensor& x : tensors) {
-    if (site.shifted) x.bytes.insert(x.bytes.begin(), 2, std::byte{0});
-    operands.push_back({x.bytes.data() + (site.shifted ? 2 : 0), x.dtype, static_cast<int>(x.dims.size()), x.dims.data(), x.strides.data()});
-  }
   std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
-  auto args = kernels::load_attention_cuda(code.arguments, operands.size(), sizes.size());
-  Call call;
-  call.operands = operands;
-  call.sizes = sizes;
-  call.constants = args.get();
-  emulated(code, warpgroups).run(kernels::attention_cuda_launches(call, {site.multiprocessors}), operands, late);
-  for (HostTensor& x : tensors) {
-    if (site.shifted) x.bytes.erase(x.bytes.begin(), x.bytes.begin() + 2);
+  if (where == Where::gpu) {
+    std::vector<HostTensor*> pointers;
+    for (HostTensor& x : tensors) pointers.push_back(&x);
+    std::vector<std::string> kernels = {code.name + "_0", code.name + "_1", code.name + "_2"};
+    run_on_gpu({"attention", code.arguments, {}}, std::string(attention_text()) + code.text, kernels, pointers, sizes, site.shifted ? 2 : 0);
+  } else {
+    emulate(site, code, tensors, sizes, where);
   }
 
   auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
@@ -115,21 +132,35 @@ void check(const Site& site, bool warpgroups, bool late) {
   }
 }
 
-TEST(cuda_attention_emulated, equals_softmax) {
-  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+std::vector<Site> sites() {
   Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, few = plain, narrow = plain, wide = plain;
   odd.name += ", odd addresses", odd.shifted = true;
   masked.name += ", masked, causal, heads in rows", masked.mask = masked.causal = masked.joined = true, masked.b = 2, masked.t = 70;
   few.name += ", few a block", few.multiprocessors = 100;
   narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
   wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
-  for (const Site& s : {plain, odd, masked, few, narrow, wide}) {
-    for (bool warpgroups : {false, true}) {
-      for (bool late : {false, true}) {
-        check(s, warpgroups, late);
-        if (HasFatalFailure()) return;
-      }
+  return {plain, odd, masked, few, narrow, wide};
+}
+
+TEST(cuda_attention_emulated, equals_softmax) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
     }
+  }
+}
+
+TEST(cuda_attention, equals_softmax) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) check(s, Where::gpu);
+  // Enough for many queries a block.
+  for (int64_t depth : {64, 128}) {
+    Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};
+    check(many, Where::gpu);
+    many.causal = many.mask = many.joined = true;
+    check(many, Where::gpu);
   }
 }
 

@@ -1,12 +1,14 @@
-// Products by ingot's own kernels, on the host: every tile, layout and map, with bodies behind them, against sums in double.
+// Products by ingot's own kernels, on the host and, where there is one, on a GPU: every tile, layout and map, with bodies behind them, against sums in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <memory>
 
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
+#include "backend/cuda/gpu_step_test.h"
 #include "backend/cuda/matrix_text.h"
 #include "backend/cuda/product.h"
 #include "kernels/matmul/matmul_map_cuda.h"
@@ -117,8 +119,29 @@ const Emulated& emulated(const EmittedProduct& code, bool warpgroups) {
   return *e;
 }
 
-void check(Site s, bool warpgroups, bool late) {
-  SCOPED_TRACE(fmt::format("{}{}{}", s.name, warpgroups ? ", groups of warps" : "", late ? ", late" : ""));
+enum class Where : uint8_t { early, late, early_groups, late_groups, gpu };  // how copies and products are emulated
+constexpr Where emulations[] = {Where::early, Where::late, Where::early_groups, Where::late_groups};
+
+void emulate(const Site& s, const OwnProduct& own, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where where) {
+  std::vector<TensorRef> operands;
+  for (HostTensor* t : tensors) {
+    if (s.shifted) t->bytes.insert(t->bytes.begin(), ir::size_of(t->dtype), std::byte{0});
+    operands.push_back({t->bytes.data() + (s.shifted ? ir::size_of(t->dtype) : 0), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
+  }
+  auto args = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = args.get();
+  const bool groups = where >= Where::early_groups, late = where == Where::late || where == Where::late_groups;
+  emulated(own.code, groups).run(kernels::matmul_map_cuda_launches(call, {s.multiprocessors}), operands, late);
+  for (HostTensor* t : tensors) {
+    if (s.shifted) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(ir::size_of(t->dtype)));
+  }
+}
+
+void check(Site s, Where where) {
+  SCOPED_TRACE(fmt::format("{}, way {}", s.name, static_cast<int>(where)));
   s.a.fill(1, true);
   s.b.fill(2, true);
   Body body(s);
@@ -133,21 +156,12 @@ void check(Site s, bool warpgroups, bool late) {
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
   std::vector<HostTensor*> tensors = {&s.a, &s.b};
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
-  std::vector<TensorRef> operands;
-  for (HostTensor* t : tensors) {
-    if (s.shifted) t->bytes.insert(t->bytes.begin(), ir::size_of(t->dtype), std::byte{0});
-    operands.push_back({t->bytes.data() + (s.shifted ? ir::size_of(t->dtype) : 0), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
-  }
   std::vector<int64_t> sizes;
   for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-  auto args = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
-  Call call;
-  call.operands = operands;
-  call.sizes = sizes;
-  call.constants = args.get();
-  emulated(own.code, warpgroups).run(kernels::matmul_map_cuda_launches(call, {s.multiprocessors}), operands, late);
-  for (HostTensor* t : tensors) {
-    if (s.shifted) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(ir::size_of(t->dtype)));
+  if (where == Where::gpu) {
+    run_on_gpu(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, tensors, sizes, s.shifted ? 4 : 0);
+  } else {
+    emulate(s, own, tensors, sizes, where);
   }
   // f32 sums of numbers around 1, and one rounding to what is stored.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
@@ -229,13 +243,22 @@ std::vector<Site> sites() {
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {
-    for (bool warpgroups : {false, true}) {
-      for (bool late : {false, true}) {
-        check(s, warpgroups, late);
-        if (HasFatalFailure()) return;
-      }
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
     }
   }
+}
+
+TEST(cuda_product, equals_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) check(s, Where::gpu);
+  for (bool along_k : {false, true}) {
+    check(plain(1030, 1160, 520, along_k), Where::gpu);  // large tiles, several blocks on a multiprocessor
+    check(plain(300, 72, 4104, along_k, DType::bf16), Where::gpu);
+  }
+  check(plain(1, 4104, 2056, true), Where::gpu);
+  check(convolution(56, 56, 64, 3, 1, 1, 136, false), Where::gpu);
 }
 
 }  // namespace
