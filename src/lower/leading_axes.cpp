@@ -1,5 +1,7 @@
 // A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] as it is: the reshape moves behind it, and behind
 // what follows element by element, until the one that restores the axes meets it and both go.
+#include <algorithm>
+
 #include "lower/passes.h"
 #include "lower/rewrite.h"
 
@@ -7,10 +9,28 @@ namespace ingot::lower {
 
 namespace {
 
+// A view that only adds or drops axes of size 1, which is what becomes of a reshape of one row.
+bool moves_units(const Graph& g, const Node& n) {
+  if (n.op != Op::view || n.attributes.map("map").fill) return false;
+  const ir::AffineMap& map = n.attributes.map("map");
+  const Dims& from = g.type(n.in[0]).dims;
+  int64_t last = -1;
+  size_t wide = 0;
+  for (size_t a = 0; a < from.size(); ++a) {
+    const ir::AffineMap::Axis& axis = map.axes[a];
+    if (!(axis.offset == Dim(0))) return false;
+    if (from[a] == Dim(1)) continue;
+    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || axis.terms[0].axis <= last || !(map.dims[axis.terms[0].axis] == from[a])) return false;
+    last = axis.terms[0].axis;
+    ++wide;
+  }
+  return wide == static_cast<size_t>(std::count_if(map.dims.begin(), map.dims.end(), [](const Dim& d) { return !(d == Dim(1)); }));
+}
+
 // The value before a reshape that merges leading axes into one, [.., K] -> [M, K]; trailing axes that make up K are merged first.
 std::optional<ValueId> unmerged(Graph& g, ValueId v) {
   const Node& n = maker(g, v);
-  if (n.op != Op::reshape) return std::nullopt;
+  if (n.op != Op::reshape && !moves_units(g, n)) return std::nullopt;
   ValueId x = n.in[0];
   Dims from = g.type(x).dims;
   const Dims& to = g.type(v).dims;

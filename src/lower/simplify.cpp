@@ -1,4 +1,5 @@
 // Local simplifications: what two neighbouring nodes say in a shorter way.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -279,11 +280,30 @@ std::optional<ValueId> fold(Graph& g, Op op, const std::vector<ValueId>& in, con
   }
 }
 
+// Only leading axes of size 1 are dropped, which broadcasting adds again.
+bool drops_leading_units(const Graph& g, ValueId v) {
+  const Node& n = maker(g, v);
+  if (n.op != Op::reshape && n.op != Op::view) return false;
+  if (n.op == Op::view && n.attributes.map("map").fill) return false;
+  const Dims &from = g.type(n.in[0]).dims, &to = g.type(v).dims;
+  if (from.size() <= to.size() || !std::equal(to.begin(), to.end(), from.end() - static_cast<int64_t>(to.size()))) return false;
+  if (!std::all_of(from.begin(), from.end() - static_cast<int64_t>(to.size()), [](const Dim& d) { return d == Dim(1); })) return false;
+  if (n.op == Op::reshape) return true;
+  const AffineMap& map = n.attributes.map("map");
+  for (size_t a = 0; a < from.size(); ++a) {
+    const AffineMap::Axis& axis = map.axes[a];
+    if (!(axis.offset == Dim(0))) return false;
+    if (from[a] == Dim(1)) continue;
+    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || axis.terms[0].axis + from.size() != a + to.size()) return false;
+  }
+  return true;
+}
+
 std::optional<ValueId> simplify_map(Graph& g, const Node& node, std::vector<ValueId> in, const Dims& dims) {
   // Operands that are only repeated are read as they are.
   bool changed = false;
   for (size_t i = 0; i < in.size(); ++i) {
-    while (only_broadcasts(g, maker(g, in[i]))) {
+    while (only_broadcasts(g, maker(g, in[i])) || drops_leading_units(g, in[i])) {
       std::vector<ValueId> trial = in;
       trial[i] = maker(g, in[i]).in[0];
       if (!(infer(g, node.op, trial, node.attributes)[0].dims == dims)) break;
