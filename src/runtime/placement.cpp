@@ -39,8 +39,18 @@ std::vector<backend::CodeImage> images(const plan::Target& target) {
   return out;
 }
 
-// Each kernel in it is in some image that the GPU runs. A target without kernels of its own (products alone) has no code.
-bool has_code(const plan::Target& target, int architecture) {
+// Steps of one kernel alone, products by a library, need no code of the plan's.
+bool needs_code(const plan::Program& p) {
+  return std::any_of(p.steps.begin(), p.steps.end(), [](const plan::Step& s) { return s.kernel != "matmul"; });
+}
+
+// Each kernel of the target's code is in some image that the GPU runs; without code there are no steps that need it.
+bool has_code(const plan::Plan& plan, size_t t, int architecture) {
+  const plan::Target& target = plan.targets[t];
+  if (target.code.empty()) {
+    return !needs_code(target.prepare.programs[0]) &&
+           std::none_of(plan.functions.begin(), plan.functions.end(), [&](const plan::Function& f) { return needs_code(f.programs[t]); });
+  }
   std::set<std::string_view> kernels;
   std::vector<backend::CodeImage> code = images(target);
   for (const backend::CodeImage& c : code) {
@@ -58,7 +68,7 @@ std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) 
     const plan::Target& target = plan.targets[t];
     if (!target.name.starts_with(cuda_target)) continue;
     int sm = number(std::string_view(target.name).substr(cuda_target.size())).value_or(0);
-    if (sm > architecture || sm <= nearest || !has_code(target, architecture)) continue;
+    if (sm > architecture || sm <= nearest || !has_code(plan, t, architecture)) continue;
     best = t;
     nearest = sm;
   }

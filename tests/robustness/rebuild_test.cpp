@@ -1,4 +1,5 @@
 // A plan for one target, compiled again for another from the text of its graphs, is the plan that the model itself would have given.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,6 +7,7 @@
 
 #include "backend/cuda/available_test.h"
 #include "pipeline.h"
+#include "runtime/session.h"
 
 namespace ingot {
 namespace {
@@ -85,6 +87,65 @@ TEST(Rebuild, AGraphThatIsNotTheProgramsIsRefused) {
   bad = good;
   bad.provenance.emplace_back("an_option_of_later", "1");
   EXPECT_EQ(told(bad, "cpu"), "6: the plan was compiled with an option that this ingot does not know: there is no option \"an_option_of_later\"");
+}
+
+// The pretend driver is that of this process.
+void set_gpu(int sm) {
+  static void* const driver = dlopen(INGOT_PRETEND_FOLDER "/libcuda.so.1", RTLD_NOW);
+  static void* const products = dlopen(INGOT_PRETEND_FOLDER "/libcublasLt.so.13", RTLD_NOW);
+  ASSERT_TRUE(driver != nullptr && products != nullptr) << dlerror();
+  reinterpret_cast<void (*)(const char*, long long)>(dlsym(driver, "pretend_set"))("sm", sm);
+}
+
+TEST(Rebuild, IsForGpusThatSomeKernelHasNoCodeFor) {
+  SKIP_WITHOUT(nvrtc);
+  capture::Model model = capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/varied.pt2");
+  auto missing = [](int sm, const plan::Plan& plan, const char* device = "cuda") {
+    set_gpu(sm);
+    return runtime::missing_target(plan, device);
+  };
+  plan::Plan plan = build(model, options_of("cuda:sm_80", {}));
+  EXPECT_EQ(missing(75, plan), "cuda:sm_75");
+  EXPECT_EQ(missing(75, plan, "auto"), "cuda:sm_75");
+  EXPECT_EQ(missing(75, plan, "cpu"), "");
+  for (int sm : {80, 86, 90, 120}) EXPECT_EQ(missing(sm, plan), "") << sm;  // newer ones by its PTX
+  plan::Plan other = plan;
+  for (plan::DeviceCode& c : other.targets[0].code) {
+    if (c.form == plan::DeviceCode::Form::ptx) c.kernels[0] += "_of_another";
+  }
+  EXPECT_EQ(missing(86, other), "");
+  EXPECT_EQ(missing(90, other), "cuda:sm_90");
+  std::erase_if(plan.targets[0].code, [](const plan::DeviceCode& c) { return c.form == plan::DeviceCode::Form::ptx; });
+  EXPECT_EQ(missing(86, plan), "");
+  EXPECT_EQ(missing(90, plan), "cuda:sm_90");
+  EXPECT_EQ(missing(90, build(model, options_of("cuda:sm_75,cuda:sm_90", {}))), "");
+  plan::Plan cpu = build(model, {});
+  EXPECT_EQ(missing(90, cpu, "auto"), "");
+  EXPECT_EQ(missing(90, cpu, "cuda:0"), "cuda:sm_90");
+  plan.targets[0].code.clear();
+  EXPECT_EQ(missing(80, plan), "cuda:sm_80");
+  plan::Plan products = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/mlp.pt2"), options_of("cuda:sm_80", {}));
+  EXPECT_EQ(missing(90, products), "");  // by cuBLASLt, without code
+}
+
+// A plan whose code was taken out has steps that nothing can run.
+TEST(Rebuild, AKernelWithoutCodeIsToldWithWhatToDo) {
+  SKIP_WITHOUT(nvrtc);
+  plan::Plan plan = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/varied.pt2"), options_of("cuda:sm_90", {}));
+  for (plan::DeviceCode& c : plan.targets[0].code) c.kernels.clear();
+  set_gpu(90);
+  try {
+    runtime::Weights weights(std::make_shared<plan::Plan>(plan), 1, system_allocator(), "cuda");
+    runtime::Session session(std::shared_ptr<runtime::Weights>(&weights, [](auto*) {}), 0, 1);
+    int64_t x[] = {3, 8}, y[] = {3, 2};
+    runtime::HostTensor inputs[] = {{nullptr, ir::DType::f32, 2, x, nullptr}, {nullptr, ir::DType::f32, 2, y, nullptr}};
+    session.resolve(inputs);
+    FAIL() << "resolved";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::version);
+    EXPECT_NE(e.message.find("the plan has no code for sm_90 of its kernel "), std::string::npos) << e.message;
+    EXPECT_EQ(e.remedy, "compile the model again (`ingot compile --set target=cuda:sm_90`)");
+  }
 }
 
 // Whatever the text is turned into, it is compiled or refused.
