@@ -239,6 +239,35 @@ TEST_F(Gpu, APlanForAnotherGpuIsCompiledFromItsGraph) {
   std::remove(path.c_str());
 }
 
+TEST_F(Gpu, APlanForAnotherGpuTakesItsWeightsFromTheHost) {
+  Plan plan = compiled("cuda:sm_90");
+  uint8_t* bytes = nullptr;
+  size_t count = 0;
+  good(ingot_plan_write(plan.get(), 0, &bytes, &count));
+  const std::unique_ptr<uint8_t, void (*)(uint8_t*)> owner(bytes, ingot_bytes_release);
+  ingot_plan* read = nullptr;
+  good(ingot_plan_load_memory(bytes, count, &read));
+  Plan stripped(read);
+  set("sm", 80);
+  Weights weights;
+  Session session;
+  good(make(stripped, weights));
+  good(ingot_plan_weight_count(stripped.get(), &count));
+  const std::vector<float> zeros(64);
+  for (size_t i = 0; i < count; ++i) {
+    ingot_binding b;
+    good(ingot_plan_weight(stripped.get(), i, &b));
+    size_t size = b.dtype == INGOT_BOOL ? 1 : 4;
+    for (int32_t d = 0; d < b.rank; ++d) size *= static_cast<size_t>(b.dims[d]);
+    ASSERT_LE(size, zeros.size() * 4);
+    good(ingot_weights_set(weights.get(), b.name, zeros.data(), size, 0));
+  }
+  good(ingot_weights_commit(weights.get()));
+  good(make(stripped, weights, session));
+  good(run(session, 5));
+  EXPECT_NE(std::string(events()).find("module cubin sm_80\n"), std::string::npos) << events();
+}
+
 TEST_F(Gpu, ANewerGpuTakesThePtx) {
   Plan plan = compiled("cuda:sm_90");
   set("sm", 120);
