@@ -8,6 +8,19 @@
 
 namespace ingot::backend {
 
+std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap& map, std::vector<ir::Dim>& sizes) {
+  std::vector<int64_t> steps(map.axes.size() * map.dims.size());
+  sizes.insert(sizes.end(), map.dims.begin(), map.dims.end());
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
+      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
+      steps[j * map.dims.size() + t.axis] = t.coefficient;
+    }
+    sizes.push_back(map.axes[j].offset);
+  }
+  return steps;
+}
+
 std::unique_ptr<Emitter> make_emitter(std::string_view target, EmitterSettings settings) {
   if (target == "cpu") return cpu::make_emitter(settings.deterministic);
   constexpr std::string_view cuda = "cuda:sm_";

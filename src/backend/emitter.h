@@ -63,6 +63,10 @@ struct ProductAnswer {
   EmittedStep step;
 };
 
+// A map as steps read it: its steps, [axes][indices]; appended to a step's sizes the extents of its indices and the offsets along its axes. nullopt where
+// an index goes backwards, or too far.
+std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap&, std::vector<ir::Dim>& sizes);
+
 // Code for a device, to be put into the plan.
 struct DeviceCode {
   bool ptx = false;                  // else machine code

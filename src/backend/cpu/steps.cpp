@@ -11,20 +11,6 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// Appends a map's sizes; its steps are [axes][indices]. nullopt where one goes backwards, or too far.
-std::optional<std::vector<int64_t>> steps_of(const ir::AffineMap& map, std::vector<ir::Dim>& sizes) {
-  std::vector<int64_t> steps(map.axes.size() * map.dims.size());
-  sizes.insert(sizes.end(), map.dims.begin(), map.dims.end());
-  for (size_t j = 0; j < map.axes.size(); ++j) {
-    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
-      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
-      steps[j * map.dims.size() + t.axis] = t.coefficient;
-    }
-    sizes.push_back(map.axes[j].offset);
-  }
-  return steps;
-}
-
 // What a step of an index does in memory.
 ir::Dim step_in_memory(const ir::AffineMap& map, const Layout& a, size_t index) {
   ir::Dim step = 0;
@@ -42,7 +28,7 @@ std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>&
   const ir::AffineMap& from = *p.map;
   const size_t indices = from.dims.size(), k_rank = indices - p.batch_rank - p.m_rank;
   if (from.axes.size() > most || p.m_rank > most || k_rank > most || p.batch_rank > most) return std::nullopt;
-  auto steps = steps_of(from, sizes);
+  auto steps = map_steps(from, sizes);
   if (!steps) return std::nullopt;
   size_t inner = indices - 1;
   while (inner > p.batch_rank + p.m_rank && from.dims[inner] == ir::Dim(1)) --inner;
@@ -117,7 +103,7 @@ class Steps final : public backend::Emitter {
     const ir::Dim places = std::accumulate(w.map.dims.begin() + static_cast<int64_t>(w.kept), w.map.dims.end(), ir::Dim(1), std::multiplies<>());
     if (places.constant().value_or(INT64_MAX) > kernels::WindowsArgs::max_summed) return std::nullopt;
     EmittedStep step{"windows", {}, {}};
-    auto steps = steps_of(w.map, step.sizes);
+    auto steps = map_steps(w.map, step.sizes);
     if (!steps) return std::nullopt;
     Emitted code = emit(body);
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());

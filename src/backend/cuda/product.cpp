@@ -90,45 +90,37 @@ class Matcher {
   MatmulCudaArgs args_;
 };
 
-// Whether the map's walk of an axis of A certainly stays inside.
-bool stays_inside(const Product& p, size_t axis) {
-  const ir::AffineMap::Axis& a = p.map->axes[axis];
-  if (!(a.offset == Dim(0)) || a.terms.size() > 1) return false;
-  if (a.terms.empty()) return true;
-  const Dim &extent = p.map->dims[a.terms[0].axis], &size = p.a.dims[axis];
-  if (a.terms[0].coefficient == 1 && extent == size) return true;
-  return extent.is_constant() && size.is_constant() && (extent.value() - 1) * a.terms[0].coefficient < size.value();
+// Whether a walk along an axis of A certainly stays inside.
+bool stays_inside(const ir::AffineMap& map, const Layout& a, size_t axis) {
+  const ir::AffineMap::Axis& along = map.axes[axis];
+  if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
+  if (along.terms.empty()) return true;
+  const Dim &extent = map.dims[along.terms[0].axis], &size = a.dims[axis];
+  if (along.terms[0].coefficient == 1 && extent == size) return true;
+  return extent.is_constant() && size.is_constant() && (extent.value() - 1) * along.terms[0].coefficient < size.value();
 }
 
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
-// The map as the kernel's arguments have it; nullopt where the kernel cannot follow it.
-std::optional<kernels::MatmulMap> map_of(const Product& p) {
-  constexpr size_t most = kernels::MatmulMap::max_rank, together = 3;
-  const ir::AffineMap& from = *p.map;
-  const size_t indices = from.dims.size();
-  if (p.batch_rank != 0 || from.axes.size() > most || p.m_rank > most || indices - p.m_rank > most) return std::nullopt;
-  size_t of_m = 0, of_k = 0, guards = 0;
-  for (size_t i = 0; i < indices; ++i) {
-    if (!is(from.dims[i], 1)) ++(i < p.m_rank ? of_m : of_k);
-  }
-  if (of_m > together || of_k > together) return std::nullopt;
-  kernels::MatmulMap to{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::vector<int64_t>(from.axes.size() * indices)};
-  for (size_t j = 0; j < from.axes.size(); ++j) {
-    guards += !stays_inside(p, j);
-    for (const ir::AffineMap::Term& t : from.axes[j].terms) {
-      if (t.coefficient < 0 || t.coefficient > INT32_MAX) return std::nullopt;
-      to.steps[j * indices + t.axis] = t.coefficient;
-    }
-  }
-  if (guards > 2) return std::nullopt;
-  return to;
+// A plain matrix as a map, where its rows lie as the kernel reads them.
+std::optional<ir::AffineMap> map_of_matrix(const Product& p) {
+  if (p.batch_rank != 0 || !lies(p.a, 1, 0) || !in_eights(p.a.dims[1])) return std::nullopt;
+  return ir::AffineMap{p.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
 }
 
-// A plain matrix as a map, where its rows lie as the kernel reads them.
-std::optional<kernels::MatmulMap> map_of_matrix(const Product& p) {
-  if (p.batch_rank != 0 || !lies(p.a, 1, 0) || !in_eights(p.a.dims[1])) return std::nullopt;
-  return kernels::MatmulMap{2, 1, 1, {1, 0, 0, 1}};
+// The map as the kernel's arguments have it, its numbers behind `sizes`; nullopt where the kernel cannot follow it.
+std::optional<kernels::MatmulMap> arguments_of(const Product& p, const ir::AffineMap& map, Dims& sizes) {
+  constexpr size_t most = kernels::MatmulMap::max_rank, together = 3;
+  const size_t indices = map.dims.size();
+  if (p.batch_rank != 0 || map.axes.size() > most || p.m_rank > most || indices - p.m_rank > most) return std::nullopt;
+  size_t of_m = 0, of_k = 0, guards = 0;
+  for (size_t i = 0; i < indices; ++i) {
+    if (!is(map.dims[i], 1)) ++(i < p.m_rank ? of_m : of_k);
+  }
+  for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, p.a, j);
+  auto steps = map_steps(map, sizes);
+  if (of_m > together || of_k > together || guards > 2 || !steps) return std::nullopt;
+  return kernels::MatmulMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::move(*steps)};
 }
 
 }  // namespace
@@ -162,7 +154,9 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   using Answer = ProductAnswer;
   auto no = [](Answer::Kind kind) { return OwnProduct{{kind, {}}, {}}; };
   const Dim& n = body.row.back();
-  auto map = p.map ? map_of(p) : map_of_matrix(p);
+  const auto from = p.map ? p.map : map_of_matrix(p);
+  Dims numbers;
+  auto map = from ? arguments_of(p, *from, numbers) : std::nullopt;
   if ((p.type != DType::f16 && p.type != DType::bf16) || !map || body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return no(Answer::copy_a);
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
@@ -170,15 +164,8 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, body, layouts)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
-  Dims extents;
-  if (p.map) {
-    extents = p.map->dims;
-  } else {
-    extents = p.a.dims;
-  }
-  for (size_t i = 0; i < extents.size(); ++i) step.sizes[i < map->m_rank ? 0 : 2] *= extents[i];
-  step.sizes.insert(step.sizes.end(), extents.begin(), extents.end());
-  for (size_t j = 0; j < map->rank; ++j) step.sizes.push_back(p.map ? p.map->axes[j].offset : Dim(0));
+  for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];
+  step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
   step.sizes.insert(step.sizes.end(), out.code.sizes.begin(), out.code.sizes.end());
   return out;
 }

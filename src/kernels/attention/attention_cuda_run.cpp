@@ -1,10 +1,8 @@
 #include "kernels/attention/attention_cuda_run.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/error.h"
 #include "kernels/attention/attention_cuda_args.h"
+#include "kernels/numbers_cuda_run.h"
 
 namespace ingot::kernels {
 
@@ -12,7 +10,6 @@ namespace {
 
 using backend::TensorRef;
 using Args = AttentionCudaArgs;
-using Pointer = CudaLaunch::Pointer;
 
 void check(const Args& args, const backend::Call& call) {
   auto require = [](bool good, const char* what) {
@@ -48,17 +45,8 @@ std::shared_ptr<const void> load_attention_cuda(std::span<const std::byte> const
 CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachine& machine) {
   const auto& args = *static_cast<const Args*>(call.constants);
   check(args, call);
-  auto value = [&](const Args::Number& n) -> int64_t {
-    if (n.kind == Args::Number::size) return call.sizes[n.a];
-    const TensorRef& x = call.operands[n.a];
-    if (n.kind == Args::Number::dim) return x.dims[n.b];
-    return x.dims[n.b] == 1 ? 0 : x.strides[n.b];
-  };
-  for (const Args::Known& k : args.known) {
-    // A stride that nobody steps by may be anything.
-    bool idle = k.number.kind == Args::Number::stride && call.operands[k.number.a].dims[k.number.b] <= 1;
-    if (!idle && value(k.number) != k.value) fail(Code::format, "an attention step was compiled for {} and gets {}", k.value, value(k.number));
-  }
+  const CudaNumbers numbers{call.operands, call.sizes};
+  numbers.check(args.known, "an attention");
   const TensorRef& result = call.operands.back();
   int64_t batches = 1, queries = call.sizes[0];
   for (int axis = 0; axis < args.batch_rank; ++axis) batches *= result.dims[axis];
@@ -69,13 +57,9 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
     const TensorRef& x = call.operands[k];
     for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
   }
-  std::vector<Pointer> pointers = {{Pointer::status, 0}};
-  for (size_t k = 0; k < call.operands.size(); ++k) pointers.push_back({Pointer::operand, 8 * (1 + k), k});
-  std::vector<std::byte> parameters(8 * (1 + call.operands.size() + std::max<size_t>(1, args.numbers.size())));
-  for (size_t k = 0; k < args.numbers.size(); ++k) {
-    int64_t v = value(args.numbers[k]);
-    std::memcpy(parameters.data() + 8 * (1 + call.operands.size() + k), &v, 8);
-  }
+  std::vector<CudaLaunch::Pointer> pointers;
+  std::vector<std::byte> parameters;
+  numbers.append(parameters, pointers, args.numbers, 0);
   auto launch = [&](int variant) {
     const uint32_t rows = Args::warps[variant] * Args::queries_of_warp;
     auto wide = [](uint16_t n) { return (n + 63u) / 64 * 64; };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "base/error.h"
+#include "kernels/index_map_run.h"
 #include "kernels/matmul/matmul_map_cuda_args.h"
+#include "kernels/numbers_cuda_run.h"
 
 namespace ingot::kernels {
 
@@ -35,82 +38,65 @@ void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   }
 }
 
-// The map as the kernel walks it, its extents of 1 left out.
-class Walk {
- public:
-  Walk(const MatmulMapCudaArgs& args, const backend::Call& call, P& p) : map_(args.map), a_(call.operands[0]), extents_(call.sizes.subspan(3)), p_(p) {
-    const size_t indices = size_t{map_.m_rank} + map_.k_rank;
-    offsets_ = call.sizes.subspan(3 + indices);
-    std::vector<size_t> guards;
-    for (size_t j = 0; j < map_.rank; ++j) {
-      // Of an axis that the map cannot leave, only where it goes matters.
-      int64_t least = offsets_[j], most = least;
-      require(least >= -INT32_MAX && least <= INT32_MAX && a_.dims[j] <= INT32_MAX, "the map's offsets");
-      for (size_t i = 0; i < indices; ++i) {
-        require(extents_[i] >= 0 && extents_[i] <= INT32_MAX, "extents");
-        most += step(j, i) * std::max<int64_t>(extents_[i] - 1, 0);
-        require(most <= INT32_MAX, "the map's reach");
-      }
-      if (least < 0 || most >= a_.dims[j]) guards.push_back(j);
-      p_.base = wrapped(p_.base, a_.strides[j], least);
-    }
-    if (guards.size() > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", guards.size());
-    for (size_t g = 0; g < 2; ++g) {
-      p_.origin[g] = g < guards.size() ? static_cast<int>(offsets_[guards[g]]) : 0;
-      p_.inside[g] = g < guards.size() ? static_cast<int>(a_.dims[guards[g]]) : 1;
-    }
-    part(0, map_.m_rank, guards, p_.m_extent, p_.m_step, p_.m_guard);
-    part(map_.m_rank, indices, guards, p_.k_extent, p_.k_step, p_.k_guard);
-    auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2]; };
-    require(times(p_.m_extent) == p_.m && times(p_.k_extent) == p_.k, "the map's extents");
-    int64_t inner = divided_up(p_.k_extent[2], 8) * 8, k = inner * p_.k_extent[0] * p_.k_extent[1];
-    require(k <= INT32_MAX, "sizes");
-    p_.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
-    p_.k = k;
+// The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
+void walk(const MatmulMapCudaArgs& args, const backend::Call& call, P& p) {
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  for (size_t j = 0; j < args.map.rank; ++j) {
+    const int64_t offset = sizes[indices + j];
+    require(offset >= -INT32_MAX && offset <= INT32_MAX && a.dims[j] <= INT32_MAX, "the map's offsets");
   }
-
- private:
+  for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
+  const IndexMap map = resolve_index_map("matmul_map", args.map.steps, a, sizes);
+  if (map.axes > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
   // What is read lies inside, whatever its parts add up to on the way.
-  static long wrapped(long sum, int64_t stride, int64_t step) { return static_cast<long>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(stride) * static_cast<uint64_t>(step)); }
-  int64_t step(size_t axis, size_t index) const { return map_.steps[axis * (map_.m_rank + map_.k_rank) + index]; }
-  void part(size_t from, size_t to, const std::vector<size_t>& guards, int* extents, long* steps, int (*guarded)[3]) {
+  p.base = static_cast<long>(map.start.offset);
+  for (int g = 0; g < 2; ++g) {
+    int64_t reach = g < map.axes ? map.start.along[g] : 0;
+    for (size_t i = 0; g < map.axes && i < indices; ++i) reach += map.indices[i].along[g] * std::max<int64_t>(map.indices[i].extent - 1, 0);
+    require(reach <= INT32_MAX, "the map's reach");
+    p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
+    p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
+  }
+  auto part = [&](size_t from, size_t to, int* extents, long* steps, int (*guarded)[3]) {
     std::fill(extents, extents + 3, 1);
     int at = 3;
     for (size_t i = to; i-- > from;) {
-      if (extents_[i] == 1) continue;
+      const IndexMap::Index& index = map.indices[i];
+      if (index.extent == 1) continue;
       if (--at < 0) fail(Code::unsupported, "a product through a map of more than three indices is not possible on a GPU");
-      extents[at] = static_cast<int>(extents_[i]);
-      for (size_t j = 0; j < map_.rank; ++j) steps[at] = wrapped(steps[at], a_.strides[j], step(j, i));
-      for (size_t g = 0; g < guards.size(); ++g) guarded[g][at] = static_cast<int>(step(guards[g], i));
+      extents[at] = static_cast<int>(index.extent);
+      steps[at] = static_cast<long>(index.step);
+      for (int g = 0; g < map.axes; ++g) guarded[g][at] = static_cast<int>(index.along[g]);
     }
-  }
-
-  const MatmulMap& map_;
-  const TensorRef& a_;
-  std::span<const int64_t> extents_, offsets_;
-  P& p_;
-};
+  };
+  part(0, args.map.m_rank, p.m_extent, p.m_step, p.m_guard);
+  part(args.map.m_rank, indices, p.k_extent, p.k_step, p.k_guard);
+  auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2]; };
+  require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
+  const int64_t inner = divided_up(p.k_extent[2], 8) * 8;
+  p.k = inner * p.k_extent[0] * p.k_extent[1];
+  require(p.k <= INT32_MAX, "sizes");
+  p.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
+}
 
 class Launches {
  public:
-  Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine) : args_(args), call_(call), machine_(machine) {
-    for (const CudaKnown& k : args.known) {
-      // A stride that nobody steps by may be anything.
-      bool idle = k.number.kind == CudaNumber::stride && operand(k.number.a).dims[k.number.b] <= 1;
-      if (!idle && value(k.number) != k.value) fail(Code::format, "a matmul_map step was compiled for {} and gets {}", k.value, value(k.number));
-    }
+  Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine)
+      : args_(args), machine_(machine), numbers_{call.operands.subspan(2), call.sizes.last(args.sizes)} {
+    numbers_.check(args.known, "a matmul_map");
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
     p_.b_step = call.operands[1].strides[args.b_along_k ? 1 : 0];
-    Walk(args, call, p_);
-    pointers_ = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}, {Pointer::status, sizeof(P)}};
-    for (size_t k = 0; k < args.operands.size(); ++k) pointers_.push_back({Pointer::operand, sizeof(P) + 8 * (1 + k), 2 + k});
+    walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
     together_ = p_.b_step % 8 == 0 && p_.base % 8 == 0 && in_eights();
     for (int i = 0; i < 3; ++i) together_ = together_ && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
     for (uint8_t k : args.together) {
-      together_ = together_ && (operand(k).dims[0] == 1 || operand(k).strides[0] % 8 == 0);
+      const TensorRef& x = numbers_.operands[k];
+      together_ = together_ && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
       aligned_.push_back(size_t{2} + k);
     }
   }
@@ -128,26 +114,16 @@ class Launches {
  private:
   // The innermost index of K walks whole eights of neighbours, all of them inside A.
   bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
-  const TensorRef& operand(size_t k) const { return call_.operands[2 + k]; }
-  int64_t value(const CudaNumber& n) const {
-    if (n.kind == CudaNumber::size) return call_.sizes[call_.sizes.size() - args_.sizes + n.a];
-    const TensorRef& x = operand(n.a);
-    if (n.kind == CudaNumber::dim) return x.dims[n.b];
-    return x.dims[n.b] == 1 ? 0 : x.strides[n.b];
-  }
   CudaLaunches launches(bool together) const {
     CudaLaunches list;
     P p = p_;
-    std::vector<Pointer> pointers = pointers_;
+    std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}};
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared) {
-      const size_t operands = args_.operands.size(), numbers = std::max<size_t>(1, args_.numbers.size());
-      std::vector<std::byte> parameters(sizeof p + 8 * (1 + operands + numbers));
+      std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
-      for (size_t k = 0; k < args_.numbers.size(); ++k) {
-        int64_t v = value(args_.numbers[k]);
-        std::memcpy(parameters.data() + sizeof p + 8 * (1 + operands + k), &v, 8);
-      }
-      list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), pointers);
+      std::vector<Pointer> pointers = own;
+      numbers_.append(parameters, pointers, args_.numbers, 2);
+      list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
       list.list.back().overlaps = true;
     };
@@ -168,17 +144,16 @@ class Launches {
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
     p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
-    if (p.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+    if (p.splits > 1) own.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
     add(std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
     if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
     return list;
   }
 
   const MatmulMapCudaArgs& args_;
-  const backend::Call& call_;
   const CudaMachine& machine_;
+  CudaNumbers numbers_;
   P p_{};
-  std::vector<Pointer> pointers_;
   bool together_ = true;
   std::vector<size_t> aligned_ = {0, 1};
 };
