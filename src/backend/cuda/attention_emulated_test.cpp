@@ -2,15 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
-#include <memory>
 
 #include "backend/cuda/attention_text.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
-#include "backend/cuda/gpu_step_test.h"
-#include "backend/cuda/matrix_text.h"
 #include "kernels/attention/attention_cuda_run.h"
 
 namespace ingot::backend::cuda {
@@ -28,35 +24,6 @@ struct Site {
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
 };
-
-const Emulated& emulated(const EmittedAttention& code, bool warpgroups) {
-  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
-  auto& e = made[{code.name, warpgroups}];
-  std::vector<std::string> kernels = {code.name + "_0", code.name + "_1", code.name + "_2"};
-  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + std::string(attention_text()) + code.text, kernels, code.name + "_P", warpgroups);
-  return *e;
-}
-
-enum class Where : uint8_t { early, late, early_groups, late_groups, gpu };  // how copies and products are emulated
-constexpr Where emulations[] = {Where::early, Where::late, Where::early_groups, Where::late_groups};
-
-void emulate(const Site& site, const EmittedAttention& code, std::vector<HostTensor>& tensors, std::span<const int64_t> sizes, Where where) {
-  std::vector<TensorRef> operands;
-  for (HostTensor& x : tensors) {
-    if (site.shifted) x.bytes.insert(x.bytes.begin(), 2, std::byte{0});
-    operands.push_back({x.bytes.data() + (site.shifted ? 2 : 0), x.dtype, static_cast<int>(x.dims.size()), x.dims.data(), x.strides.data()});
-  }
-  auto args = kernels::load_attention_cuda(code.arguments, operands.size(), sizes.size());
-  Call call;
-  call.operands = operands;
-  call.sizes = sizes;
-  call.constants = args.get();
-  const bool groups = where >= Where::early_groups, late = where == Where::late || where == Where::late_groups;
-  emulated(code, groups).run(kernels::attention_cuda_launches(call, {site.multiprocessors}), operands, late);
-  for (HostTensor& x : tensors) {
-    if (site.shifted) x.bytes.erase(x.bytes.begin(), x.bytes.begin() + 2);
-  }
-}
 
 void check(const Site& site, Where where) {
   SCOPED_TRACE(fmt::format("{}, way {}", site.name, static_cast<int>(where)));
@@ -96,14 +63,11 @@ void check(const Site& site, Where where) {
 
   std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
-  if (where == Where::gpu) {
-    std::vector<HostTensor*> pointers;
-    for (HostTensor& x : tensors) pointers.push_back(&x);
-    std::vector<std::string> kernels = {code.name + "_0", code.name + "_1", code.name + "_2"};
-    run_on_gpu({"attention", code.arguments, {}}, std::string(attention_text()) + code.text, kernels, pointers, sizes, site.shifted ? 2 : 0);
-  } else {
-    emulate(site, code, tensors, sizes, where);
-  }
+  std::vector<HostTensor*> pointers;
+  for (HostTensor& x : tensors) pointers.push_back(&x);
+  run_printed({{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + code.text, {code.name + "_0", code.name + "_1", code.name + "_2"}, kernels::load_attention_cuda,
+               kernels::attention_cuda_launches},
+              pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
 
   auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
     return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + row * x.strides[2] + column * x.strides[3]));

@@ -7,7 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 
+#include "backend/cuda/gpu_step_test.h"
+#include "backend/cuda/matrix_text.h"
+#include "backend/cuda/prelude.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -36,18 +41,9 @@ constexpr std::string_view head = R"(
 #define __shared__
 #define __align__(n)
 #define INGOT_BLOCKS(n) n
-typedef unsigned char u8;
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
-struct b8 { unsigned char bits; };
-struct f16 { unsigned short bits; };
-struct bf16 { unsigned short bits; };
+)";
+
+constexpr std::string_view body = R"(
 struct uint4 { u32 x, y, z, w; };
 struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
@@ -308,6 +304,35 @@ template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, 
 
 }  // namespace
 
+namespace {
+
+// Steps of one form share their kernels.
+const Emulated& emulated(const PrintedStep& p, bool groups) {
+  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
+  auto& e = made[{p.name, groups}];
+  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + p.text, p.kernels, p.name + "_P", groups);
+  return *e;
+}
+
+}  // namespace
+
+void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where where, size_t shift, int multiprocessors) {
+  if (where == Where::gpu) return run_on_gpu(p.step, p.text, p.kernels, tensors, sizes, shift);
+  std::vector<TensorRef> operands;
+  for (HostTensor* t : tensors) {
+    const size_t bytes = shift * ir::size_of(t->dtype);
+    t->bytes.insert(t->bytes.begin(), bytes, std::byte{0});
+    operands.push_back({t->bytes.data() + bytes, t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
+  }
+  std::shared_ptr<const void> constants = p.load(p.step.constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = constants.get();
+  emulated(p, where >= Where::early_groups).run(p.launches(call, {multiprocessors}), operands, where == Where::late || where == Where::late_groups);
+  for (HostTensor* t : tensors) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(shift * ir::size_of(t->dtype)));
+}
+
 std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
 
 Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, const std::string& parameters, bool warpgroups) {
@@ -316,7 +341,8 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
   folder_ = name;
   std::ofstream source(folder_ + "/kernels.cpp");
   if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
-  source << head << text;
+  // The types of elements are the prelude's, without what is done with them.
+  source << head << prelude().substr(0, prelude().find("__device__")) << body << text;
   for (const std::string& k : kernels) {
     source << fmt::format("extern \"C\" void start_{}(const void* p) {{ {}(*(const {}*)p); }}\n", k, k, parameters);
   }

@@ -5,12 +5,27 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/fused_cases_test.h"
 #include "kernels/launches_cuda_run.h"
 
 namespace ingot::backend::cuda {
 
 // Empty, or why printed kernels cannot run here (no compiler).
 std::string emulation_missing();
+
+// How a printed step is done: on the host, by either kind of matrix instructions, copies and products as early or as late as they may be; or on the GPU that is here.
+enum class Where : uint8_t { early, late, early_groups, late_groups, gpu };
+inline constexpr Where emulations[] = {Where::early, Where::late, Where::early_groups, Where::late_groups};
+
+struct PrintedStep {
+  EmittedStep step;
+  std::string name, text;            // of its kernels, behind the texts of matrix instructions
+  std::vector<std::string> kernels;
+  decltype(RunKernel::load) load;
+  kernels::CudaLaunches (*launches)(const Call&, const kernels::CudaMachine&);
+};
+// Tensors are those of the step in order. `shift`: elements by which each begins behind an aligned address. `multiprocessors`: of the machine that is emulated.
+void run_printed(const PrintedStep&, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where, size_t shift, int multiprocessors);
 
 class Emulated {
  public:

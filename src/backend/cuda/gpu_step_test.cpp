@@ -1,45 +1,66 @@
 #include "backend/cuda/gpu_step_test.h"
 
-#include "backend/cuda/backend_run.h"
 #include "backend/cuda/matrix_text.h"
 #include "backend/cuda/prelude.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
 
+GpuStep::GpuStep(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, std::vector<TensorRef> operands, std::span<const int64_t> sizes)
+    : operands_(std::move(operands)), sizes_(sizes.begin(), sizes.end()) {
+  const int sm = Device::open(0)->properties().sm;
+  std::vector<CodeImage> images;
+  if (!text.empty()) {
+    std::string all = std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + text;
+    code_ = compile(std::vector<CompileJob>{{all, sm, CompileJob::Form::cubin, true}});
+    images.push_back({false, static_cast<uint32_t>(sm), kernels, code_.code[0]});
+  }
+  gpu_ = std::make_unique<Gpu>(0, images);
+  lane_ = std::make_unique<GpuLane>(gpu_->device());
+  kernel_ = gpu_->find(step.kernel);
+  constants_ = kernel_->load(step.constants, operands_.size(), sizes_.size());
+  call_.operands = operands_;
+  call_.sizes = sizes_;
+  call_.constants = constants_.get();
+  call_.backend = gpu_.get();
+  call_.lane = lane_.get();
+  resolved_ = kernel_->resolve(call_);
+  scratch_ = DeviceMemory(gpu_->device(), resolved_.scratch);
+  call_.prepared = resolved_.state.get();
+  call_.scratch = reinterpret_cast<std::byte*>(scratch_.address());
+}
+
+void GpuStep::run(StreamHandle stream) {
+  lane_->set_stream(stream);
+  kernel_->run(call_);
+}
+
 void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,
                 size_t shift) {
   DevicePtr device = Device::open(0);
-  const int sm = device->properties().sm;
-  std::string all = std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + text;
-  Compiled code = compile(std::vector<CompileJob>{{all, sm, CompileJob::Form::cubin, true}});
-  CodeImage image{false, static_cast<uint32_t>(sm), kernels, code.code[0]};
-  Gpu gpu(0, std::span(&image, 1));
-  GpuLane lane(gpu.device());
   std::vector<DeviceMemory> memory;
   std::vector<TensorRef> operands;
   for (const HostTensor* t : tensors) {
-    memory.emplace_back(gpu.device(), t->bytes.size() + shift + 1);
-    memory.back().copy_from(t->bytes.data(), t->bytes.size(), nullptr, shift);
-    operands.push_back({reinterpret_cast<std::byte*>(memory.back().address() + shift), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
+    const size_t bytes = shift * ir::size_of(t->dtype);
+    memory.emplace_back(device, t->bytes.size() + bytes + 1);
+    memory.back().copy_from(t->bytes.data(), t->bytes.size(), nullptr, bytes);
+    operands.push_back({reinterpret_cast<std::byte*>(memory.back().address() + bytes), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
   }
-  gpu.device()->synchronize();
-  const RunKernel* kernel = gpu.find(step.kernel);
-  std::shared_ptr<const void> constants = kernel->load(step.constants, operands.size(), sizes.size());
-  Call call;
-  call.operands = operands;
-  call.sizes = sizes;
-  call.constants = constants.get();
-  call.backend = &gpu;
-  call.lane = &lane;
-  Resolved resolved = kernel->resolve(call);
-  DeviceMemory scratch(gpu.device(), resolved.scratch);
-  call.prepared = resolved.state.get();
-  call.scratch = reinterpret_cast<std::byte*>(scratch.address());
-  kernel->run(call);
-  lane.wait();
-  for (size_t k = 0; k < tensors.size(); ++k) memory[k].copy_to(tensors[k]->bytes.data(), tensors[k]->bytes.size(), nullptr, shift);
-  gpu.device()->synchronize();
+  device->synchronize();
+  GpuStep ready(step, text, kernels, std::move(operands), sizes);
+  ready.run(nullptr);
+  ready.wait();
+  for (size_t k = 0; k < tensors.size(); ++k) memory[k].copy_to(tensors[k]->bytes.data(), tensors[k]->bytes.size(), nullptr, shift * ir::size_of(tensors[k]->dtype));
+  device->synchronize();
+}
+
+std::vector<ir::Dim> dims_of(const std::vector<int64_t>& v) { return {v.begin(), v.end()}; }
+
+ir::AffineMap windows_of(int64_t n, int64_t height, int64_t width, int64_t c, int64_t r, int64_t stride, int64_t pad) {
+  using ir::Dim;
+  ir::AffineMap map{dims_of({n, height, width, r, r, c}), {}, std::nullopt};
+  map.axes = {{0, {{0, 1}}}, {Dim(-pad), {{1, stride}, {3, 1}}}, {Dim(-pad), {{2, stride}, {4, 1}}}, {0, {{5, 1}}}};
+  return map;
 }
 
 }  // namespace ingot::backend::cuda

@@ -2,14 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
-#include <memory>
 
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
 #include "backend/cuda/gpu_step_test.h"
-#include "backend/cuda/matrix_text.h"
 #include "backend/cuda/product.h"
 #include "kernels/matmul/matmul_map_cuda.h"
 #include "kernels/matmul/matmul_map_cuda_run.h"
@@ -21,7 +18,6 @@ using ir::DType;
 using ir::Dim;
 using ir::Op;
 
-std::vector<Dim> dims_of(const std::vector<int64_t>& v) { return {v.begin(), v.end()}; }
 Layout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
 
 // An element by its coordinates; 0 outside.
@@ -111,41 +107,12 @@ struct Body {
   }
 };
 
-// Sites of one form share their kernels.
-const Emulated& emulated(const EmittedProduct& code, bool warpgroups) {
-  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
-  auto& e = made[{code.name, warpgroups}];
-  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + std::string(kernels::matmul_map_cuda_text()) + code.text, code.kernels, code.name + "_P", warpgroups);
-  return *e;
-}
-
-enum class Where : uint8_t { early, late, early_groups, late_groups, gpu };  // how copies and products are emulated
-constexpr Where emulations[] = {Where::early, Where::late, Where::early_groups, Where::late_groups};
-
-void emulate(const Site& s, const OwnProduct& own, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where where) {
-  std::vector<TensorRef> operands;
-  for (HostTensor* t : tensors) {
-    if (s.shifted) t->bytes.insert(t->bytes.begin(), ir::size_of(t->dtype), std::byte{0});
-    operands.push_back({t->bytes.data() + (s.shifted ? ir::size_of(t->dtype) : 0), t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
-  }
-  auto args = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
-  Call call;
-  call.operands = operands;
-  call.sizes = sizes;
-  call.constants = args.get();
-  const bool groups = where >= Where::early_groups, late = where == Where::late || where == Where::late_groups;
-  emulated(own.code, groups).run(kernels::matmul_map_cuda_launches(call, {s.multiprocessors}), operands, late);
-  for (HostTensor* t : tensors) {
-    if (s.shifted) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(ir::size_of(t->dtype)));
-  }
-}
-
 void check(Site s, Where where) {
   SCOPED_TRACE(fmt::format("{}, way {}", s.name, static_cast<int>(where)));
   s.a.fill(1, true);
   s.b.fill(2, true);
   Body body(s);
-  Product p;
+  backend::Product p;
   p.type = s.type;
   p.a = layout_of(s.a);
   p.b = layout_of(s.b);
@@ -158,11 +125,9 @@ void check(Site s, Where where) {
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
   for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-  if (where == Where::gpu) {
-    run_on_gpu(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, tensors, sizes, s.shifted ? 4 : 0);
-  } else {
-    emulate(s, own, tensors, sizes, where);
-  }
+  run_printed({own.answer.step, own.code.name, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, kernels::load_matmul_map_cuda,
+               kernels::matmul_map_cuda_launches},
+              tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
   for (int64_t row = 0; row < s.m; ++row) {
@@ -185,8 +150,7 @@ void check(Site s, Where where) {
 // [n, h, w, c] under windows of r x s: rows (n, y, x), K (r, s, c).
 Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k) {
   int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
-  ir::AffineMap map{dims_of({2, oh, ow, r, r, c}), {}, std::nullopt};
-  map.axes = {{0, {{0, 1}}}, {Dim(-pad), {{1, stride}, {3, 1}}}, {Dim(-pad), {{2, stride}, {4, 1}}}, {0, {{5, 1}}}};
+  ir::AffineMap map = windows_of(2, oh, ow, c, r, stride, pad);
   Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n), DType::f16, HostTensor(DType::f16, {2, h, w, c}),
          HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), map, 3, m, n, k};
   return s;

@@ -6,10 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "backend/cuda/backend_run.h"
-#include "backend/cuda/fused_cases_test.h"
-#include "backend/cuda/matrix_text.h"
-#include "backend/cuda/prelude.h"
+#include "backend/cuda/gpu_step_test.h"
 #include "backend/cuda/product.h"
 #include "base/error.h"
 #include "kernels/matmul/matmul_map_cuda.h"
@@ -27,8 +24,6 @@ struct Site {
   bool b_along_k = true;
   int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
 };
-
-ir::Dims dims_of(const std::vector<int64_t>& v) { return {v.begin(), v.end()}; }
 
 // A tensor on the device with numbers around 0.
 struct Tensor {
@@ -52,47 +47,13 @@ struct Tensor {
   Layout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
 };
 
-struct Ready {
-  std::unique_ptr<Gpu> gpu;
-  std::unique_ptr<GpuLane> lane;
-  std::shared_ptr<const void> constants;
-  std::vector<TensorRef> operands;
-  std::vector<int64_t> sizes;
-  DeviceMemory scratch;
-  Resolved resolved;
-  const RunKernel* kernel = nullptr;
-  Call call;
+std::vector<int64_t> sizes_of(const EmittedStep& step) {
+  std::vector<int64_t> out;
+  for (const Dim& d : step.sizes) out.push_back(d.value());
+  return out;
+}
 
-  Ready(const DevicePtr& device, const EmittedStep& step, std::vector<TensorRef> tensors, const EmittedProduct* code) : operands(std::move(tensors)) {
-    std::vector<CodeImage> images;
-    Compiled compiled;
-    if (code != nullptr) {
-      std::string text = std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::matmul_map_cuda_text()) + code->text;
-      compiled = compile(std::vector<CompileJob>{{text, device->properties().sm, CompileJob::Form::cubin, true}});
-      images.push_back({false, static_cast<uint32_t>(device->properties().sm), code->kernels, compiled.code[0]});
-    }
-    gpu = std::make_unique<Gpu>(device->ordinal(), images);
-    lane = std::make_unique<GpuLane>(gpu->device());
-    kernel = gpu->find(step.kernel);
-    for (const Dim& d : step.sizes) sizes.push_back(d.value());
-    constants = kernel->load(step.constants, operands.size(), sizes.size());
-    call.operands = operands;
-    call.sizes = sizes;
-    call.constants = constants.get();
-    call.backend = gpu.get();
-    call.lane = lane.get();
-    resolved = kernel->resolve(call);
-    scratch = DeviceMemory(gpu->device(), resolved.scratch);
-    call.prepared = resolved.state.get();
-    call.scratch = reinterpret_cast<std::byte*>(scratch.address());
-  }
-  void run(StreamHandle stream) {
-    lane->set_stream(stream);
-    kernel->run(call);
-  }
-};
-
-double seconds_of(const DevicePtr& device, const Stream& stream, Ready& r) {
+double seconds_of(const DevicePtr& device, const Stream& stream, GpuStep& r) {
   constexpr int calls = 20, tries = 7;
   Event from(device, true), to(device, true);
   std::vector<double> seconds;
@@ -130,8 +91,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   p.b = b.layout();
   if (s.image > 0) {
     p.m_rank = 3;
-    p.map = ir::AffineMap{dims_of({images, places, places, 3, 3, s.channels}), {}, std::nullopt};
-    p.map->axes = {{0, {{0, 1}}}, {Dim(-1), {{1, s.stride}, {3, 1}}}, {Dim(-1), {{2, s.stride}, {4, 1}}}, {0, {{5, 1}}}};
+    p.map = windows_of(images, places, places, s.channels, 3, s.stride, 1);
   }
   auto body_of = [&](bool gelu) {
     FusedBody body;
@@ -166,7 +126,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   if (s.image == 0) {
     ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
     ASSERT_EQ(library.kind, ProductAnswer::taken);
-    Ready r(device, library.step, {a.ref(), b.ref(), other.ref()}, nullptr);
+    GpuStep r(library.step, "", {}, {a.ref(), b.ref(), other.ref()}, sizes_of(library.step));
     tell("library", seconds_of(device, stream, r));
     compared = true;
   }
@@ -181,9 +141,9 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     operands.push_back(out.ref());
     OwnProduct own = emit_own_product(p, body_of(gelu), layouts);
     ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
-    Ready r(device, own.answer.step, operands, &own.code);
+    GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
     tell(gelu ? "own, gelu" : "own", seconds_of(device, stream, r));
-    r.lane->wait();
+    r.wait();
   }
   if (compared) {
     device->synchronize();
