@@ -58,7 +58,18 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     bring<keys, D, threads, Aligned>(k_rows, k, sk, 0, T);
     bring<keys, E, threads, Aligned>(v_rows, v, sv, 0, T);
   }
+  // What warps multiply by themselves they hold in fragments; groups of four read it where it lies.
   u32 a[D / 16][4];
+  if (turns > 0) {
+    wait_brought<2>();
+  } else {
+    wait_brought<0>();
+  }
+  if constexpr (!by_groups) {
+    __syncthreads();
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + piece_of(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
+  }
   f32 o[E / 8][4], most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int n = 0; n < E / 8; ++n) {
@@ -78,10 +89,6 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     }
     if constexpr (by_groups) show_to_matrix_units();
     __syncthreads();
-    if (turn == 0) {
-#pragma unroll
-      for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + piece_of(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
-    }
     f32 s[keys / 8][4];
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n) {
@@ -91,7 +98,9 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     if constexpr (by_groups) {
       begin_multiplying<keys / 2>(s[0]);
 #pragma unroll
-      for (int d = 0; d < D / 16; ++d) multiply_rows<keys, true>(s[0], a[d], tile_of(shared_address(kt + d / 4 * keys * 64), 0) + d % 4 * 2, H());
+      for (int d = 0; d < D / 16; ++d) {
+        multiply_tiles<keys, true>(s[0], tile_of(shared_address(q_rows + d / 4 * queries * 64 + warp / 4 * 64 * 64), 0) + d % 4 * 2, tile_of(shared_address(kt + d / 4 * keys * 64), 0) + d % 4 * 2, H());
+      }
       multiplying();
       wait_multiplied<keys / 2>(s[0]);
     } else {
@@ -164,11 +173,13 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       for (int i = 0; i < 4; ++i) p[t][i] = both<H>(s[2 * t + i / 2][i % 2 * 2], s[2 * t + i / 2][i % 2 * 2 + 1]);
     }
     if constexpr (by_groups) {
+      hold<keys / 4>(p[0]);
       begin_multiplying<E / 2>(o[0]);
 #pragma unroll
       for (int t = 0; t < keys / 16; ++t) multiply_rows<E, false>(o[0], p[t], tile_of(shared_address(vt), keys * 128) + t * 128, H());
       multiplying();
       wait_multiplied<E / 2>(o[0]);
+      hold<keys / 4>(p[0]);
     } else {
 #pragma unroll
       for (int t = 0; t < keys / 16; ++t) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
 
 #include "backend/cuda/symbols.h"
 
@@ -54,6 +55,42 @@ int compiled_by(std::span<const CodeImage> code) {
     if (error == std::errc() && dot < end && std::from_chars(dot + 1, end, minor).ec == std::errc()) return major * 1000 + minor * 10;
   }
   return 0;
+}
+
+// Where lanes' kernels report. Kernels of a lane that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
+// would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives.
+class Statuses {
+ public:
+  Status* take(const Device& device) {
+    std::lock_guard lock(mutex_);
+    constexpr size_t resting = 4096, together = 512;
+    if (free_.size() <= resting && fresh_.empty()) {
+      Device::Use use(device);
+      Unrecorded apart;
+      constexpr unsigned for_all_contexts = 1, mapped = 2;
+      void* memory = nullptr;
+      driver().check(driver().host_allocate(&memory, together * sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device.properties().name);
+      for (size_t k = 0; k < together; ++k) fresh_.push_back(new (static_cast<Status*>(memory) + k) Status);
+    }
+    std::deque<Status*>& from = fresh_.empty() ? free_ : fresh_;
+    Status* out = from.front();
+    from.pop_front();
+    *out = {};
+    return out;
+  }
+  void give_back(Status* s) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(s);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Status*> fresh_, free_;
+};
+
+Statuses& statuses() {
+  static auto* all = new Statuses;  // lanes may live longer than static objects
+  return *all;
 }
 
 struct Graph final : Recording {
@@ -124,22 +161,9 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)) {
-  Device::Use use(*device_);
-  Unrecorded apart;
-  constexpr unsigned for_all_contexts = 1, mapped = 2;
-  void* memory = nullptr;
-  driver().check(driver().host_allocate(&memory, sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device_->properties().name);
-  status_ = new (memory) Status;
-}
+GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)), status_(statuses().take(*device_)) {}
 
-GpuLane::~GpuLane() {
-  Device::Use use(*device_);
-  Unrecorded apart;
-  // Kernels under way may still report. The caller's stream may be gone.
-  driver().context_synchronize();
-  driver().host_free(status_);
-}
+GpuLane::~GpuLane() { statuses().give_back(status_); }
 
 void GpuLane::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
@@ -179,6 +203,7 @@ std::unique_ptr<Recording> GpuLane::record(FunctionRef<void()> work) {
   const Driver& d = driver();
   if (!recorder_) recorder_ = std::make_unique<Stream>(device_);
   constexpr int of_this_thread = 1;
+  std::shared_lock together(recordings());
   StreamHandle outside = stream_;
   stream_ = recorder_->handle();
   GraphHandle graph = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <mutex>
 
 namespace ingot::backend::cuda {
 
@@ -65,8 +66,14 @@ size_t Device::free_memory() const {
   return free;
 }
 
+std::shared_mutex& recordings() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
 void Device::synchronize() const {
   Use use(*this);
+  std::lock_guard alone(recordings());
   driver().check(driver().context_synchronize(), "waiting for {}", properties_.name);
 }
 

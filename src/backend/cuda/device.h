@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <span>
 #include <string>
 
@@ -53,6 +54,9 @@ class Device {
   DeviceProperties properties_;
 };
 using DevicePtr = std::shared_ptr<const Device>;
+
+// Held together by those who record a stream, and alone by who waits for a whole device, which would spoil all recordings under way.
+std::shared_mutex& recordings();
 
 // Memory is taken and given back although this process records a stream somewhere: none of it is part of the recording.
 class Unrecorded {

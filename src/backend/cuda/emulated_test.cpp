@@ -244,6 +244,7 @@ template <int N> void wait_multiplied(f32*) {
   fibers[current].products.clear();
 }
 inline void show_to_matrix_units() {}
+template <int N> void hold(u32*) {}
 inline void let_next_start() {}
 inline void wait_for_others() {}
 inline void after_others() {}

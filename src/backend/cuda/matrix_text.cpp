@@ -53,6 +53,12 @@ __device__ __forceinline__ void hold(f32* sums) {
 #pragma unroll
   for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
 }
+// Nor what computes fragments of A behind the fence that shows them to the instruction.
+template <int N>
+__device__ __forceinline__ void hold(u32* fragments) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) asm volatile("" : "+r"(fragments[e])::"memory");
+}
 template <int N>
 __device__ __forceinline__ void begin_multiplying(f32* sums) {
   hold<N>(sums);
@@ -84,6 +90,7 @@ __device__ __forceinline__ void multiply_rows(f32* c, const u32* a, u64 b, H) {
 constexpr std::string_view declarations = R"(
 #else
 #define INGOT_BLOCKS(n) 1
+template <int N> __device__ void hold(u32* fragments);
 template <int N> __device__ void begin_multiplying(f32* sums);
 template <int N> __device__ void wait_multiplied(f32* sums);
 __device__ void multiplying();

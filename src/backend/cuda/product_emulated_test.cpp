@@ -130,11 +130,16 @@ void check(Site s, Where where) {
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
+  std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * s.n));
+  for (int64_t k = 0; k < s.k; ++k) {
+    for (int64_t column = 0; column < s.n; ++column) right[static_cast<size_t>(column * s.k + k)] = at(s.b, {k, column});
+  }
   for (int64_t row = 0; row < s.m; ++row) {
+    for (int64_t k = 0; k < s.k; ++k) left[static_cast<size_t>(k)] = s.left(row, k);
     for (int64_t column = 0; column < s.n; ++column) {
       double sum = 0, size = 0;
-      for (int64_t k = 0; k < s.k; ++k) {
-        double term = s.left(row, k) * at(s.b, {k, column});
+      for (size_t k = 0; k < left.size(); ++k) {
+        double term = left[k] * right[static_cast<size_t>(column) * left.size() + k];
         sum += term;
         size += std::abs(term);
       }
