@@ -115,8 +115,11 @@ int cuDevicePrimaryCtxRetain(Context* context, int device) {
 int cuDevicePrimaryCtxRelease_v2(int device) {
   LOCKED;
   if (p.retained[device] == 0) return p.mistake(invalid_context, "a context that is not there is given back");
-  --p.retained[device];
   --p.values["live"];
+  bool last = --p.retained[device] == 0;
+  for (const auto& [address, m] : p.memory) {
+    if (last && m.context == device) return p.mistake(invalid_context, "a context ends before memory in it is given back");
+  }
   return success;
 }
 // NVRTC asks whatever libcuda.so.1 there is for tables beyond the API, and reads their sizes: they are empty.

@@ -11,6 +11,7 @@
 //   allocations, frees, live_bytes   of device memory
 //   refused          bytes of the last allocation that failed, where the last one did
 //   live             everything that was made and not given back: memory, streams, events, modules, recordings, contexts
+//   host_memory      of these, memory of the host
 //   calls            those that fail_call counts
 //   launches, replays                kernels started one by one, recordings started
 //   mistakes         what a driver need not survive: use of what is gone, copies past the end of memory

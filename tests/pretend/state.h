@@ -57,13 +57,14 @@ constexpr int most_gpus = 8;
 class Pretend {
  public:
   std::mutex mutex;
-  std::map<std::string, long long, std::less<>> values = {{"gpus", 1},      {"sm", 90},         {"driver", 13000}, {"memory", 8LL << 30}, {"fail_allocation", 0},
-                                                          {"fail_call", 0}, {"allocations", 0}, {"frees", 0},      {"live_bytes", 0},     {"live", 0},
-                                                          {"calls", 0},     {"launches", 0},    {"replays", 0},    {"mistakes", 0},       {"refused", 0}};
+  std::map<std::string, long long, std::less<>> values = {{"gpus", 1},        {"sm", 90},      {"driver", 13000}, {"memory", 8LL << 30}, {"fail_allocation", 0}, {"fail_call", 0},
+                                                          {"allocations", 0}, {"frees", 0},    {"live_bytes", 0}, {"live", 0},           {"calls", 0},           {"launches", 0},
+                                                          {"replays", 0},     {"mistakes", 0}, {"refused", 0},    {"host_memory", 0}};
   std::string events, shown;
   struct Memory {
     size_t bytes;
     int device;  // -1: of the host
+    int context;
   };
   std::map<Address, Memory> memory;
   std::set<void*> streams, events_made, contexts;
@@ -181,11 +182,13 @@ inline int take_memory(Address* out, size_t bytes, int device) {
   void* memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
   if (memory == nullptr) return out_of_memory;
   *out = reinterpret_cast<Address>(memory);
-  p.memory[*out] = {bytes, device};
+  p.memory[*out] = {bytes, device, current_device()};
   ++p.values["live"];
   if (device >= 0) {
     ++p.values["allocations"];
     p.values["live_bytes"] += static_cast<long long>(bytes);
+  } else {
+    ++p.values["host_memory"];
   }
   return success;
 }
@@ -197,6 +200,8 @@ inline int give_memory(Address address, bool of_device) {
   if (of_device) {
     ++p.values["frees"];
     p.values["live_bytes"] -= static_cast<long long>(found->second.bytes);
+  } else {
+    --p.values["host_memory"];
   }
   --p.values["live"];
   p.memory.erase(found);

@@ -58,18 +58,20 @@ int compiled_by(std::span<const CodeImage> code) {
 }
 
 // Where lanes' kernels report. Kernels of a lane that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
-// would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives.
+// would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives: with the
+// context it was taken in, which would take it along.
 class Statuses {
  public:
-  Status* take(const Device& device) {
+  Status* take(const DevicePtr& device) {
     std::lock_guard lock(mutex_);
     constexpr size_t resting = 4096, together = 512;
     if (free_.size() <= resting && fresh_.empty()) {
-      Device::Use use(device);
+      Device::Use use(*device);
       Unrecorded apart;
       constexpr unsigned for_all_contexts = 1, mapped = 2;
       void* memory = nullptr;
-      driver().check(driver().host_allocate(&memory, together * sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device.properties().name);
+      driver().check(driver().host_allocate(&memory, together * sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device->properties().name);
+      kept_.push_back(device);
       for (size_t k = 0; k < together; ++k) fresh_.push_back(new (static_cast<Status*>(memory) + k) Status);
     }
     std::deque<Status*>& from = fresh_.empty() ? free_ : fresh_;
@@ -86,6 +88,7 @@ class Statuses {
  private:
   std::mutex mutex_;
   std::deque<Status*> fresh_, free_;
+  std::vector<DevicePtr> kept_;
 };
 
 Statuses& statuses() {
@@ -161,7 +164,7 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)), status_(statuses().take(*device_)) {}
+GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
 
 GpuLane::~GpuLane() { statuses().give_back(status_); }
 
