@@ -11,6 +11,22 @@
 
 namespace ingot::kernels {
 
+// A matrix as Hopper's copying unit is told of it: two bytes an element, in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
+// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] read pixel by pixel in the order of their positions, which go from
+// `lower` (of w and h) in steps up to the tensor's last place plus `upper`.
+struct CudaTiles {
+  size_t at = 0;           // in the kernel's parameters: 128 bytes
+  size_t index = 0;        // of the operand
+  int64_t offset = 0;      // bytes behind its address
+  bool pixels = false;
+  int rank = 3;
+  std::array<uint64_t, 4> dims{};
+  std::array<uint64_t, 3> strides{};  // bytes, from the second axis on
+  std::array<uint32_t, 4> box{};      // elements; pixels: channels and positions
+  std::array<uint32_t, 4> steps{1, 1, 1, 1};
+  std::array<int, 2> lower{}, upper{};
+};
+
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
@@ -24,6 +40,7 @@ struct CudaLaunch {
   bool overlaps = false; // the kernel waits for those before it by itself
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
+  std::vector<CudaTiles> tiles;
 };
 
 struct CudaLaunches {
@@ -47,6 +64,7 @@ struct CudaLaunches {
 // What launches are chosen by.
 struct CudaMachine {
   int multiprocessors = 1;
+  bool tiles = false;  // there are kernels that bring CudaTiles
 };
 
 // Axes of some tensors, joined where all walk them alike; those of size 1 are left out.

@@ -252,6 +252,16 @@ int cuFuncSetAttribute(FunctionHandle, int, int) {
   LOCKED;
   return p.call_fails() ? launch_failed : success;
 }
+int cuTensorMapEncodeTiled(void*, int, unsigned, Address, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int) {
+  LOCKED;
+  return p.call_fails() ? launch_failed : success;
+}
+
+int cuTensorMapEncodeIm2col(void*, int, unsigned, Address, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t, uint32_t, const uint32_t*, int, int, int, int) {
+  LOCKED;
+  return p.call_fails() ? launch_failed : success;
+}
+
 int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**, void**) {
   LOCKED;
   if (p.call_fails()) return launch_failed;

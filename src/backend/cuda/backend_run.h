@@ -59,6 +59,7 @@ class GpuLane final : public Lane {
   void mark() override;
   std::vector<int64_t> nanoseconds() override;
 
+  const DevicePtr& device() const { return device_; }
   StreamHandle stream() const { return stream_; }
   Address status() const { return reinterpret_cast<Address>(status_); }
 

@@ -30,6 +30,7 @@ constexpr std::string_view head = R"(
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 #define __device__
@@ -59,6 +60,7 @@ struct Fiber {
   bool done = false;
   std::deque<std::vector<std::function<void()>>> groups;  // copies under way
   std::vector<std::function<void()>> copies, products;
+  std::deque<std::vector<std::function<void()>>> product_groups;
 };
 struct Barrier { u32 count = 0, generation = 0; };
 std::vector<Fiber> fibers;
@@ -66,6 +68,18 @@ ucontext_t scheduler;
 u32 current = 0;
 bool late = false;
 Barrier block_barrier, warp_barriers[64], group_barriers[16];
+// A barrier in shared memory: arrivals and bytes that are still to come in this phase, and copies that are under way to it.
+struct Arrivals {
+  u32 of = 0, left = 0, phase = 0;
+  i64 bytes = 0;
+  std::vector<std::function<void()>> copies;
+  void look() {
+    if (left > 0 || bytes != 0) return;
+    left = of;
+    ++phase;
+  }
+};
+std::map<u32, Arrivals> arrivals;
 void (*kernel_now)(const void*);
 const void* parameters_now;
 
@@ -116,6 +130,10 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
       }
       if (turns > 10000000) std::fprintf(stderr, "the kernel does not end\n"), std::abort();
     }
+    for (auto& [at, a] : arrivals) {
+      if (!a.copies.empty() || a.bytes != 0) std::fprintf(stderr, "a block ends before its copies\n"), std::abort();
+    }
+    arrivals.clear();
     block_barrier = {};
     for (Barrier& b : warp_barriers) b = {};
     for (Barrier& b : group_barriers) b = {};
@@ -148,6 +166,8 @@ template <int N, class M> void write(M* at, const M* from) {
 inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
+inline f32 nearly_one_over(f32 x) { return 1 / x; }
+inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
 inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
@@ -238,10 +258,110 @@ template <int Left> void wait_brought() {
 // ---- products of four warps
 
 template <int N> void begin_multiplying(f32*) { meet(group_barriers[current / 128], 128); }
-inline void multiplying() {}
-template <int N> void wait_multiplied(f32*) {
-  for (auto& product : fibers[current].products) product();
+inline void go_on_multiplying() { meet(group_barriers[current / 128], 128); }
+inline void multiplying() {
+  fibers[current].product_groups.push_back(std::move(fibers[current].products));
   fibers[current].products.clear();
+}
+// The four warps are done together.
+template <int Left> void leave_multiplying() {
+  auto& groups = fibers[current].product_groups;
+  for (; groups.size() > Left; groups.pop_front()) {
+    for (auto& product : groups.front()) product();
+  }
+  meet(group_barriers[current / 128], 128);
+}
+template <int N> void wait_multiplied(f32*) { leave_multiplying<0>(); }
+
+// ---- barriers in shared memory, and the unit that copies boxes there
+
+inline void make_barrier(u32 at, u32 count) {
+  Arrivals& a = arrivals[at];
+  a = {};
+  a.of = a.left = count;
+}
+inline void show_barriers() {}
+inline void arrive(u32 at) {
+  Arrivals& a = arrivals.at(at);
+  if (a.left == 0) std::fprintf(stderr, "an arrival too many\n"), std::abort();
+  --a.left;
+  a.look();
+}
+inline void arrive_with(u32 at, u32 bytes) {
+  arrivals.at(at).bytes += bytes;
+  arrive(at);
+}
+inline void wait_barrier(u32 at, u32 parity) {
+  Arrivals& a = arrivals.at(at);
+  while ((a.phase & 1) == parity) {
+    auto copies = std::move(a.copies);
+    a.copies.clear();
+    for (auto& copy : copies) copy();
+    if ((a.phase & 1) == parity) yield();
+  }
+}
+inline void fetch_map(const void*) {}
+inline void fetch_ahead(const void*, u32) {}
+// What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
+struct TileMap {
+  const char* memory;
+  i64 rank, dims[4], strides[3], box[4], steps[4], lower[2], upper[2];
+};
+inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
+inline void piece_to(u32 to, i64 row, i64 column, const char* from) {
+  unsigned short half = 0;
+  if (from != nullptr) std::memcpy(&half, from, 2);
+  u32 at = to + (u32)(row * 128 + column * 2);
+  at ^= (at >> 7 & 7) << 4;
+  std::memcpy(shared(at), &half, 2);
+}
+template <class Copy> void bring_later(u32 barrier, u32 bytes, Copy copy) {
+  auto all = [=] {
+    copy();
+    Arrivals& a = arrivals.at(barrier);
+    a.bytes -= bytes;
+    a.look();
+  };
+  if (late) {
+    arrivals.at(barrier).copies.push_back(all);
+  } else {
+    all();
+  }
+}
+inline void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  const TileMap& m = map_at(map);
+  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
+  bring_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * 2), [=, &m] {
+    for (i64 k = 0; k < m.box[2]; ++k) {
+      for (i64 j = 0; j < m.box[1]; ++j) {
+        for (i64 i = 0; i < m.box[0]; ++i) {
+          const i64 at[3] = {x + i, y + j, z + k};
+          bool there = true;
+          for (int d = 0; d < 3; ++d) there = there && at[d] >= 0 && at[d] < m.dims[d];
+          piece_to(to, k * m.box[1] + j, i, there ? m.memory + at[0] * 2 + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
+        }
+      }
+    }
+  });
+}
+inline void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  const TileMap& m = map_at(map);
+  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 4) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
+  bring_later(barrier, (u32)(m.box[0] * m.box[1] * 2), [=, &m] {
+    i64 at[3] = {w, h, n};
+    for (i64 pixel = 0; pixel < m.box[1]; ++pixel) {
+      const i64 x = at[0] + right, y = at[1] + down;
+      const bool there = x >= 0 && x < m.dims[1] && y >= 0 && y < m.dims[2] && at[2] < m.dims[3];
+      for (i64 i = 0; i < 64; ++i) piece_to(to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * 2 + x * m.strides[0] + y * m.strides[1] + at[2] * m.strides[2] : nullptr);
+      at[0] += m.steps[1];
+      if (at[0] <= m.dims[1] - 1 + m.upper[0]) continue;
+      at[0] = m.lower[0];
+      at[1] += m.steps[2];
+      if (at[1] <= m.dims[2] - 1 + m.upper[1]) continue;
+      at[1] = m.lower[1];
+      ++at[2];
+    }
+  });
 }
 inline void show_to_matrix_units() {}
 template <int N> void hold(u32*) {}
@@ -330,7 +450,8 @@ void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, 
   call.operands = operands;
   call.sizes = sizes;
   call.constants = constants.get();
-  emulated(p, where >= Where::early_groups).run(p.launches(call, {multiprocessors}), operands, where == Where::late || where == Where::late_groups);
+  const bool groups = where >= Where::early_groups;
+  emulated(p, groups).run(p.launches(call, {multiprocessors, groups}), operands, where == Where::late || where == Where::late_groups);
   for (HostTensor* t : tensors) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(shift * ir::size_of(t->dtype)));
 }
 
@@ -371,11 +492,27 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
   std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
   bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
   for (const kernels::CudaLaunch& l : aligned ? launches.list : launches.any) {
-    std::vector<std::byte> parameters = l.parameters;
+    constexpr size_t alignment = 64;
+    std::vector<std::byte> memory(l.parameters.size() + alignment);
+    const std::span<std::byte> parameters(memory.data() + (alignment - reinterpret_cast<uintptr_t>(memory.data()) % alignment), l.parameters.size());
+    std::copy(l.parameters.begin(), l.parameters.end(), parameters.begin());
     uint64_t status = 0;
     for (const Pointer& p : l.pointers) {
       const void* address = p.what == Pointer::status ? static_cast<const void*>(&status) : p.what == Pointer::operand ? operands[p.index].data : scratch + p.offset;
       std::memcpy(parameters.data() + p.at, &address, sizeof address);
+    }
+    // As the emulation's TileMap.
+    std::vector<std::array<int64_t, 22>> maps;
+    maps.reserve(l.tiles.size());
+    for (const kernels::CudaTiles& t : l.tiles) {
+      auto& m = maps.emplace_back();
+      int64_t* to = m.data();
+      auto add = [&](const auto& values) { to = std::copy(values.begin(), values.end(), to); };
+      *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(operands[t.index].data)) + t.offset;
+      *to++ = t.rank;
+      add(t.dims), add(t.strides), add(t.box), add(t.steps), add(t.lower), add(t.upper);
+      const int64_t* at = m.data();
+      std::memcpy(parameters.data() + t.at, &at, sizeof at);
     }
     std::string name = "start_" + l.kernel;
     auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));

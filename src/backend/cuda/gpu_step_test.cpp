@@ -35,6 +35,17 @@ void GpuStep::run(StreamHandle stream) {
   kernel_->run(call_);
 }
 
+std::unique_ptr<Recording> GpuStep::record(int times) {
+  return lane_->record([&] {
+    for (int k = 0; k < times; ++k) kernel_->run(call_);
+  });
+}
+
+void GpuStep::replay(const Recording& recording, StreamHandle stream) {
+  lane_->set_stream(stream);
+  lane_->replay(recording);
+}
+
 void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,
                 size_t shift) {
   DevicePtr device = Device::open(0);

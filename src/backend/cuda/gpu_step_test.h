@@ -14,6 +14,9 @@ class GpuStep {
  public:
   GpuStep(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, std::vector<TensorRef> operands, std::span<const int64_t> sizes);
   void run(StreamHandle);
+  // The step some times, one behind the other, as a recording.
+  std::unique_ptr<Recording> record(int times);
+  void replay(const Recording&, StreamHandle stream);
   void wait() { lane_->wait(); }
 
  private:

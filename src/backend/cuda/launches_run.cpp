@@ -1,5 +1,6 @@
 // Kernels that are lists of launches: attention, scan, sort, scatter, products through a map. What is launched is decided in their folders.
 #include <algorithm>
+#include <cstring>
 
 #include "backend/cuda/backend_run.h"
 #include "kernels/attention/attention_cuda_run.h"
@@ -27,10 +28,27 @@ struct Prepared {
   std::vector<size_t> aligned;
 };
 
+// The 128 bytes that kernels take for them.
+void encode(const CudaTiles& t, Address address, std::byte* to) {
+  constexpr int halves = 1, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
+  alignas(64) std::byte map[128];
+  address += static_cast<Address>(t.offset);
+  const auto rank = static_cast<unsigned>(t.rank);
+  if (t.pixels) {
+    driver().check(driver().encode_pixels(map, halves, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(), no_interleave,
+                                          rows_of_128_bytes, lines_of_128_bytes, zeros),
+                   "describing {} x {} x {} x {} pixels", t.dims[3], t.dims[2], t.dims[1], t.dims[0]);
+  } else {
+    driver().check(driver().encode_boxes(map, halves, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
+                   "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
+  }
+  std::memcpy(to, map, sizeof map);
+}
+
 template <CudaLaunches (*launches)(const backend::Call&, const CudaMachine&)>
 backend::Resolved resolve(const backend::Call& call) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
-  CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors});
+  CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors, gpu.device()->properties().sm == 90});
   auto out = std::make_shared<Prepared>();
   auto part = [&](std::vector<CudaLaunch>& list) {
     Prepared::Part p;
@@ -58,6 +76,8 @@ void run(const backend::Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
+    Device::Use use(*lane.device());
+    for (const CudaTiles& t : l.tiles) encode(t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
     part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps}, l.parameters, lane.stream());
   }
 }

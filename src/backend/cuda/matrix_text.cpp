@@ -31,6 +31,11 @@ __device__ __forceinline__ f32 power_of_2(f32 x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ __forceinline__ f32 nearly_one_over(f32 x) {
+  f32 y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 __device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -43,6 +48,12 @@ __device__ __forceinline__ uint4 streamed(const void* from) {
 template <int Left>
 __device__ __forceinline__ void wait_brought() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+// Memory that will be read soon, at 16-byte addresses, on its way into the second cache.
+__device__ __forceinline__ void fetch_ahead(const void* from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
 }
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define INGOT_WARPGROUPS
@@ -64,11 +75,37 @@ __device__ __forceinline__ void begin_multiplying(f32* sums) {
   hold<N>(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+// Between groups of products that add to the same sums.
+__device__ __forceinline__ void go_on_multiplying() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void multiplying() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wait_multiplied(f32* sums) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   hold<N>(sums);
+}
+// All groups but the last `Left` are done with their tiles; the sums are still under way.
+template <int Left>
+__device__ __forceinline__ void leave_multiplying() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+// ---- barriers in shared memory, which count arrivals and bytes; and the unit that copies boxes of tensors there (TileMap: what the host encoded)
+__device__ __forceinline__ void make_barrier(u32 at, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void arrive(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
+__device__ __forceinline__ void arrive_with(u32 at, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
+// Until the phase of this parity has ended: 0 the first one.
+__device__ __forceinline__ void wait_barrier(u32 at, u32 parity) {
+  asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+__device__ __forceinline__ void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
+}
+// Channels of pixels behind pixel (w, h, n), each moved by (right, down).
+__device__ __forceinline__ void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h),
+               "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
+               : "memory");
 }
 // What threads wrote to shared memory, for units that read it on their own.
 __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -102,6 +139,13 @@ template <int Columns, bool AlongK, class H> __device__ void multiply_rows(f32* 
 )";
 
 constexpr std::string_view text = R"(
+// For results that become halves: 1 - erf(z) is (a1 t + .. + a5 t^5) exp(-z^2), t = 1 / (1 + p z), to 1.5e-7 (Abramowitz and Stegun 7.1.26), and keeps its
+// digits where it is small.
+__device__ __forceinline__ f32 gelu_for_half(f32 x) {
+  const f32 z = fminf(fabsf(x), 100.0f), t = nearly_one_over(fmaf(z, 0.23164190f, 1.0f));
+  const f32 sum = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
+  return fmaf(-0.5f * z, sum * power_of_2(z * z * -0.72134752f), fmaxf(x, 0.0f));
+}
 // Where piece c (eight halves) of row r is in a tile, in halves.
 __device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * 8; }
 template <class H>
@@ -115,7 +159,7 @@ __device__ __forceinline__ u32 both(f32 first, f32 second) {
 // One instruction for every number of columns: its registers stand in the text.
 std::string multiplications() {
   std::string out;
-  for (int columns = 16; columns <= 128; columns += 16) {
+  for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 256}) {
     for (bool along_k : {false, true}) {
       for (std::string_view h : {"f16", "bf16"}) {
         const int n = columns / 2;

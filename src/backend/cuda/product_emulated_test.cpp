@@ -1,6 +1,7 @@
 // Products by ingot's own kernels, on the host and, where there is one, on a GPU: every tile, layout and map, with bodies behind them, against sums in double.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "backend/cuda/available_test.h"
@@ -9,6 +10,7 @@
 #include "backend/cuda/gpu_step_test.h"
 #include "backend/cuda/product.h"
 #include "kernels/matmul/matmul_map_cuda.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
 #include "kernels/matmul/matmul_map_cuda_run.h"
 
 namespace ingot::backend::cuda {
@@ -119,7 +121,7 @@ void check(Site s, Where where) {
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
-  OwnProduct own = emit_own_product(p, body.body, body.layouts);
+  OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups);
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
   std::vector<HostTensor*> tensors = {&s.a, &s.b};
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
@@ -217,6 +219,31 @@ TEST(cuda_product_emulated, equals_sums) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+// Whatever the model would choose.
+void check_large_tiles(std::span<const Where> ways) {
+  Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
+  for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided, images}) {
+    for (size_t tile = 0; tile < std::size(kernels::matmul_large_tiles); ++tile) {
+      kernels::matmul_tile_to_measure() = static_cast<int>(tile);
+      for (Where where : ways) {
+        SCOPED_TRACE(fmt::format("tile {}", tile));
+        check(s, where);
+      }
+    }
+  }
+  kernels::matmul_tile_to_measure() = -1;
+}
+
+TEST(cuda_product_emulated, large_tiles_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  check_large_tiles(std::array{Where::early_groups, Where::late_groups});
+}
+
+TEST(cuda_product, large_tiles_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  check_large_tiles(std::array{Where::gpu});
 }
 
 TEST(cuda_product, equals_sums) {

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 
 #include "backend/cuda/gpu_step_test.h"
 #include "backend/cuda/product.h"
 #include "base/error.h"
 #include "kernels/matmul/matmul_map_cuda.h"
+#include "kernels/matmul/matmul_map_cuda_args.h"
+#include "kernels/matmul/matmul_map_cuda_run.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -57,9 +60,11 @@ double seconds_of(const DevicePtr& device, const Stream& stream, GpuStep& r) {
   constexpr int calls = 20, tries = 7;
   Event from(device, true), to(device, true);
   std::vector<double> seconds;
+  r.run(stream.handle());
+  std::unique_ptr<Recording> recording = r.record(calls);
   for (int t = 0; t <= tries; ++t) {
     from.record(stream.handle());
-    for (int c = 0; c < calls; ++c) r.run(stream.handle());
+    r.replay(*recording, stream.handle());
     to.record(stream.handle());
     to.synchronize();
     if (t > 0) seconds.push_back(Event::seconds(from, to) / calls);
@@ -87,6 +92,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   Tensor a = s.image > 0 ? Tensor(device, {images, s.image, s.image, s.channels}, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
   backend::Product p;
   p.type = DType::f16;
+  p.constant = true;
   p.a = a.layout();
   p.b = b.layout();
   if (s.image > 0) {
@@ -139,11 +145,18 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
-    OwnProduct own = emit_own_product(p, body_of(gelu), layouts);
+    OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true);
     ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
-    GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
-    tell(gelu ? "own, gelu" : "own", seconds_of(device, stream, r));
-    r.wait();
+    const bool tiles = gelu && s.m > 1;
+    for (int tile = -1; tile < (tiles ? static_cast<int>(std::size(kernels::matmul_large_tiles)) : 0); ++tile) {
+      kernels::matmul_tile_to_measure() = tile;
+      GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
+      double seconds = seconds_of(device, stream, r);
+      if (tile < 0) tell(gelu ? "own, gelu" : "own", seconds);
+      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile == 3 ? ")" : "");
+      r.wait();
+    }
+    kernels::matmul_tile_to_measure() = -1;
   }
   if (compared) {
     device->synchronize();

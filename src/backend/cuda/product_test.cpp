@@ -138,7 +138,7 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
     s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
     change(s);
     body(s);
-    return emit_own_product(s.product, s.body, s.layouts);
+    return emit_own_product(s.product, s.body, s.layouts, true);
   };
   auto gelu = [](Site& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
   auto same = [](Site&) {};
@@ -172,7 +172,7 @@ TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
   s.product.a = {{Dim(M), Dim(16)}, {Dim(16), Dim(1)}};
   s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
   s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.bias()})}));
-  std::vector<std::byte> good = emit_own_product(s.product, s.body, s.layouts).answer.step.constants;
+  std::vector<std::byte> good = emit_own_product(s.product, s.body, s.layouts, false).answer.step.constants;
   int refused = 0;
   for (size_t at = 0; at < good.size(); ++at) {
     for (int v = 0; v < 256; v += 5) {

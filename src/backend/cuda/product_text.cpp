@@ -1,5 +1,7 @@
 #include "backend/cuda/product_text.h"
 
+#include <algorithm>
+
 #include "backend/cuda/element_text.h"
 #include "backend/cuda/expression.h"
 #include "base/error.h"
@@ -21,7 +23,7 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
-  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant) {
+  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large) {
     std::string finish = finish_text();
     args_.type = type;
     args_.map = map;
@@ -33,7 +35,7 @@ class Printer {
     args_.known = text_.known();
     EmittedProduct out;
     out.text = fmt::format("struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; }};\n", b_.operands.size(), std::max<size_t>(1, args_.numbers.size())) + finish;
-    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant)) {
+    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2)) {
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, [&](i64 row, i64 column, const f32* sums) {{ @body<{}>(p, row, column, sums); }});\n}}\n", k.call, k.aligned);
@@ -106,6 +108,9 @@ class Printer {
       }
     }
     std::string code = text_.code(b_, 0, {"s", "(t + v)"}, "sums[v]", brought);
+    const bool halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
+    constexpr std::string_view exact = "gelu_of(";
+    for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
     return "template <bool Together>\n__device__ __forceinline__ void @body(const @P& p, i64 s, i64 t, const f32* sums) {\n  u64* const status = (u64*)p.status;\n" + bring +
            "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "}\n";
   }
@@ -118,8 +123,8 @@ class Printer {
 
 }  // namespace
 
-EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, const FusedBody& body, const std::vector<Layout>& layouts) {
-  return Printer(body, layouts).run(type, map, b_along_k, b_constant);
+EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const FusedBody& body, const std::vector<Layout>& layouts) {
+  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large);
 }
 
 }  // namespace ingot::backend::cuda

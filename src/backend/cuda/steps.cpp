@@ -55,7 +55,7 @@ class Steps final : public backend::Emitter {
     ProductAnswer library = emit_product(p, body, layouts, tf32_);
     bool own = p.map || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
     if (!own || architecture_ < 80) return library;
-    OwnProduct mine = emit_own_product(p, body, layouts);
+    OwnProduct mine = emit_own_product(p, body, layouts, architecture_ == 90);
     if (mine.answer.kind != ProductAnswer::taken) return p.map ? mine.answer : library;
     bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {matrix_instructions, matrix_text, kernels::matmul_map_cuda_text}});
     return mine.answer;
@@ -143,9 +143,10 @@ class Steps final : public backend::Emitter {
     auto is = [](const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; };
     return rank == 2 && is(p.a.dims[0], 1) && is(p.b.strides[0], 1);
   }
-  // A pass over the result costs as much as this many steps of K at the rate by which the library is ahead.
-  static bool worth_it(const Product& p) {
+  // A pass over the result costs as much as this many steps of K at the rate by which the library is ahead, where there are no large tiles.
+  bool worth_it(const Product& p) const {
     constexpr int64_t most = 2048;
+    if (architecture_ == 90) return true;
     const ir::Dim& k = p.a.dims.back();
     return k.is_constant() && k.value() <= most;
   }

@@ -20,10 +20,13 @@ __device__ __forceinline__ void bring_some(H* to, const H* from, int count) {
     bring_or_zero(shared_address(to), from, 16u);
     return;
   }
-  H zero;
-  zero.bits = 0;
-#pragma unroll 1
-  for (int e = 0; e < 8; ++e) to[e] = e < count ? from[e] : zero;
+  alignas(16) H eight[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+    eight[e].bits = 0;
+    if (e < count) eight[e] = from[e];
+  }
+  write<8>(to, eight);
 }
 // What stands behind a product: eight neighbours of an operand at once, or one by one.
 template <bool Together, class M>
@@ -125,14 +128,16 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
           const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
           bring_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
-          H zero;
-          zero.bits = 0;
-#pragma unroll 1
+          // All eight are on their way before the first is needed.
+          alignas(16) H eight[8];
+#pragma unroll
           for (int e = 0; e < 8; ++e) {
             const bool there = live[r] && k_live && k2_at + e < p.k_extent[2] && (u32)(guard[r][0] + g0 + e * p.k_guard[0][2]) < (u32)p.inside[0] &&
                                (u32)(guard[r][1] + g1 + e * p.k_guard[1][2]) < (u32)p.inside[1];
-            to[e] = there ? from[r][offset + e * p.k_step[2]] : zero;
+            eight[e].bits = 0;
+            if (there) eight[e] = from[r][offset + e * p.k_step[2]];
           }
+          write<8>(to, eight);
         }
       }
       k2_at += depth;
@@ -252,6 +257,138 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
     }
   }
 }
+#ifdef INGOT_WARPGROUPS
+// A tile of D by groups of four warps, 64 rows each, for which one more warp has boxes of A and B copied. Pixels: A's rows are positions in an image.
+template <class H, int BM, int BN, int Stages, bool AlongK, bool Pixels, bool Constant, class Finish>
+__device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& p, Finish finish) {
+  constexpr int depth = matmul_map_depth, groups = BM / 64, a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  const u32 tiles = shared_address(tiles_of_block), full = tiles + Stages * bytes, empty = full + Stages * 8;
+  // Blocks that run at the same time share rows and columns.
+  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n;
+  const int split = blockIdx.x / all, place = blockIdx.x % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
+  const int band = tiles_n - first < together ? tiles_n - first : together;
+  const int m0 = in_band / band * BM, n0 = (first + in_band % band) * BN;
+  const int turn0 = split * p.turns, left = p.taps * p.chunks - turn0, turns = left < p.turns ? left : p.turns;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int s = 0; s < Stages; ++s) {
+      make_barrier(full + s * 8, 1);
+      make_barrier(empty + s * 8, groups);
+    }
+    show_barriers();
+  }
+  __syncthreads();
+  let_next_start();
+  if (warp == groups * 4) {
+    if (lane != 0) return;
+    fetch_map(p.a_tiles);
+    fetch_map(p.b_tiles);
+    int w = 0, h = 0, n = 0;
+    if (Pixels) {
+      const int i1 = m0 / p.m_extent[2];
+      w = p.first[0] + m0 % p.m_extent[2] * p.step[0];
+      h = p.first[1] + i1 % p.m_extent[1] * p.step[1];
+      n = i1 / p.m_extent[1];
+    }
+    auto bring_a = [&](int stage, int tap, int chunk) {
+      const u32 to = tiles + stage * bytes;
+      if (Pixels) {
+        bring_pixels(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, tap % p.k_extent[1] * p.tap_step[0], tap / p.k_extent[1] * p.tap_step[1]);
+      } else {
+        bring_box(to, p.a_tiles, full + stage * 8, chunk * depth, 0, m0);
+      }
+    };
+    auto bring_b = [&](int stage, int tap, int chunk) {
+      const u32 to = tiles + stage * bytes + a_bytes;
+      if (AlongK) {
+        bring_box(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
+      } else {
+#pragma unroll
+        for (int j = 0; j < BN / 64; ++j) bring_box(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
+      }
+    };
+    // What no step writes is on its way before those in front are done.
+    const int start = Stages < turns ? Stages : turns;
+    if (Constant) {
+      int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
+      for (int turn = 0; turn < start; ++turn) {
+        arrive_with(full + turn * 8, bytes);
+        bring_b(turn, tap, chunk);
+        if (++chunk == p.chunks) chunk = 0, ++tap;
+      }
+    }
+    wait_for_others();
+    int tap = turn0 / p.chunks, chunk = turn0 % p.chunks, stage = 0;
+    u32 parity = 1;
+    for (int turn = 0; turn < turns; ++turn) {
+      if (!Constant || turn >= Stages) {
+        wait_barrier(empty + stage * 8, parity);
+        arrive_with(full + stage * 8, bytes);
+        bring_b(stage, tap, chunk);
+      }
+      bring_a(stage, tap, chunk);
+      if (++chunk == p.chunks) chunk = 0, ++tap;
+      if (++stage == Stages) stage = 0, parity ^= 1;
+    }
+    return;
+  }
+  const int group = warp / 4;
+  f32 sums[BN / 8][4];
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[j][e] = 0.0f;
+  }
+  wait_for_others();
+  begin_multiplying<BN / 2>(sums[0]);
+  int stage = 0, before = 0;
+  u32 parity = 0;
+  for (int turn = 0; turn < turns; ++turn) {
+    wait_barrier(full + stage * 8, parity);
+    go_on_multiplying();
+    const u32 at = tiles + stage * bytes;
+    const u64 a = tile_of(at + group * 64 * depth * 2, 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+#pragma unroll
+    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0], a + k * 2, b + k * (AlongK ? 2 : 128), H());
+    multiplying();
+    // The turn before is done with its tiles.
+    leave_multiplying<1>();
+    if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+    before = stage;
+    if (++stage == Stages) stage = 0, parity ^= 1;
+  }
+  wait_multiplied<BN / 2>(sums[0]);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const i64 row = m0 + warp * 16 + lane / 4 + half * 8;
+#pragma unroll
+    for (int j = 0; j < BN / 8; j += 4) {
+      f32 pairs[4][2], eight[8];
+#pragma unroll
+      for (int g = 0; g < 4; ++g) {
+        pairs[g][0] = sums[j + g][half * 2];
+        pairs[g][1] = sums[j + g][half * 2 + 1];
+      }
+      gather_eight(eight, pairs);
+      const i64 column = n0 + (j + lane % 4) * 8;
+      if (row >= p.m || column >= p.n) continue;
+      if (p.splits == 1) {
+        finish(row, column, eight);
+      } else {
+        float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
+        to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
+        to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+      }
+    }
+  }
+}
+#else
+// Never started where these instructions are missing.
+template <class H, int BM, int BN, int Stages, bool AlongK, bool Pixels, bool Constant, class Finish>
+__device__ void product_by_tiles(const MatmulMapCudaParameters&, Finish) {}
+#endif
 // Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
 template <int Count>
 __device__ __forceinline__ f32 sums_of_warp(f32* sums) {
@@ -324,6 +461,11 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
     }
   };
   let_next_start();
+  // Memory is not left idle while the steps before do little: what this block reads first comes nearer.
+  if (Constant && Aligned && threadIdx.x < 8) {
+    int ahead = (int)(matmul_map_row_ahead / (p.k * 16));
+    for (i64 g = blockIdx.x; g < groups && ahead > 0; g += gridDim.x, --ahead) fetch_ahead((const H*)p.b + (g * 8 + threadIdx.x) * p.b_step, (u32)(p.k * 2));
+  }
   if (!Constant) wait_for_others();
   bring_columns();
   if (Constant) wait_for_others();
@@ -383,14 +525,19 @@ __device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p,
 
 std::string_view matmul_map_cuda_text() {
   static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {};\n", matmul_map_depth,
-                                             matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads) +
+                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {}, matmul_map_row_ahead = {};\n",
+                                             matmul_map_depth, matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads, matmul_map_row_ahead) +
                                  std::string(text);
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant) {
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels) {
   std::vector<MatmulMapCudaKernel> out;
+  for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
+    const MatmulLargeTile& t = matmul_large_tiles[k];
+    out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, b_along_k, pixels, b_constant), true});
+  }
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {
     std::string_view warp;

@@ -15,7 +15,8 @@
 // Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
 // kernel takes what numbers_cuda_args.h says.
 #define INGOT_CUDA_MATMUL_MAP                                                                \
-  struct MatmulMapCudaParameters {                                                           \
+  struct alignas(64) MatmulMapCudaParameters {                                               \
+    unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */       \
     unsigned long a, b, parts;                                                               \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */                \
     long base, m_step[3], k_step[3]; /* elements of A */                                     \
@@ -23,6 +24,8 @@
     int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
     int m_guard[2][3], k_guard[2][3], origin[2], inside[2];                                  \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
+    int taps, chunks;  /* K of the kernels that bring tiles: (tap, 64 of k_inner) */         \
+    int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
   };
 
 namespace ingot::kernels {
@@ -49,14 +52,22 @@ std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
 // Checks every index. Error (format).
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
-// Kernels name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
+// Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
 // name_any_1 (the smallest tile), name_any_finish, name_any_row for operands at any address.
 struct MatmulMapTile {
   int rows, columns, threads;
 };
 inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
+// Groups of four warps multiply 64 rows each, one warp more brings tiles.
+struct MatmulLargeTile {
+  int rows, columns, stages, blocks;  // blocks: on a multiprocessor
+  constexpr int threads() const { return rows * 2 + 32; }
+  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages; }
+};
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 256, 4, 1}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}};
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
+inline constexpr int matmul_map_row_ahead = 64 << 10;  // bytes of B that a block fetches into the second cache before it may start
 
 }  // namespace ingot::kernels

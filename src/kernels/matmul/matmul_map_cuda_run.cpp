@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <optional>
 
 #include "base/error.h"
 #include "kernels/index_map_run.h"
@@ -81,6 +83,122 @@ void walk(const MatmulMapCudaArgs& args, const backend::Call& call, P& p) {
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
 }
 
+// The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
+struct Tiles {
+  CudaTiles a, b;
+  int64_t taps, chunks;
+};
+std::optional<Tiles> tiles_of(const MatmulMapCudaArgs& args, P& p) {
+  constexpr int64_t half = 2, most = int64_t{1} << 39;
+  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1], b_step = p.b_step * half;
+  Tiles t;
+  t.taps = taps;
+  t.chunks = divided_up(channels, matmul_map_depth);
+  // Few channels would fill a tile with zeros.
+  if (channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * matmul_map_depth)) return std::nullopt;
+  auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
+  if (!usable(b_step)) return std::nullopt;
+  t.b.at = offsetof(P, b_tiles);
+  t.b.index = 1;
+  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
+  if (args.b_along_k) {
+    t.b.dims = {c, count, n};
+    t.b.strides = {c * half, static_cast<uint64_t>(b_step)};
+  } else {
+    t.b.dims = {n, c, count};
+    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
+  }
+  t.a.at = offsetof(P, a_tiles);
+  t.a.index = 0;
+  t.a.offset = p.base * half;
+  if (args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2) {
+    const int64_t step = p.m_extent[2] == 1 ? channels * half : p.m_step[2] * half;
+    if (p.origin[0] != 0 || p.origin[1] != 0 || !usable(step)) return std::nullopt;
+    t.a.dims = {c, 1, static_cast<uint64_t>(p.m)};
+    t.a.strides = {c * half, static_cast<uint64_t>(step)};
+    return t;
+  }
+  // Positions (n, h, w): w and h either stay inside and have no taps, or are what the guards watch.
+  t.a.pixels = true;
+  t.a.rank = 4;
+  int64_t unit[2], inside[2], step[2], tap[2], first[2];  // of w, h
+  for (int axis = 0; axis < 2; ++axis) {
+    const int m = 2 - axis, k = 1 - axis, g = 1 - axis;
+    bool guarded = p.m_guard[g][m] != 0 || p.k_guard[g][k] != 0 || p.origin[g] != 0;
+    for (int i = 0; i < 3; ++i) {
+      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
+    }
+    if (!guarded) {
+      if (p.k_extent[k] != 1 || p.inside[g] != 1) return std::nullopt;
+      unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
+      inside[axis] = p.m_extent[m];
+      step[axis] = 1;
+      tap[axis] = first[axis] = 0;
+      continue;
+    }
+    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
+    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
+    first[axis] = p.origin[g];
+    inside[axis] = p.inside[g];
+    if (p.m_extent[m] != 1) {
+      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
+    } else {
+      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
+    }
+    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -128 || first[axis] > 127) return std::nullopt;
+    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return std::nullopt;
+    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return std::nullopt;
+    if (tap[axis] * (p.k_extent[k] - 1) > 255) return std::nullopt;
+    t.a.offset -= first[axis] * unit[axis] * half;
+  }
+  // Strides of axes that nobody steps along may be anything that is allowed.
+  if (unit[0] == 0) unit[0] = channels;
+  if (unit[1] == 0) unit[1] = unit[0] * inside[0];
+  const int64_t image = p.m_extent[0] == 1 ? unit[1] * inside[1] : p.m_step[0];
+  if (!usable(unit[0] * half) || !usable(unit[1] * half) || !usable(image * half) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t last = first[axis] + (p.m_extent[2 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
+    if (beyond < -128 || beyond > 127) return std::nullopt;
+    t.a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
+    t.a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
+    t.a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
+    p.step[axis] = static_cast<int>(step[axis]);
+    p.tap_step[axis] = static_cast<int>(tap[axis]);
+  }
+  t.a.dims = {c, static_cast<uint64_t>(inside[0]), static_cast<uint64_t>(inside[1]), static_cast<uint64_t>(p.m_extent[0])};
+  t.a.strides = {static_cast<uint64_t>(unit[0] * half), static_cast<uint64_t>(unit[1] * half), static_cast<uint64_t>(image * half)};
+  return t;
+}
+
+// Which of the large tiles, and how many blocks share K: by a model of cycles.
+struct Choice {
+  size_t tile = 0;
+  int64_t splits = 1;
+};
+Choice choose(const P& p, int64_t turns, int multiprocessors) {
+  Choice best;
+  double least = 0;
+  for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
+    const MatmulLargeTile& t = matmul_large_tiles[k];
+    if (int forced = matmul_tile_to_measure(); forced >= 0 && k != static_cast<size_t>(forced)) continue;
+    const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
+    // Products of 2048 a cycle; bytes that come from the second cache.
+    const double turn = std::max(t.rows * t.columns / 32.0, (t.rows + t.columns) * 128 / 56.0);
+    for (int64_t splits = 1; splits <= 16 && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
+      const int64_t all = blocks * splits;
+      const double work = static_cast<double>(divided_up(all, multiprocessors)) * static_cast<double>(divided_up(turns, splits)) * turn;
+      const double starts = static_cast<double>(divided_up(all, int64_t{multiprocessors} * t.blocks)) * (1500 + t.rows * t.columns / 16.0);
+      const double parts = splits == 1 ? 0 : 3000 + static_cast<double>(p.m * p.n * splits) / (multiprocessors * 4.0);
+      const double cycles = work + starts + parts;
+      if (least == 0 || cycles < least) {
+        least = cycles;
+        best = {k, splits};
+      }
+    }
+  }
+  return best;
+}
+
 class Launches {
  public:
   Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine)
@@ -123,6 +241,7 @@ class Launches {
       std::memcpy(parameters.data(), &p, sizeof p);
       std::vector<Pointer> pointers = own;
       numbers_.append(parameters, pointers, args_.numbers, 2);
+      parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
       list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
       list.list.back().overlaps = true;
@@ -134,6 +253,30 @@ class Launches {
       add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads, 2 * matmul_map_row_threads / 32 * 8 * 4);
       return list;
     }
+    auto share = [&](int64_t turns, int64_t splits) {
+      p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
+      p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
+      if (p.splits > 1) own.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+    };
+    auto finish = [&] {
+      if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
+    };
+    if (auto tiles = together && machine_.tiles ? tiles_of(args_, p) : std::nullopt) {
+      p.taps = static_cast<int>(tiles->taps);
+      p.chunks = static_cast<int>(tiles->chunks);
+      const int64_t turns = tiles->taps * tiles->chunks;
+      const Choice choice = choose(p, turns, machine_.multiprocessors);
+      const MatmulLargeTile& t = matmul_large_tiles[choice.tile];
+      share(turns, choice.splits);
+      constexpr uint32_t depth = matmul_map_depth;
+      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
+      tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
+      tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
+      add(fmt::format("t{}", choice.tile), divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits, t.threads(), t.shared());
+      list.list.back().tiles = {tiles->a, tiles->b};
+      finish();
+      return list;
+    }
     auto blocks_of = [&](const MatmulMapTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
     // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
     const int size = together && p.n > matmul_map_tiles[1].columns && blocks_of(matmul_map_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
@@ -142,11 +285,9 @@ class Launches {
     constexpr int64_t least_turns = 2;
     const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
-    p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
-    p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
-    if (p.splits > 1) own.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+    share(turns, splits);
     add(std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
-    if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
+    finish();
     return list;
   }
 
@@ -159,6 +300,11 @@ class Launches {
 };
 
 }  // namespace
+
+int& matmul_tile_to_measure() {
+  static thread_local int tile = -1;
+  return tile;
+}
 
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
