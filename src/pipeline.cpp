@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "partition/partition.h"
 #include "plan/describe.h"
+#include "runtime/timing.h"
 
 namespace ingot {
 
@@ -29,14 +30,45 @@ void dump(std::string_view name, int number, const ir::Graph& g) {
   if (!file) throw Error(Code::io, fmt::format("INGOT_DUMP: cannot write {}", path)).fix("name a folder that can be written, or unset INGOT_DUMP");
 }
 
-void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr) {
+// What INGOT_LOG asks for: nothing, 1 for "info", 2 for "debug".
+int log_level() {
   const char* level = std::getenv("INGOT_LOG");
-  if (level == nullptr || *level == '\0') return;
+  if (level == nullptr || *level == '\0') return 0;
   bool debug = std::strcmp(level, "debug") == 0;
   if (!debug && std::strcmp(level, "info") != 0)
     throw Error(Code::invalid_option, fmt::format("INGOT_LOG is \"{}\"; \"info\" or \"debug\" is needed", level)).fix("unset it to hear nothing");
+  return debug ? 2 : 1;
+}
+
+void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr) {
+  int level = log_level();
+  if (level == 0) return;
+  bool debug = level == 2;
   std::string size = debug && g != nullptr ? fmt::format("  {} nodes", g->nodes.size()) : "";
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
+}
+
+// What was timed on the GPU at hand goes into the plan, which is right without it.
+void time(plan::Plan& plan, const compile::Options& options) {
+  double seconds = options.number("build_seconds");
+  const std::string &path = options.text("timing_cache"), &device = options.text("device");
+  if (seconds <= 0 && path.empty()) return;
+  const std::vector<Timing> known = path.empty() ? std::vector<Timing>() : read_timings(path);
+  auto start = std::chrono::steady_clock::now();
+  std::vector<Timing> found;
+  try {
+    if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return t.name.starts_with("cuda:"); })) fail(Code::device, "the plan is not for a GPU");
+    runtime::Placement place = runtime::place(plan, device.starts_with("cuda") ? device : "cuda");
+    found = runtime::time(plan, place, known, seconds);
+    add(plan.targets[place.target].timings, found);
+  } catch (const Error& e) {
+    if (e.code != Code::device && e.code != Code::version && e.code != Code::out_of_memory) throw;
+    if (log_level() > 0) std::fprintf(stderr, "ingot: nothing is timed: %s\n", e.message.c_str());
+    return;
+  }
+  bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known.begin(), known.end(), t) == known.end(); });
+  if (more && !path.empty()) add_to_file(path, found);
+  report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 // Everything the operator table refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
@@ -135,6 +167,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   plan.signature = model.signature;
   plan::verify(plan);
   report("compile", std::chrono::duration<double>(now() - start).count());
+  time(plan, options);
   return plan;
 }
 

@@ -23,7 +23,7 @@ ALLOWED = {
     "compile": ["ir", "ops", "kernels", "backend", "plan"],
     "runtime": ["ir/dtype.h", "plan", "backend/device.h"],
     "api": ["ir", "ops", "capture", "lower", "compile", "plan", "runtime", "pipeline.h", "backend/cpu/isa.h", "backend/device.h", "ingot"],
-    "pipeline": ["ir", "capture", "partition", "lower", "compile", "plan"],
+    "pipeline": ["ir", "capture", "partition", "lower", "compile", "plan", "runtime"],
     "cli": ["ingot"],
     "torch": ["ingot"],
 }

@@ -16,7 +16,7 @@ from .report import Report
 from .runnable import Runnable, Segment
 
 log = logging.getLogger("ingot")
-_OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights")
+_OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights", "build_seconds", "timing_cache")
 
 
 class Assembled(Runnable):

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/function_ref.h"
 #include "base/parallel.h"
+#include "base/timing.h"
 #include "ir/dtype.h"
 
 namespace ingot::backend {
@@ -100,6 +101,12 @@ class Backend {
   virtual void settle() const = 0;
   // Its number; -1: the host.
   virtual int gpu() const = 0;
+  // What kernels have resolved on it so far and can be done in several ways: each is timed there, the most expensive one first, until the time is used up. What
+  // `known` has is not timed again. Gives all that is known of them by then.
+  virtual std::vector<Timing> time(std::span<const Timing> known, double seconds) const {
+    static_cast<void>(known), static_cast<void>(seconds);
+    return {};
+  }
 };
 
 // The host, with the kernels listed in cpu/device.cpp.
@@ -118,8 +125,9 @@ struct CodeImage {
     return of <= sm && (ptx || of / 10 == sm / 10);
   }
 };
-// A GPU of NVIDIA's. Error (device) without driver or GPU, (invalid_input) when it has fewer, (version) when the code is newer than the driver.
-std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code);
+// A GPU of NVIDIA's, where what was timed on such a one is done as was the fastest. Error (device) without driver or GPU, (invalid_input) when it has fewer,
+// (version) when the code is newer than the driver.
+std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings = {});
 int cuda_architecture(int ordinal);
 // Where libraries of the GPU are searched for after the system's own places: see cuda/symbols.h.
 void set_library_folders(std::vector<std::string> folders);

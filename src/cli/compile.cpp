@@ -13,6 +13,7 @@ namespace {
 struct Arguments {
   std::string model, output, progress;
   std::vector<std::string> shapes, settings;
+  std::string budget;
   bool dry_run = false, json = false;
 };
 
@@ -75,6 +76,7 @@ void run(const Arguments& a) {
   Model model(raw);
   for (const std::string& s : a.shapes) set_shape(model.get(), s);
   std::vector<std::string> settings = a.settings;
+  if (!a.budget.empty()) settings.push_back("build_seconds=" + a.budget);
   make_options(settings);  // refuses what no option takes
   std::string dryrun = take_dryrun(settings);
   if (a.dry_run || !dryrun.empty()) {
@@ -104,6 +106,7 @@ void add_compile(CLI::App& app) {
   verb->add_option("-o,--output", a->output, "where to write the plan");
   verb->add_option("--shape", a->shapes, "range of a dynamic axis: INPUT:AXIS=MIN..OPT..MAX[,NAME]");
   verb->add_option("--set", a->settings, "an option: NAME=VALUE");
+  verb->add_option("--budget", a->budget, "seconds for timing on the GPU at hand: --set build_seconds=SECONDS");
   verb->add_flag("--dry-run", a->dry_run, "build nothing: tell which operators an engine runs, which it leaves to torch, and why");
   verb->add_flag("--json", a->json, "with --dry-run: as JSON");
   verb->add_option("--progress", a->progress, "json: one line a stage on standard error");

@@ -22,6 +22,8 @@ std::string dims_text(simdjson::dom::element dims) {
   return s + "]";
 }
 
+std::string text_of(simdjson::dom::element e) { return std::string(std::string_view(e)); }
+
 void print_steps(simdjson::dom::element f) {
   int n = 0;
   for (auto s : simdjson::dom::array(f["steps"])) {
@@ -82,6 +84,11 @@ void run(const Arguments& a) {
     for (auto c : simdjson::dom::array(t["code"])) {
       std::printf("  %s of sm_%lld: %lld kernels, %lld bytes\n", std::string(std::string_view(c["form"])).c_str(), static_cast<long long>(int64_t(c["architecture"])),
                   static_cast<long long>(int64_t(c["kernels"])), static_cast<long long>(int64_t(c["bytes"])));
+    }
+    simdjson::dom::array timings(t["timings"]);
+    if (timings.size() > 0) std::printf("  timed: %zu products\n", timings.size());
+    for (auto x : timings) {
+      if (a.steps) std::printf("    %s for %s (%s)\n", text_of(x["choice"]).c_str(), text_of(x["problem"]).c_str(), text_of(x["machine"]).c_str());
     }
   }
 }

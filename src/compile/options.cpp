@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -62,6 +63,11 @@ void check_value(const Option& option, std::string_view text) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
     if (error != std::errc() || end != text.data() + text.size() || v < 0 || v > INT32_MAX) refuse("an integer of 0 or more");
   }
+  if (option.type == "float") {
+    double v = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v) || v < 0) refuse("a number of 0 or more");
+  }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
   if (option.name == "target" && !are_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
   if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
@@ -92,6 +98,13 @@ const std::string& Options::text(std::string_view name) const { return values_[i
 int64_t Options::integer(std::string_view name) const {
   const std::string& t = text(name);
   int64_t v = 0;
+  std::from_chars(t.data(), t.data() + t.size(), v);
+  return v;
+}
+
+double Options::number(std::string_view name) const {
+  const std::string& t = text(name);
+  double v = 0;
   std::from_chars(t.data(), t.data() + t.size(), v);
   return v;
 }

@@ -24,6 +24,7 @@ class Options {
   void set(std::string_view name, std::string_view text);
   const std::string& text(std::string_view name) const;
   int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
   std::vector<std::string> list(std::string_view name) const;
 
  private:

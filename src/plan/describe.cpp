@@ -226,6 +226,19 @@ void target(Json& j, const Plan& plan, const Target& t) {
     j.close('}');
   }
   j.close(']');
+  j.key("timings");
+  j.open('[');
+  for (const Timing& x : t.timings) {
+    j.open('{');
+    j.key("machine");
+    j.text(x.machine);
+    j.key("problem");
+    j.text(x.problem);
+    j.key("choice");
+    j.text(x.choice);
+    j.close('}');
+  }
+  j.close(']');
   j.close('}');
 }
 

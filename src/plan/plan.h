@@ -13,6 +13,7 @@
 
 #include "base/mapped_file.h"
 #include "base/sizes.h"
+#include "base/timing.h"
 #include "ir/dtype.h"
 
 namespace ingot::plan {
@@ -121,6 +122,7 @@ struct Target {
   Function prepare;                    // no bindings; reads weight buffers, writes derived buffers
   std::vector<Derived> derived;
   std::vector<DeviceCode> code;
+  std::vector<Timing> timings = {};    // sorted, none twice; hints: a machine that is not among them does without
 };
 
 struct Origin {

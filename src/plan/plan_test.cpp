@@ -33,7 +33,8 @@ Plan sample() {
     v.buffer = b;
     return v;
   };
-  program.steps = {{"matmul", {of(0), of(3), of(2)}, {1, 0, 0}, {std::byte{1}, std::byte{0xff}}, 0, "matmul + bias", 1}, {"fused", {of(2), of(1), of(4)}, {}, {}, UINT32_MAX, "add", 1}};
+  program.steps = {{"matmul", {of(0), of(3), of(2)}, {1, 0, 0}, {std::byte{1}, std::byte{0xff}}, 0, "matmul + bias", 1},
+                   {"fused", {of(2), of(1), of(4)}, {}, {}, UINT32_MAX, "add", 1}};
   f.programs = {program};
   f.checks = {{3, 5, false, 1, "the sum is at most the product"}, {1, 1, true, UINT32_MAX, "B is B"}};
   p.functions = {f};
@@ -49,7 +50,8 @@ Plan sample() {
                {"b", DType::f32, {3}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
                {"tied", DType::f32, {2, 3}, "a", Weight::Source::embedded, bytes, 24, nullptr},
                {"empty", DType::i8, {0, 7}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
-  p.targets = {{"cpu", prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}}};
+  p.targets = {
+      {"cpu", prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}, {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
   p.functions[0].graph = "ingot-graph 1\n";
   p.signature = "{\"in\": \"\xc3\xa9\"}";
@@ -96,8 +98,28 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
 TEST(Plan, DescribedForPeople) {
   std::string text = describe(sample());
   for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")",
-                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")"}) {
+                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")",
+                           R"("timings": [{"machine": "GPU, L 1", "problem": "a", "choice": "l 3"}, {)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+TEST(Plan, WhatWasTimed) {
+  Plan p = sample();
+  EXPECT_EQ(read(bytes_of(p), nullptr)->targets[0].timings, p.targets[0].timings);
+  p.targets[0].timings.clear();
+  EXPECT_TRUE(read(bytes_of(p), nullptr)->targets[0].timings.empty());
+  const std::string damaged = "the plan is damaged: what was timed for cpu is not in order";
+  for (const std::vector<Timing>& bad : {std::vector<Timing>{{"", "a", "x"}},
+                                         {{"m", "", "x"}},
+                                         {{"m", "a", ""}},
+                                         {{"m", "a\n", "x"}},
+                                         {{"m", "a", std::string(1001, 'x')}},
+                                         {{"m", "b", "x"}, {"m", "a", "x"}},
+                                         {{"m", "a", "x"}, {"m", "a", "y"}},
+                                         {{"n", "a", "x"}, {"m", "b", "x"}}}) {
+    p.targets[0].timings = bad;
+    EXPECT_EQ(told(bytes_of(p)), damaged);
   }
 }
 
@@ -235,8 +257,7 @@ Plan two_functions() {
   p.targets[0].derived.push_back({"tied, merged", 24});
   p.targets[0].derived.push_back({"unused", 24});
   Program& prepare = p.targets[0].prepare.programs[0];
-  prepare.buffers.insert(prepare.buffers.end(),
-                           {{Buffer::Kind::weight, 2, 1}, {Buffer::Kind::arena, 0, 1, 1, 3}, {Buffer::Kind::derived, 1, 1}, {Buffer::Kind::derived, 2, 1}});
+  prepare.buffers.insert(prepare.buffers.end(), {{Buffer::Kind::weight, 2, 1}, {Buffer::Kind::arena, 0, 1, 1, 3}, {Buffer::Kind::derived, 1, 1}, {Buffer::Kind::derived, 2, 1}});
   auto step = [&](BufferId from, BufferId to, const char* label) {
     Step s{"fused", {{from, DType::f32, 0, {1}, {2}}, {to, DType::f32, 0, {1}, {2}}}, {}, {}, UINT32_MAX, label, 1};
     prepare.steps.push_back(s);

@@ -108,6 +108,7 @@ Target target(const fb::Target& t) {
     }
     out.code.push_back(std::move(code));
   });
+  each(t.timings(), [&](const fb::Timing& x) { out.timings.push_back({text(x.machine()), text(x.problem()), text(x.choice())}); });
   return out;
 }
 
@@ -270,6 +271,11 @@ void verify(const Plan& plan) {
     verify_function(plan, prepare);
     if (prepare.programs.size() != 1) fail(Code::format, "the plan's prepare function has {} programs", prepare.programs.size());
     verify_program(plan, t, prepare, prepare.programs[0]);
+    for (const Timing& x : t.timings) {
+      bool good = is_timing_text(x.machine) && is_timing_text(x.problem) && is_timing_text(x.choice);
+      if (good && &x != t.timings.data()) good = std::pair((&x)[-1].machine, (&x)[-1].problem) < std::pair(x.machine, x.problem);
+      if (!good) fail(Code::format, "the plan is damaged: what was timed for {} is not in order", t.name);
+    }
   }
 }
 

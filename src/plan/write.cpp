@@ -100,7 +100,11 @@ class Writer {
     auto n = b_.CreateString(t.name);
     auto a1 = b_.CreateVector(derived);
     auto a2 = b_.CreateVector(code);
-    return fb::CreateTarget(b_, n, prepare, a1, a2);
+    std::vector<Offset<fb::Timing>> timings;
+    for (const Timing& x : t.timings) timings.push_back(fb::CreateTiming(b_, b_.CreateString(x.machine), b_.CreateString(x.problem), b_.CreateString(x.choice)));
+    Offset<flatbuffers::Vector<Offset<fb::Timing>>> a3 = 0;  // a plan that was not timed is what it was before there were any
+    if (!timings.empty()) a3 = b_.CreateVector(timings);
+    return fb::CreateTarget(b_, n, prepare, a1, a2, a3);
   }
 
   FlatBufferBuilder b_{1 << 16};

@@ -97,7 +97,7 @@ Placement place(const plan::Plan& plan, std::string_view device) {
   std::optional<int> ordinal = gpu_of(plan, device);
   if (!ordinal) return {cpu_target(plan), std::shared_ptr<const backend::Backend>(&backend::cpu_backend(), [](const backend::Backend*) {})};
   size_t target = gpu_target(plan, backend::cuda_architecture(*ordinal));
-  return {target, backend::open_cuda(*ordinal, images(plan.targets[target]))};
+  return {target, backend::open_cuda(*ordinal, images(plan.targets[target]), plan.targets[target].timings)};
 }
 
 std::string missing_target(const plan::Plan& plan, std::string_view device) {

@@ -371,6 +371,9 @@ def test_no_such_function(model):
     (dict(threads=2**40), f'option threads is "{2**40}"; an integer of 0 or more is needed', ""),
     (dict(target="gpu"), 'option target is "gpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
     (dict(target="cpu,cpu"), 'option target is "cpu,cpu"; "cpu", a GPU\'s architecture such as "cuda:sm_90", several of them, or "auto" is needed', ""),
+    (dict(build_seconds="soon"), 'option build_seconds is "soon"; a number of 0 or more is needed', ""),
+    (dict(build_seconds=-1), 'option build_seconds is "-1"; a number of 0 or more is needed', ""),
+    (dict(build_seconds=float("inf")), 'option build_seconds is "inf"; a number of 0 or more is needed', ""),
     (dict(matmul_precision="fp32"), 'option matmul_precision is "fp32"; "torch", "ieee" or "tf32" is needed', ""),
     (dict(dryrunn=True), 'there is no option "dryrunn"', 'did you mean "dryrun"?'),
 ])  # fmt: skip

@@ -202,6 +202,71 @@ def test_a_model_on_the_cpu_is_saved_for_a_gpu(made, cache, tmp_path, monkeypatc
     assert "mistake" not in seen and "module cubin sm_90\n" in seen and "launch " in seen
 
 
+# ---- what is timed
+
+
+def compile_line(model, made, *settings):
+    return ["compile", model, "-o", made, "--set", "target=cuda:sm_90", *(s for setting in settings for s in ("--set", setting))]
+
+
+def choices(path, cache):
+    timings = json.loads(command(["inspect", path, "--json"], cache).stdout)["targets"][0]["timings"]
+    return {t["choice"] for t in timings if t["machine"] == "Pretend GPU, cuBLASLt 130000" and t["problem"].startswith("product of f32")}
+
+
+def test_a_timed_plan_takes_the_fastest(plan, cache, tmp_path):
+    made, cached, events, times = tmp_path / "timed.ingot", tmp_path / "cached.ingot", tmp_path / "events", tmp_path / "times"
+    done = command([*compile_line(plan.parent / "model.pt2", made, f"timing_cache={times}"), "--budget", "9"], cache, "algorithms=9,fastest=3", INGOT_LOG="info")
+    assert done.returncode == 0 and re.fullmatch(r"ingot: timed 1 products +[\d.]+ ms", done.stderr.splitlines()[-1]), done.stderr
+    assert choices(made, cache) == {"cublaslt 3"} and choices(plan, cache) == set()
+    assert "timed: 1 products" in command(["inspect", made], cache).stdout
+    for path, used in ((made, 3), (plan, 0)):
+        events.unlink(missing_ok=True)
+        assert command(["run", path, "--device", "cuda"], cache, "algorithms=9", INGOT_PRETEND_EVENTS=str(events)).returncode == 0
+        assert {line[-1] for line in lines(events, "product")} == {str(used)} and not lines(events, "mistake")
+    # What is in the file is not timed again, and asks for a GPU still.
+    for pretend, found in (("algorithms=9,fastest=5", {"cublaslt 3"}), ("gpus=0", set())):
+        assert command(compile_line(plan.parent / "model.pt2", cached, f"timing_cache={times}"), cache, pretend).returncode == 0
+        assert choices(cached, cache) == found
+    assert cached.read_bytes() == plan.read_bytes()
+
+
+@pytest.mark.parametrize("pretend, target, why", [
+    ("gpus=0", "cuda:sm_90", "starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"),
+    ("sm=80", "cuda:sm_90", "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90"),
+    ("", "cpu", "the plan is not for a GPU"),
+])  # fmt: skip
+def test_without_a_gpu_nothing_is_timed(plan, cache, tmp_path, pretend, target, why):
+    for made, more in (("one", []), ("other", ["--set", "build_seconds=9"])):
+        done = command(["compile", plan.parent / "model.pt2", "-o", tmp_path / made, "--set", f"target={target}", *more], cache, pretend, INGOT_LOG="info")
+        assert done.returncode == 0 and (f"ingot: nothing is timed: {why}" in done.stderr.splitlines()) == bool(more), done.stderr
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+TIMED = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1)).eval()
+given = dict(build_seconds=9, timing_cache={times!r})
+ingot.save(ingot.compile(model, inputs=[ingot.Input((2, 8))], target="cuda:sm_90", **given), {made!r})
+x = torch.randn(2, 8)
+with torch.no_grad():
+    assert torch.allclose(torch.compile(model, backend="ingot", options=given)(x), model(x), atol=1e-6)
+try:
+    ingot.load({made!r}, build_seconds=9)
+except ingot.OptionError as e:
+    print(e.message)
+"""
+
+
+def test_timing_from_python(cache, tmp_path):
+    made, times = str(tmp_path / "timed.ingot"), tmp_path / "times"
+    done = python(TIMED.format(made=made, times=str(times)), cache, "algorithms=4,fastest=2", INGOT_LOG="info", INGOT_LIBRARY_PATH=SITE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "option 'build_seconds' is for compiling, not for running\n"
+    assert "ingot: timed 1 products" in done.stderr and "ingot: nothing is timed: the plan is not for a GPU" in done.stderr
+    assert choices(made, cache) == {"cublaslt 2"} and times.read_text().startswith("ingot timings 1\nPretend GPU, cuBLASLt 130000\tproduct of f32 to f32: a 8x8 ")
+
+
 RUNTIME_ALONE = """
 import ctypes
 class Error(ctypes.Structure):

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "image.h"
 #include "pretend.h"
@@ -38,6 +39,11 @@ long long pretend_get(const char* name) {
   auto found = p.values.find(name);
   if (found == p.values.end()) std::abort();
   return found->second;
+}
+void pretend_work(void* stream, long long nanoseconds, const char* line) {
+  LOCKED;
+  p.note(line);
+  (p.recording.contains(stream) ? p.work[stream] : p.values["clock"]) += nanoseconds;
 }
 const char* pretend_events() {
   LOCKED;
@@ -269,6 +275,7 @@ int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**
   if (found == p.functions.end() || config->gx == 0 || config->bx == 0) return p.mistake(invalid_handle, "a kernel that is not there, or without threads, is started");
   if (p.recording.contains(config->stream)) return success;
   ++p.values["launches"];
+  p.values["clock"] += 1000;
   p.note("launch " + found->second);
   return success;
 }
@@ -303,6 +310,7 @@ int cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   if (p.recording.erase(stream) == 0) return invalid_value;
   *graph = p.fresh<GraphHandle>();
   p.graphs.insert(*graph);
+  p.work[*graph] = std::exchange(p.work[stream], 0);
   ++p.values["live"];
   return success;
 }
@@ -315,13 +323,16 @@ int cuStreamIsCapturing(StreamHandle stream, int* status) {
 int cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph, unsigned long long) {
   LOCKED;
   if (!p.graphs.contains(graph)) return p.mistake(invalid_handle, "a recording that is gone is prepared");
-  return make(exec, p.execs);
+  int error = make(exec, p.execs);
+  if (error == success) p.work[*exec] = p.work[graph];
+  return error;
 }
 int cuGraphLaunch(GraphExecHandle exec, StreamHandle) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
   if (!p.execs.contains(exec)) return p.mistake(invalid_handle, "a recording that is gone is started");
   ++p.values["replays"];
+  p.values["clock"] += p.work[exec];
   return success;
 }
 int cuGraphExecDestroy(GraphExecHandle exec) {
@@ -344,14 +355,16 @@ int cuEventDestroy_v2(EventHandle event) {
 int cuEventRecord(EventHandle event, StreamHandle) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
+  p.times[event] = p.values["clock"];
   return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "an event that is gone is recorded");
 }
 int cuEventSynchronize(EventHandle event) {
   LOCKED;
   return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "waiting for an event that is gone");
 }
-int cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
-  *milliseconds = 1;
+int cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
+  LOCKED;
+  *milliseconds = static_cast<float>(p.times[to] - p.times[from]) * 1e-6f;
   return success;
 }
 

@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,10 +48,10 @@ Options options_of(const std::vector<std::pair<const char*, const char*>>& list)
 }
 
 // A model of capture's tests: products, and what no product can do. Null without NVRTC.
-Plan compiled(const char* target) {
+Plan compiled(const char* target, const char* seconds = "0", const std::string& timing_cache = "") {
   ingot_model* model = nullptr;
   good(ingot_model_open(INGOT_TEST_MODEL, &model));
-  Options options = options_of({{"target", target}, {"deterministic", "run"}});
+  Options options = options_of({{"target", target}, {"deterministic", "run"}, {"build_seconds", seconds}, {"timing_cache", timing_cache.c_str()}});
   ingot_plan* plan = nullptr;
   ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
   if (status != INGOT_DEVICE) good(status);
@@ -97,7 +100,17 @@ long long taken() { return get("live") - 2 * get("host_memory"); }
 class Gpu : public testing::Test {
  protected:
   void SetUp() override {
-    for (auto [name, value] : {std::pair{"gpus", 1LL}, {"sm", 90LL}, {"driver", 13000LL}, {"memory", 8LL << 30}, {"fail_allocation", 0LL}, {"fail_call", 0LL}}) set(name, value);
+    for (auto [name, value] : {std::pair{"gpus", 1LL},
+                               {"sm", 90LL},
+                               {"driver", 13000LL},
+                               {"memory", 8LL << 30},
+                               {"fail_allocation", 0LL},
+                               {"fail_call", 0LL},
+                               {"algorithms", 1LL},
+                               {"fastest", 0LL},
+                               {"refused_algorithm", -1LL},
+                               {"cublaslt", 130000LL}})
+      set(name, value);
     if (compiled("cuda:sm_90") == nullptr) GTEST_SKIP() << ingot_last_error()->message;
     taken_ = taken();
     forget_events();
@@ -242,13 +255,13 @@ TEST_F(Gpu, NoMemoryForTheArena) {
   good(run(session, 32));
 }
 
-std::string loaded(const Plan& plan) {
+std::string loaded(const Plan& plan, int64_t rows = 5) {
   forget_events();
   Weights weights;
   Session session;
   good(make(plan, weights));
   good(make(plan, weights, session));
-  good(run(session, 5));
+  good(run(session, rows));
   return events();
 }
 
@@ -335,6 +348,156 @@ TEST_F(Gpu, NoSuchGpu) {
   EXPECT_EQ(t.status, INGOT_DEVICE);
   EXPECT_EQ(t.message, "this process sees no GPU");
   EXPECT_EQ(t.remedy, "check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU");
+}
+
+// ---- what is timed
+
+std::string bytes_of(const Plan& plan) {
+  uint8_t* bytes = nullptr;
+  size_t count = 0;
+  good(ingot_plan_write(plan.get(), 1, &bytes, &count));
+  const std::unique_ptr<uint8_t, void (*)(uint8_t*)> owner(bytes, ingot_bytes_release);
+  return {reinterpret_cast<const char*>(bytes), count};
+}
+
+// Of the products of a run with the usual sizes, all by the same.
+long long algorithm_of(const Plan& plan) {
+  std::string there = loaded(plan, 3), wanted = " by algorithm " + std::to_string(of_products("algorithm")) + "\n";
+  for (size_t at = there.find(" by algorithm "); at != std::string::npos; at = there.find(" by algorithm ", at + 1)) EXPECT_EQ(there.substr(at, wanted.size()), wanted) << there;
+  return of_products("algorithm");
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Timed : public Gpu {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    set("algorithms", 20);
+    set("fastest", 5);
+    std::remove(cache.c_str());
+  }
+  void TearDown() override {
+    std::remove(cache.c_str());
+    Gpu::TearDown();
+  }
+  std::string cache = testing::TempDir() + "ingot_timing_cache";
+};
+
+TEST_F(Timed, ThePlanTakesTheFastest) {
+  Plan usual = compiled("cuda:sm_90"), timed = compiled("cuda:sm_90", "20");
+  EXPECT_EQ(algorithm_of(usual), 0);
+  EXPECT_EQ(algorithm_of(timed), 5);
+  EXPECT_EQ(bytes_of(usual), bytes_of(compiled("cuda:sm_90")));
+  EXPECT_EQ(bytes_of(timed), bytes_of(compiled("cuda:sm_90", "20")));
+  // Also from a file, and of a part of the plan.
+  std::string bytes = bytes_of(timed);
+  ingot_plan *read = nullptr, *part = nullptr;
+  good(ingot_plan_load_memory(bytes.data(), bytes.size(), &read));
+  good(ingot_plan_part(read, 0, &part));
+  Plan from_file(read), of_it(part);
+  EXPECT_EQ(algorithm_of(from_file), 5);
+  EXPECT_EQ(algorithm_of(of_it), 5);
+  // Other sizes are not timed.
+  EXPECT_NE(loaded(timed, 5).find("numbers by algorithm 0\n"), std::string::npos) << events();
+  // Another version names other algorithms.
+  set("cublaslt", 130100);
+  EXPECT_EQ(algorithm_of(from_file), 0);
+  // One that is not named any more.
+  set("cublaslt", 130000);
+  set("algorithms", 3);
+  EXPECT_EQ(algorithm_of(from_file), 0);
+}
+
+TEST_F(Timed, TheUsualOneStaysWhereNoneIsFaster) {
+  set("fastest", 0);
+  EXPECT_EQ(algorithm_of(compiled("cuda:sm_90", "20")), 0);
+  set("fastest", 12);  // further down than anybody looks
+  EXPECT_EQ(algorithm_of(compiled("cuda:sm_90", "20")), 0);
+  set("fastest", 4);
+  set("refused_algorithm", 4);
+  EXPECT_EQ(algorithm_of(compiled("cuda:sm_90", "20")), 0);
+}
+
+TEST_F(Timed, TheMostExpensiveComesFirst) {
+  forget_events();
+  compiled("cuda:sm_90", "20");
+  std::string there = events();
+  std::vector<int> sizes;
+  const std::string before = "product of ", after = " numbers by algorithm 7\n";
+  for (size_t at = there.find(after); at != std::string::npos; at = there.find(after, at + 1)) {
+    int size = std::atoi(there.c_str() + there.rfind(before, at) + before.size());
+    if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+  }
+  EXPECT_GE(sizes.size(), 2u) << there;
+  EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend())) << testing::PrintToString(sizes);
+}
+
+TEST_F(Timed, TheCacheIsReadAndWritten) {
+  Plan timed = compiled("cuda:sm_90", "20", cache);
+  std::string written = text_of(cache);
+  EXPECT_NE(written.find("\nPretend GPU, cuBLASLt 130000\tproduct of f32"), std::string::npos) << written;
+  EXPECT_EQ(bytes_of(timed), bytes_of(compiled("cuda:sm_90", "20")));  // the cache's name is no part of it
+  // What is there is not timed again, with and without time.
+  set("fastest", 3);
+  for (const char* seconds : {"0", "20"}) {
+    forget_events();
+    EXPECT_EQ(bytes_of(timed), bytes_of(compiled("cuda:sm_90", seconds, cache)));
+    EXPECT_EQ(std::string(events()).find("product"), std::string::npos) << events();
+    EXPECT_EQ(text_of(cache), written);
+  }
+  // Others are added.
+  set("cublaslt", 130100);
+  EXPECT_EQ(algorithm_of(compiled("cuda:sm_90", "20", cache)), 3);
+  EXPECT_EQ(text_of(cache).substr(0, written.size()), written);
+  EXPECT_GT(text_of(cache).size(), written.size());
+  set("cublaslt", 130000);
+  EXPECT_EQ(algorithm_of(compiled("cuda:sm_90", "0", cache)), 5);
+  // A file that is none stays.
+  std::ofstream(cache) << "my notes";
+  Told t = told(INGOT_OK);
+  ingot_model* model = nullptr;
+  good(ingot_model_open(INGOT_TEST_MODEL, &model));
+  ingot_plan* plan = nullptr;
+  t = told(ingot_compile(model, options_of({{"target", "cuda:sm_90"}, {"timing_cache", cache.c_str()}}).get(), nullptr, nullptr, &plan));
+  ingot_model_release(model);
+  EXPECT_EQ(t.status, INGOT_FORMAT);
+  EXPECT_EQ(t.message, cache + ": this is not a timing cache: it does not start as one");
+  EXPECT_EQ(t.remedy, "name another file in timing_cache, or delete this one: it is made anew");
+  EXPECT_EQ(text_of(cache), "my notes");
+}
+
+// The plan is what it would have been.
+TEST_F(Timed, NothingIsTimedWithoutTimeOrGpu) {
+  std::string usual = bytes_of(compiled("cuda:sm_90"));
+  EXPECT_EQ(bytes_of(compiled("cuda:sm_90", "1e-9", cache)), usual);
+  set("sm", 80);
+  EXPECT_EQ(bytes_of(compiled("cuda:sm_90", "20", cache)), usual);
+  set("gpus", 0);
+  EXPECT_EQ(bytes_of(compiled("cuda:sm_90", "20", cache)), usual);
+  EXPECT_EQ(bytes_of(compiled("cpu", "20", cache)), bytes_of(compiled("cpu")));
+  EXPECT_EQ(text_of(cache), "");
+}
+
+TEST_F(Timed, AGpuThatSaysNoLeavesThePlan) {
+  std::string usual = bytes_of(compiled("cuda:sm_90")), timed = bytes_of(compiled("cuda:sm_90", "20"));
+  for (const char* setting : {"fail_allocation", "fail_call"}) {
+    long long k = 1;
+    for (;; k += k < 64 ? 1 : 37) {
+      SCOPED_TRACE(std::string(setting) + " " + std::to_string(k));
+      set(setting, k);
+      std::string made = bytes_of(compiled("cuda:sm_90", "20"));
+      EXPECT_TRUE(made == usual || made == timed || get(setting) == 0);
+      ASSERT_EQ(taken(), taken_);
+      ASSERT_EQ(of_products("live"), 0);
+      if (HasFailure() || get(setting) > 0) break;
+    }
+    set(setting, 0);
+    EXPECT_GT(k, 8);
+  }
 }
 
 }  // namespace

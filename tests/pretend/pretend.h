@@ -6,6 +6,9 @@
 //   driver           CUDA's version as the driver says it, 13000 for 13.0. Newer code is refused, as that for other GPUs is
 //   memory           bytes of each GPU
 //   fail_allocation  the k-th allocation from now on fails (device memory, or the host's that a GPU writes); 0: none does
+//   algorithms       how many the pretend cuBLASLt names for a product (1); `fastest`, counted from 0, takes half the time of the others, and
+//                    `refused_algorithm` (-1: none) is refused when it is used
+//   cublaslt         its version (130000)
 //   fail_call        the k-th call that makes, copies, starts or waits for something fails with error 719; 0: none does
 // What has happened:
 //   allocations, frees, live_bytes   of device memory
@@ -13,6 +16,7 @@
 //   live             everything that was made and not given back: memory, streams, events, modules, recordings, contexts
 //   host_memory      of these, memory of the host
 //   calls            those that fail_call counts
+//   clock            nanoseconds that kernels took, one after another
 //   launches, replays                kernels started one by one, recordings started
 //   mistakes         what a driver need not survive: use of what is gone, copies past the end of memory
 #pragma once
@@ -24,6 +28,8 @@ long long pretend_get(const char* name);
 // that gets the same lines.
 const char* pretend_events();
 void pretend_forget_events();
-// Of the pretend cuBLASLt: handles that are alive, products started.
+// A kernel in this stream: that many nanoseconds pass, or will when what is recorded there is started. `line`: of pretend_events.
+void pretend_work(void* stream, long long nanoseconds, const char* line);
+// Of the pretend cuBLASLt: handles that are alive (live), products started, the algorithm of the last one (algorithm).
 long long pretend_products_get(const char* name);
 }

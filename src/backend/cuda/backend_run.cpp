@@ -108,7 +108,8 @@ struct Graph final : Recording {
 
 }  // namespace
 
-Gpu::Gpu(int ordinal, std::span<const CodeImage> code) : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)) {
+Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
+    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), timings_(timings.begin(), timings.end()) {
   int sm = device_->properties().sm, cuda = compiled_by(code);
   for (bool ptx : {false, true}) {
     for (const CodeImage& c : code) {
@@ -160,7 +161,7 @@ Function Gpu::function(const std::string& name) const {
 
 const Products& Gpu::products() const {
   std::lock_guard lock(mutex_);
-  if (!products_) products_ = std::make_unique<Products>(device_);
+  if (!products_) products_ = std::make_unique<Products>(device_, timings_);
   return *products_;
 }
 
@@ -249,7 +250,9 @@ std::vector<int64_t> GpuLane::nanoseconds() {
 
 }  // namespace cuda
 
-std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code) { return std::make_shared<cuda::Gpu>(ordinal, code); }
+std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings) {
+  return std::make_shared<cuda::Gpu>(ordinal, code, timings);
+}
 
 void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
 

@@ -15,7 +15,7 @@ namespace ingot::backend::cuda {
 
 class Gpu final : public Backend {
  public:
-  Gpu(int ordinal, std::span<const CodeImage> code);
+  Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings = {});
   ~Gpu() override;
   const RunKernel* find(std::string_view kernel) const override;
   Allocator* memory() const override { return memory_.get(); }
@@ -24,6 +24,7 @@ class Gpu final : public Backend {
   std::unique_ptr<Lane> lane() const override;
   void settle() const override { device_->synchronize(); }
   int gpu() const override { return device_->ordinal(); }
+  std::vector<Timing> time(std::span<const Timing> known, double seconds) const override { return products().time(known, seconds); }
 
   const DevicePtr& device() const { return device_; }
   // A kernel of the plan's code. Error (version) when there is none of that name.
@@ -36,6 +37,7 @@ class Gpu final : public Backend {
   std::unique_ptr<Allocator> memory_;
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, const Module*, std::less<>> module_of_;
+  std::vector<Timing> timings_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Products> products_;
 };

@@ -1,6 +1,9 @@
 #include "backend/cuda/cublaslt_run.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "backend/cuda/symbols.h"
 
@@ -28,6 +31,7 @@ static_assert(sizeof(Found) == 96);
 
 struct Library {
   const char* (*status_text)(int);
+  size_t (*version)();
 #define X(name, symbol, arguments) int(*name) arguments;
 #include "backend/cuda/cublaslt_run.def"
 };
@@ -42,6 +46,7 @@ const Library& library() {
     SharedLibrary found(library_names);
     Library t{};
     found.find(t.status_text, "cublasLtGetStatusString");
+    found.find(t.version, "cublasLtGetVersion");
 #define X(name, symbol, arguments) found.find(t.name, #symbol);
 #include "backend/cuda/cublaslt_run.def"
     return t;
@@ -65,15 +70,36 @@ int data_type(int32_t type) {
   }
 }
 
-std::string text(const Problem& p) {
-  return fmt::format("{} x {} x {} of {} ({} of them)", p.d.rows, p.d.columns, p.a.columns, ir::name_of(static_cast<ir::DType>(p.in)), p.batches);
+constexpr std::string_view offer_word = "cublaslt ";
+
+// "cublaslt 3"; nothing for other offers.
+std::optional<size_t> rank_of(std::string_view choice) {
+  size_t rank = 0;
+  if (!choice.starts_with(offer_word)) return std::nullopt;
+  const char *from = choice.data() + offer_word.size(), *end = choice.data() + choice.size();
+  auto [read, error] = std::from_chars(from, end, rank);
+  return error == std::errc() && read == end && rank < Products::offers ? std::optional(rank) : std::nullopt;
 }
 
 }  // namespace
 
+std::string Problem::text() const {
+  auto matrix = [](const Matrix& m) { return fmt::format("{}x{}{} by {} and {}", m.rows, m.columns, m.transposed ? " transposed" : "", m.leading, m.batch); };
+  auto type = [](int32_t t) { return ir::name_of(static_cast<ir::DType>(t)); };
+  return fmt::format("product of {} to {}: a {}, b {}, c {}, d {}, batches {}, alignment {}, activation {}, bias {}, residual {}, tf32 {}", type(in), type(out), matrix(a),
+                     matrix(b), matrix(c), matrix(d), batches, alignment, activation, bias, residual, tf32);
+}
+
 void need_cublaslt() { library(); }
 
-Products::Products(DevicePtr device) : device_(std::move(device)) {
+std::string Products::choice_of(size_t rank) { return fmt::format("{}{}", offer_word, rank); }
+
+Products::Products(DevicePtr device, std::span<const Timing> timings)
+    : device_(std::move(device)), machine_(fmt::format("{}, cuBLASLt {}", device_->properties().name, library().version())) {
+  for (const Timing& t : timings) {
+    std::optional<size_t> rank = t.machine == machine_ ? rank_of(t.choice) : std::nullopt;
+    if (rank) ranks_[t.problem] = *rank;
+  }
   Device::Use use(*device_);
   check(library().create(&handle_), "start");
 }
@@ -83,9 +109,7 @@ Products::~Products() {
   library().destroy(handle_);
 }
 
-Products::Choice Products::choose(const Problem& p, const Product& product) const {
-  std::lock_guard lock(mutex_);
-  if (auto found = known_.find(p); found != known_.end()) return found->second;
+std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, size_t most) const {
   const Library& l = library();
   struct Preference {
     void* handle = nullptr;
@@ -98,16 +122,34 @@ Products::Choice Products::choose(const Problem& p, const Product& product) cons
   check(l.preference_set(preference.handle, most_workspace, &workspace, sizeof workspace), "preference");
   auto alignment = static_cast<uint32_t>(p.alignment);
   for (int which : {alignment_a, alignment_b, alignment_c, alignment_d}) check(l.preference_set(preference.handle, which, &alignment, sizeof alignment), "preference");
-  Found found{};
+  std::vector<Found> found(most);
   int count = 0;
-  int status = l.heuristic(handle_, product.description_, product.a_, product.b_, product.c_, product.d_, preference.handle, 1, &found, &count);
-  if (status != 0 || count == 0 || found.status != 0) fail(Code::unsupported, "cuBLASLt has no algorithm for a product {}", text(p));
-  Choice choice{};
-  std::memcpy(choice.algorithm, found.algorithm, sizeof choice.algorithm);
-  choice.workspace = found.workspace;
+  int status = l.heuristic(handle_, product.description_, product.a_, product.b_, product.c_, product.d_, preference.handle, static_cast<int>(most), found.data(), &count);
+  if (status != 0 || count <= 0 || found[0].status != 0) {
+    fail(Code::unsupported, "cuBLASLt has no algorithm for a product {} x {} x {} of {} ({} of them)", p.d.rows, p.d.columns, p.a.columns,
+         ir::name_of(static_cast<ir::DType>(p.in)), p.batches);
+  }
+  std::vector<Algorithm> out;
+  for (size_t i = 0; i < std::min(most, static_cast<size_t>(count)) && found[i].status == 0; ++i) {
+    std::memcpy(out.emplace_back().bytes, found[i].algorithm, sizeof found[i].algorithm);
+    out.back().workspace = found[i].workspace;
+  }
+  return out;
+}
+
+Algorithm Products::choose(const Problem& p, const Product& product) const {
+  std::lock_guard lock(mutex_);
+  if (auto found = known_.find(p); found != known_.end()) {
+    ++found->second.times;
+    return found->second.algorithm;
+  }
+  auto timed = ranks_.empty() ? ranks_.end() : ranks_.find(p.text());
+  std::vector<Algorithm> list = ask(p, product, timed == ranks_.end() ? 1 : offers);
+  const Algorithm& fastest = list[timed != ranks_.end() && timed->second < list.size() ? timed->second : 0];
   constexpr size_t most = 4096;
   if (known_.size() >= most) known_.clear();
-  return known_.emplace(p, choice).first->second;
+  known_[p] = {fastest, 1};
+  return fastest;
 }
 
 Product::Product(const Products& products, const Problem& p) : products_(products), wide_(static_cast<ir::DType>(p.in) == ir::DType::f64) {
@@ -133,9 +175,7 @@ Product::Product(const Products& products, const Problem& p) : products_(product
   layout(&b_, p.b, p.in);
   layout(&c_, p.residual ? p.c : p.d, p.out);
   layout(&d_, p.d, p.out);
-  Products::Choice choice = products.choose(p, *this);
-  std::memcpy(algorithm_, choice.algorithm, sizeof algorithm_);
-  workspace_ = choice.workspace;
+  algorithm_ = products.choose(p, *this);
 }
 
 Product::~Product() {
@@ -153,7 +193,7 @@ void Product::run(double alpha, double beta, Address a, Address b, Address c, Ad
   const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
   auto pointer = [](Address x) { return reinterpret_cast<void*>(x); };
   check(l.matmul(products_.handle_, description_, wide_ ? static_cast<const void*>(&alpha) : &alpha_f, pointer(a), a_, pointer(b), b_,
-                 wide_ ? static_cast<const void*>(&beta) : &beta_f, pointer(c), c_, pointer(d), d_, algorithm_, pointer(workspace), workspace_, stream),
+                 wide_ ? static_cast<const void*>(&beta) : &beta_f, pointer(c), c_, pointer(d), d_, algorithm_.bytes, pointer(workspace), algorithm_.workspace, stream),
         "product");
 }
 
