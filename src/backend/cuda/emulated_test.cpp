@@ -301,7 +301,6 @@ inline void wait_barrier(u32 at, u32 parity) {
   }
 }
 inline void fetch_map(const void*) {}
-inline void fetch_ahead(const void*, u32) {}
 // What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;

@@ -49,12 +49,6 @@ template <int Left>
 __device__ __forceinline__ void wait_brought() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
-// Memory that will be read soon, at 16-byte addresses, on its way into the second cache.
-__device__ __forceinline__ void fetch_ahead(const void* from, u32 bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define INGOT_WARPGROUPS
 #define INGOT_BLOCKS(n) n
@@ -159,7 +153,7 @@ __device__ __forceinline__ u32 both(f32 first, f32 second) {
 // One instruction for every number of columns: its registers stand in the text.
 std::string multiplications() {
   std::string out;
-  for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 256}) {
+  for (int columns : {16, 32, 48, 64, 80, 96, 112, 128}) {
     for (bool along_k : {false, true}) {
       for (std::string_view h : {"f16", "bf16"}) {
         const int n = columns / 2;

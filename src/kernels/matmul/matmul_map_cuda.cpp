@@ -87,8 +87,8 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   after_others();
-  // What this thread brings of A: the same eight of K of several rows.
-  const int my_row = threadIdx.x / eights, my_eight = threadIdx.x % eights;
+  // What this thread brings of A: the same eight of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
+  const int my_row = Aligned ? threadIdx.x / eights : threadIdx.x % row_step, my_eight = Aligned ? threadIdx.x % eights : threadIdx.x / row_step;
   const H* from[rows];
   int guard[rows][2];
   bool live[rows];
@@ -258,25 +258,36 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   }
 }
 #ifdef INGOT_WARPGROUPS
-// A tile of D by groups of four warps, 64 rows each, for which one more warp has boxes of A and B copied. Pixels: A's rows are positions in an image.
-template <class H, int BM, int BN, int Stages, bool AlongK, bool Pixels, bool Constant, class Finish>
+// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or two groups take
+// whole tiles in turn (Alternate): while one does what stands behind its product the other multiplies. Pixels: A's rows are positions in an image.
+template <class H, int BM, int BN, int Stages, bool Alternate, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr int depth = matmul_map_depth, groups = BM / 64, a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
+  constexpr int depth = matmul_map_depth, groups = Alternate ? 2 : BM / 64, blocks_of_rows = Alternate ? BM / 64 : 1;
+  constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  const u32 tiles = shared_address(tiles_of_block), full = tiles + Stages * bytes, empty = full + Stages * 8;
-  // Blocks that run at the same time share rows and columns.
-  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n;
-  const int split = blockIdx.x / all, place = blockIdx.x % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
-  const int band = tiles_n - first < together ? tiles_n - first : together;
-  const int m0 = in_band / band * BM, n0 = (first + in_band % band) * BN;
-  const int turn0 = split * p.turns, left = p.taps * p.chunks - turn0, turns = left < p.turns ? left : p.turns;
+  const u32 tiles = shared_address(tiles_of_block), full = tiles + Stages * bytes, empty = full + Stages * 8, order = empty + Stages * 8;
+  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  int m0, n0, split, turn0, turns;
+  // Blocks that run at the same time share rows and columns.
+  auto locate = [&](int piece) {
+    split = piece / all;
+    const int place = piece % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
+    const int band = tiles_n - first < together ? tiles_n - first : together;
+    m0 = in_band / band * BM;
+    n0 = (first + in_band % band) * BN;
+    turn0 = split * p.turns;
+    const int left = p.taps * p.chunks - turn0;
+    turns = left < p.turns ? left : p.turns;
+  };
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < Stages; ++s) {
       make_barrier(full + s * 8, 1);
-      make_barrier(empty + s * 8, groups);
+      make_barrier(empty + s * 8, Alternate ? 1 : groups);
     }
+    make_barrier(order, 1);
+    make_barrier(order + 8, 1);
     show_barriers();
   }
   __syncthreads();
@@ -286,12 +297,6 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
     fetch_map(p.a_tiles);
     fetch_map(p.b_tiles);
     int w = 0, h = 0, n = 0;
-    if (Pixels) {
-      const int i1 = m0 / p.m_extent[2];
-      w = p.first[0] + m0 % p.m_extent[2] * p.step[0];
-      h = p.first[1] + i1 % p.m_extent[1] * p.step[1];
-      n = i1 / p.m_extent[1];
-    }
     auto bring_a = [&](int stage, int tap, int chunk) {
       const u32 to = tiles + stage * bytes;
       if (Pixels) {
@@ -309,84 +314,123 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
         for (int j = 0; j < BN / 64; ++j) bring_box(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
       }
     };
-    // What no step writes is on its way before those in front are done.
-    const int start = Stages < turns ? Stages : turns;
-    if (Constant) {
-      int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
-      for (int turn = 0; turn < start; ++turn) {
-        arrive_with(full + turn * 8, bytes);
-        bring_b(turn, tap, chunk);
-        if (++chunk == p.chunks) chunk = 0, ++tap;
-      }
-    }
-    wait_for_others();
-    int tap = turn0 / p.chunks, chunk = turn0 % p.chunks, stage = 0;
+    int stage = 0, ahead = 0;
     u32 parity = 1;
-    for (int turn = 0; turn < turns; ++turn) {
-      if (!Constant || turn >= Stages) {
-        wait_barrier(empty + stage * 8, parity);
-        arrive_with(full + stage * 8, bytes);
-        bring_b(stage, tap, chunk);
+    for (int piece = blockIdx.x; piece < work; piece += gridDim.x) {
+      locate(piece);
+      if (Pixels) {
+        const int i1 = m0 / p.m_extent[2];
+        w = p.first[0] + m0 % p.m_extent[2] * p.step[0];
+        h = p.first[1] + i1 % p.m_extent[1] * p.step[1];
+        n = i1 / p.m_extent[1];
       }
-      bring_a(stage, tap, chunk);
-      if (++chunk == p.chunks) chunk = 0, ++tap;
-      if (++stage == Stages) stage = 0, parity ^= 1;
+      if (piece == blockIdx.x) {
+        // What no step writes is on its way before those in front are done.
+        int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
+        for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
+          arrive_with(full + ahead * 8, bytes);
+          bring_b(ahead, tap, chunk);
+          if (++chunk == p.chunks) chunk = 0, ++tap;
+        }
+        wait_for_others();
+      }
+      int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
+      for (int turn = 0; turn < turns; ++turn) {
+        if (ahead > 0) {
+          --ahead;
+        } else {
+          wait_barrier(empty + stage * 8, parity);
+          arrive_with(full + stage * 8, bytes);
+          bring_b(stage, tap, chunk);
+        }
+        bring_a(stage, tap, chunk);
+        if (++chunk == p.chunks) chunk = 0, ++tap;
+        if (++stage == Stages) stage = 0, parity ^= 1;
+      }
     }
     return;
   }
   const int group = warp / 4;
-  f32 sums[BN / 8][4];
-#pragma unroll
-  for (int j = 0; j < BN / 8; ++j) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sums[j][e] = 0.0f;
-  }
   wait_for_others();
-  begin_multiplying<BN / 2>(sums[0]);
-  int stage = 0, before = 0;
+  int stage = 0;
   u32 parity = 0;
-  for (int turn = 0; turn < turns; ++turn) {
-    wait_barrier(full + stage * 8, parity);
-    go_on_multiplying();
-    const u32 at = tiles + stage * bytes;
-    const u64 a = tile_of(at + group * 64 * depth * 2, 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+  // Stages follow one another through all pieces, also through those of the other group.
+  auto pass = [&](int count) {
+    stage += count;
+    parity ^= (u32)(stage / Stages) & 1u;
+    stage %= Stages;
+  };
+  for (int piece = blockIdx.x, number = 0; piece < work; piece += gridDim.x, ++number) {
+    locate(piece);
+    if (Alternate && number % 2 != group) {
+      pass(turns);
+      continue;
+    }
+    // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
+    if (Alternate && number > 0) wait_barrier(order + group * 8, (u32)((number - 1) / 2) & 1u);
+    f32 sums[blocks_of_rows][BN / 8][4];
 #pragma unroll
-    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0], a + k * 2, b + k * (AlongK ? 2 : 128), H());
-    multiplying();
-    // The turn before is done with its tiles.
-    leave_multiplying<1>();
-    if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
-    before = stage;
-    if (++stage == Stages) stage = 0, parity ^= 1;
-  }
-  wait_multiplied<BN / 2>(sums[0]);
+    for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const i64 row = m0 + warp * 16 + lane / 4 + half * 8;
+      for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
-    for (int j = 0; j < BN / 8; j += 4) {
-      f32 pairs[4][2], eight[8];
-#pragma unroll
-      for (int g = 0; g < 4; ++g) {
-        pairs[g][0] = sums[j + g][half * 2];
-        pairs[g][1] = sums[j + g][half * 2 + 1];
-      }
-      gather_eight(eight, pairs);
-      const i64 column = n0 + (j + lane % 4) * 8;
-      if (row >= p.m || column >= p.n) continue;
-      if (p.splits == 1) {
-        finish(row, column, eight);
-      } else {
-        float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
-        to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
-        to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+        for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
       }
     }
+    begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
+    int before = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+      wait_barrier(full + stage * 8, parity);
+      go_on_multiplying();
+      const u32 at = tiles + stage * bytes;
+      const u64 a = tile_of(at + (Alternate ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+#pragma unroll
+      for (int k = 0; k < depth / 16; ++k) {
+#pragma unroll
+        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H());
+      }
+      multiplying();
+      if (Alternate && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (1 - group) * 8);
+      // The turn before is done with its tiles.
+      leave_multiplying<1>();
+      if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+      before = stage;
+      pass(1);
+    }
+    wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
+    if (Alternate && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+#pragma unroll
+    for (int i = 0; i < blocks_of_rows; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const i64 row = m0 + (Alternate ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8;
+#pragma unroll
+        for (int j = 0; j < BN / 8; j += 4) {
+          f32 pairs[4][2], eight[8];
+#pragma unroll
+          for (int g = 0; g < 4; ++g) {
+            pairs[g][0] = sums[i][j + g][half * 2];
+            pairs[g][1] = sums[i][j + g][half * 2 + 1];
+          }
+          gather_eight(eight, pairs);
+          const i64 column = n0 + (j + lane % 4) * 8;
+          if (row >= p.m || column >= p.n) continue;
+          if (Alternate || p.splits == 1) {
+            finish(row, column, eight);
+          } else {
+            float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
+            to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
+            to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+          }
+        }
+      }
+    }
+    if (!Alternate) break;
   }
 }
 #else
 // Never started where these instructions are missing.
-template <class H, int BM, int BN, int Stages, bool AlongK, bool Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, bool Alternate, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const MatmulMapCudaParameters&, Finish) {}
 #endif
 // Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
@@ -460,12 +504,6 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
       group += gridDim.x;
     }
   };
-  let_next_start();
-  // Memory is not left idle while the steps before do little: what this block reads first comes nearer.
-  if (Constant && Aligned && threadIdx.x < 8) {
-    int ahead = (int)(matmul_map_row_ahead / (p.k * 16));
-    for (i64 g = blockIdx.x; g < groups && ahead > 0; g += gridDim.x, --ahead) fetch_ahead((const H*)p.b + (g * 8 + threadIdx.x) * p.b_step, (u32)(p.k * 2));
-  }
   if (!Constant) wait_for_others();
   bring_columns();
   if (Constant) wait_for_others();
@@ -484,6 +522,8 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
     }
+    // Not before: what waits beside this kernel for its end takes room that its own blocks need.
+    if (mine + gridDim.x >= groups) let_next_start();
     f32* const all = shared + side * warps * 8;
     const f32 sum = sums_of_warp<8>(sums);
     if (lane % 4 == 0) all[warp * 8 + lane / 4] = sum;
@@ -525,8 +565,8 @@ __device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p,
 
 std::string_view matmul_map_cuda_text() {
   static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {}, matmul_map_row_ahead = {};\n",
-                                             matmul_map_depth, matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads, matmul_map_row_ahead) +
+                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {};\n",
+                                             matmul_map_depth, matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads) +
                                  std::string(text);
   return all;
 }
@@ -536,7 +576,7 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
   for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
-                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, b_along_k, pixels, b_constant), true});
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.alternate, b_along_k, pixels, b_constant), true});
   }
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {

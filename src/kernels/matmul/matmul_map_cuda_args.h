@@ -58,16 +58,16 @@ struct MatmulMapTile {
   int rows, columns, threads;
 };
 inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Groups of four warps multiply 64 rows each, one warp more brings tiles.
+// Groups of four warps multiply 64 rows each, or two of them whole tiles in turn; one warp more brings tiles.
 struct MatmulLargeTile {
   int rows, columns, stages, blocks;  // blocks: on a multiprocessor
-  constexpr int threads() const { return rows * 2 + 32; }
-  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages; }
+  bool alternate = false;
+  constexpr int threads() const { return (alternate ? 256 : rows * 2) + 32; }
+  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages + 16; }  // bytes: tiles, and two barriers a stage, and two
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 256, 4, 1}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}};
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, true}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}};
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
-inline constexpr int matmul_map_row_ahead = 64 << 10;  // bytes of B that a block fetches into the second cache before it may start
 
 }  // namespace ingot::kernels

@@ -170,28 +170,27 @@ std::optional<Tiles> tiles_of(const MatmulMapCudaArgs& args, P& p) {
   return t;
 }
 
-// Which of the large tiles, and how many blocks share K: by a model of cycles.
+// Which of the large tiles, and how many blocks share K, by a model of microseconds whose constants were fitted to measurements on an H200.
 struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
 };
 Choice choose(const P& p, int64_t turns, int multiprocessors) {
+  constexpr double products = 3.4e6, near = 105e3, far = 11.5e6, elements = 7000, start = 2, finish = 2.4, parts = 4e6;  // a microsecond: of a multiprocessor; of all
   Choice best;
   double least = 0;
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
     if (int forced = matmul_tile_to_measure(); forced >= 0 && k != static_cast<size_t>(forced)) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
-    // Products of 2048 a cycle; bytes that come from the second cache.
-    const double turn = std::max(t.rows * t.columns / 32.0, (t.rows + t.columns) * 128 / 56.0);
-    for (int64_t splits = 1; splits <= 16 && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
-      const int64_t all = blocks * splits;
-      const double work = static_cast<double>(divided_up(all, multiprocessors)) * static_cast<double>(divided_up(turns, splits)) * turn;
-      const double starts = static_cast<double>(divided_up(all, int64_t{multiprocessors} * t.blocks)) * (1500 + t.rows * t.columns / 16.0);
-      const double parts = splits == 1 ? 0 : 3000 + static_cast<double>(p.m * p.n * splits) / (multiprocessors * 4.0);
-      const double cycles = work + starts + parts;
-      if (least == 0 || cycles < least) {
-        least = cycles;
+    const double bytes = (t.rows + t.columns) * 128.0, turn = std::max(t.rows * t.columns * 64 / products, bytes / near), behind = t.rows * t.columns / elements;
+    for (int64_t splits = 1; splits <= (t.alternate ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
+      const auto rounds = static_cast<double>(divided_up(blocks * splits, multiprocessors)), of_block = static_cast<double>(divided_up(turns, splits));
+      const double work = std::max(rounds * of_block * turn, static_cast<double>(blocks * turns) * bytes / far);
+      const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
+      const double all = start + work + (t.alternate ? behind : rounds * behind) + shared;
+      if (least == 0 || all < least) {
+        least = all;
         best = {k, splits};
       }
     }
@@ -272,7 +271,8 @@ class Launches {
       const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
-      add(fmt::format("t{}", choice.tile), divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits, t.threads(), t.shared());
+      const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
+      add(fmt::format("t{}", choice.tile), t.alternate ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared());
       list.list.back().tiles = {tiles->a, tiles->b};
       finish();
       return list;
