@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,16 +40,30 @@ def last(text, lines=1):
     return " | ".join(text.strip().splitlines()[-lines:])[:160]
 
 
-def succeeds(what, command, **more):
+def succeeds(what, command, says="", never="", **more):
+    """says, never: patterns that the output must have, and must not."""
     start = time.perf_counter()
-    done = shell(command, **more)
+    try:
+        done = shell(command, **more)
+    except FileNotFoundError as problem:
+        return what, f"not measured: {problem}", "exit status 0", False
+    passed = done.returncode == 0 and bool(re.search(says, done.stdout)) and not (never and re.search(never, done.stdout))
     figure = last(done.stdout or done.stderr) or "no output"
-    return what, f"{figure} ({time.perf_counter() - start:.0f} s)", "exit status 0", done.returncode == 0
+    return what, f"{figure} ({time.perf_counter() - start:.0f} s)", "exit status 0" + (", something ran" if says else "") + (", nothing skipped" if never else ""), passed
 
 
-def pytest(what, *arguments, everything=True):
-    environment = {**os.environ, **({"INGOT_TEST_ALL": "1"} if everything else {})}
-    return succeeds(what, [sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", *arguments], env=environment)
+def pytest(what, *arguments, everything=True, strict=False, before=(), **environment):
+    """Fails too when all was skipped, strict: when anything was. before: words of the command in front of Python."""
+    environment = {**os.environ, **({"INGOT_TEST_ALL": "1"} if everything else {}), **environment}
+    command = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", *arguments]
+    return succeeds(what, command, r"\b[1-9]\d* passed", r"\b\d+ skipped" if strict else "", env=environment)
+
+
+def gtest(what, program, tests):
+    """Some tests of a program; fails too when one was skipped."""
+    folders = os.pathsep.join([p for p in sys.path if p.endswith("-packages")] + [os.environ.get("INGOT_LIBRARY_PATH", "")]).strip(os.pathsep)
+    command = [str(BUILD / program), f"--gtest_filter={tests}"]
+    return succeeds(what, command, r"\[  PASSED  \] [1-9]", r"\[  SKIPPED \]", env={**os.environ, "INGOT_LIBRARY_PATH": folders})
 
 
 def main(description):
