@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../robustness/seal.h"
 #include "ingot/ingot.h"
 
 namespace {
@@ -480,6 +481,35 @@ TEST_F(Timed, NothingIsTimedWithoutTimeOrGpu) {
   EXPECT_EQ(bytes_of(compiled("cuda:sm_90", "20", cache)), usual);
   EXPECT_EQ(bytes_of(compiled("cpu", "20", cache)), bytes_of(compiled("cpu")));
   EXPECT_EQ(text_of(cache), "");
+}
+
+// With checksums made right, what is left of the table is refused, or no more than hints.
+TEST_F(Timed, ADamagedTable) {
+  const std::string good_bytes = bytes_of(compiled("cuda:sm_90", "20")), machine = "Pretend GPU, cuBLASLt";
+  size_t begin = good_bytes.find("product of f32"), end = good_bytes.rfind("product of f32"), refused = 0, ran = 0;
+  begin = std::min(begin, good_bytes.find(machine)) - 64;
+  end = std::max(end, good_bytes.rfind(machine)) + 256;
+  for (size_t at = begin; at < end; at += 3) {
+    for (unsigned char flip : {0xff, 0x01, 0x08}) {
+      SCOPED_TRACE("byte " + std::to_string(at) + " flipped by " + std::to_string(flip));
+      std::string bytes = good_bytes;
+      bytes[at] = static_cast<char>(static_cast<unsigned char>(bytes[at]) ^ flip);
+      if (!ingot::plan::seal(std::as_writable_bytes(std::span(bytes)))) continue;
+      ingot_plan* read = nullptr;
+      ingot_status status = ingot_plan_load_memory(bytes.data(), bytes.size(), &read);
+      Plan plan(read);
+      Weights weights;
+      Session session;
+      if (status == INGOT_OK) status = make(plan, weights);
+      if (status == INGOT_OK) status = make(plan, weights, session);
+      if (status == INGOT_OK) status = run(session, 3);
+      status == INGOT_OK ? ++ran : ++refused;
+      EXPECT_TRUE(status == INGOT_OK || status == INGOT_FORMAT || status == INGOT_VERSION) << ingot_last_error()->message;
+    }
+  }
+  EXPECT_GT(ran, 10u);
+  EXPECT_GT(refused, 10u);
+  std::printf("%zu tables refused, %zu ran\n", refused, ran);
 }
 
 TEST_F(Timed, AGpuThatSaysNoLeavesThePlan) {
