@@ -12,8 +12,8 @@
 namespace ingot::backend::cuda {
 namespace {
 
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 using ir::Op;
 
 struct Site {
@@ -23,6 +23,7 @@ struct Site {
   bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
+  int only = kernels::AttentionCudaArgs::by_sizes;  // the variant
 };
 
 void check(const Site& site, Where where) {
@@ -59,15 +60,15 @@ void check(const Site& site, Where where) {
   mask.stores = {{1, 2}};
   std::vector<Layout> layouts;
   for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
-  EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts);
+  EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts, site.only);
 
   std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
   std::vector<HostTensor*> pointers;
   for (HostTensor& x : tensors) pointers.push_back(&x);
-  run_printed({{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + code.text, {code.name + "_0", code.name + "_1", code.name + "_2"}, kernels::load_attention_cuda,
-               kernels::attention_cuda_launches},
-              pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
+  run_printed(
+      {{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + code.text, code.kernels, kernels::load_attention_cuda, kernels::attention_cuda_launches},
+      pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
 
   auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
     return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + row * x.strides[2] + column * x.strides[3]));
@@ -106,6 +107,20 @@ std::vector<Site> sites() {
   return {plain, odd, masked, few, narrow, wide};
 }
 
+// Every way to make a kernel of warps: more turns than are on their way at once, rows and keys that do not fill their tiles.
+std::vector<Site> variants() {
+  std::vector<Site> out;
+  for (int v = 0; v < kernels::AttentionCudaArgs::measured; ++v) {
+    for (bool causal : {false, true}) {
+      Site s{fmt::format("variant {}, {}", v, causal ? "causal, wide" : "narrow"), DType::f16, 1, 1, 200, 200, 16, causal ? 80 : 16};
+      s.causal = causal;
+      s.only = v;
+      out.push_back(s);
+    }
+  }
+  return out;
+}
+
 TEST(cuda_attention_emulated, equals_softmax) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {
@@ -113,6 +128,16 @@ TEST(cuda_attention_emulated, equals_softmax) {
       check(s, where);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+TEST(cuda_attention_emulated, every_variant) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : variants()) {
+    // What goes by groups goes by warps like other variants where there are none.
+    check(s, Where::early_groups);
+    check(s, Where::late_groups);
+    if (HasFatalFailure()) return;
   }
 }
 

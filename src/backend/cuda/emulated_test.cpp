@@ -363,7 +363,11 @@ inline void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int
   });
 }
 inline void show_to_matrix_units() {}
+inline void computed(f32) {}
+template <int Groups> void meet_group() { meet(group_barriers[current / 128], 128); }
 template <int N> void hold(u32*) {}
+template <int N> void hold(f32*) {}
+inline void __syncwarp() { meet_warp(); }
 inline void let_next_start() {}
 inline void wait_for_others() {}
 inline void after_others() {}
@@ -404,9 +408,10 @@ template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u3
     product();
   }
 }
-template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, u64 b, H) {
+template <int Columns, bool AlongK, bool Add = true, class H> void multiply_tiles(f32* c, u64 a, u64 b, H) {
   const u32 warp = current / 32 % 4, lane = current % 32;
   auto product = [=] {
+    if (!Add) std::fill_n(c, Columns / 2, 0.0f);
     for (u32 j = 0; j < Columns / 8; ++j) {
       for (u32 e = 0; e < 4; ++e) {
         const u32 row = warp * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;

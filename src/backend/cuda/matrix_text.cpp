@@ -101,19 +101,31 @@ __device__ __forceinline__ void bring_pixels(u32 to, const void* map, u32 barrie
                "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
                : "memory");
 }
+// What x (never negative) comes from is computed before a wait behind this: ptxas moves waits to the front, but not across accesses.
+__device__ __forceinline__ void computed(f32 x) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");
+}
+// A barrier of a group's four warps. Its number stands in the instruction: else the kernel would take all sixteen.
+template <int Groups>
+__device__ __forceinline__ void meet_group() {
+  if constexpr (Groups > 1) {
+    if (threadIdx.x / 128 + 1 < Groups) return meet_group<Groups - 1>();
+  }
+  asm volatile("bar.sync %0, 128;" ::"n"(Groups) : "memory");
+}
 // What threads wrote to shared memory, for units that read it on their own.
 __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
 __device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns.
+// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns. Not Add: c = A B.
 template <int Columns, bool AlongK, class H> struct Multiplication;
-template <int Columns, bool AlongK, class H>
+template <int Columns, bool AlongK, bool Add = true, class H>
 __device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H) {
-  Multiplication<Columns, AlongK, H>::tiles(c, a, b);
+  Multiplication<Columns, AlongK, H>::template tiles<Add>(c, a, b);
 }
 template <int Columns, bool AlongK, class H>
 __device__ __forceinline__ void multiply_rows(f32* c, const u32* a, u64 b, H) {
-  Multiplication<Columns, AlongK, H>::rows(c, a, b);
+  Multiplication<Columns, AlongK, H>::template rows<true>(c, a, b);
 }
 )";
 
@@ -127,7 +139,7 @@ template <int N> __device__ void wait_multiplied(f32* sums);
 __device__ void multiplying();
 __device__ void show_to_matrix_units();
 __device__ u64 tile_of(u32 address, u32 group);
-template <int Columns, bool AlongK, class H> __device__ void multiply_tiles(f32* c, u64 a, u64 b, H);
+template <int Columns, bool AlongK, bool Add = true, class H> __device__ void multiply_tiles(f32* c, u64 a, u64 b, H);
 template <int Columns, bool AlongK, class H> __device__ void multiply_rows(f32* c, const u32* a, u64 b, H);
 #endif
 )";
@@ -162,14 +174,16 @@ std::string multiplications() {
           places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
           sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
         }
-        auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, std::string_view turns, const std::string& inputs) {
-          out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b) {{\n", name, a_type);
-          out += fmt::format("    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, 1, 1, 1, {}{};\"\n                 : {} : {});\n  }}\n", columns, h, h, places, a, b,
-                             turns, along_k ? 0 : 1, sums, inputs);
+        auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, const std::string& add, std::string_view turns,
+                            const std::string& inputs) {
+          out += fmt::format("  template <bool Add>\n  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b) {{\n", name, a_type);
+          out += fmt::format(
+              "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, {}, 1, 1, {}{};\"\n                 : {} : {}, \"n\"(Add ? 1 : 0));\n  }}\n",
+              columns, h, h, places, a, b, add, turns, along_k ? 0 : 1, sums, inputs);
         };
         out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
-        function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), "0, ", "\"l\"(a), \"l\"(b)");
-        function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), "",
+        function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), fmt::format("%{}", n + 2), "0, ", "\"l\"(a), \"l\"(b)");
+        function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), fmt::format("%{}", n + 5), "",
                  "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)");
         out += "};\n";
       }

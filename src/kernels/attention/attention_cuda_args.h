@@ -22,14 +22,29 @@ struct AttentionCudaArgs {
   };
   using Number = CudaNumber;
   using Known = CudaKnown;
-  // name_0 and name_1: rows at 16-byte addresses, few and many queries a block; name_2: any.
-  static constexpr int variants = 3, any_address = 2;
-  static constexpr uint32_t warps[variants] = {2, 4, 4};
-  static constexpr uint32_t queries_of_warp = 16, keys_at_once = 64;
+  // How a kernel is made of warps.
+  struct Shape {
+    uint32_t groups;        // of four warps on Hopper, 64 queries each, which share keys and values; 0: warps by themselves
+    uint32_t warps;         // side by side, 16 queries each
+    uint32_t splits;        // of the keys of a turn, each by other warps
+    uint32_t keys, stages;  // of a turn; turns on their way
+    bool overlap;           // products with values under the next softmax
+    uint32_t blocks;        // on a multiprocessor of Hopper, at least
+
+    uint32_t queries() const { return warps * 16; }
+    uint32_t threads() const { return warps * splits * 32; }
+    // The same where there are no groups.
+    Shape alone() const { return groups > 0 ? Shape{0, warps, 1, 64, 2, false, 1} : *this; }
+    uint32_t shared(uint32_t depth, uint32_t width) const;
+  };
+  // name_0 and name_1: rows at 16-byte addresses, few and many queries; name_2: any; the others are printed to be measured.
+  static constexpr int variants = 3, any_address = 2, measured = 24, by_sizes = 255;
+  Shape shape(int variant) const;
 
   std::string name;
   uint8_t batch_rank = 0;
   uint16_t depth = 0, width = 0;  // D, E
+  uint8_t only = by_sizes;        // the variant that is taken whatever the sizes are
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

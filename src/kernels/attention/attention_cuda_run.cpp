@@ -61,12 +61,11 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
   std::vector<std::byte> parameters;
   numbers.append(parameters, pointers, args.numbers, 0);
   auto launch = [&](int variant) {
-    const uint32_t rows = Args::warps[variant] * Args::queries_of_warp;
-    auto wide = [](uint16_t n) { return (n + 63u) / 64 * 64; };
+    const Args::Shape shape = args.shape(variant);
     CudaLaunches one;
-    one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, rows), Args::warps[variant] * 32, parameters, pointers);
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, shape.queries()), shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
-    one.list[0].shared = 2 * (rows * wide(args.depth) + 2 * Args::keys_at_once * (wide(args.depth) + wide(args.width)));
+    one.list[0].shared = shape.shared(args.depth, args.width);
     return std::move(one.list);
   };
   out.any = launch(Args::any_address);
@@ -74,7 +73,7 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
   const int64_t many = batches * divided_up(queries, 64);
   if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
-    out.list = launch(many < 2 * machine.multiprocessors ? 0 : 1);
+    out.list = launch(args.only != Args::by_sizes ? args.only : many < 2 * machine.multiprocessors ? 0 : 1);
   } else {
     out.list = std::move(out.any);
   }
