@@ -38,7 +38,7 @@ class Printer {
     for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2)) {
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
-      out.text += fmt::format("  {}(p.map, [&](i64 row, i64 column, const f32* sums) {{ @body<{}>(p, row, column, sums); }});\n}}\n", k.call, k.aligned);
+      out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}});\n}}\n", k.call, k.aligned);
     }
     args_.name = fmt::format("matmul_map_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
     auto named = [&](std::string& text) {
@@ -79,7 +79,7 @@ class Printer {
   }
 
   std::string finish_text() {
-    std::string bring, put, keep;
+    std::string held, ahead, bring, put, keep;
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -90,7 +90,15 @@ class Printer {
         bring += fmt::format("  const {} m{} = *({});\n", type, k, at(i.operand, how));
         brought[k] = fmt::format("value(m{})", k);
       } else if (how == Along::neighbours) {
-        bring += fmt::format("  alignas(16) {} m{}[8];\n  bring_neighbours<Together>(m{}, {});\n", type, k, k, at(i.operand, how));
+        std::string from = at(i.operand, how);
+        // What is another for each row comes from far away: it is on its way before it is needed.
+        if (text_.stride(i.operand, 0) != "0ll") {
+          held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+          ahead += fmt::format("    bring_neighbours<Together>(held.m{}, {});\n", k, from);
+          brought[k] = fmt::format("value(held.m{}[v])", k);
+          continue;
+        }
+        bring += fmt::format("  alignas(16) {} m{}[8];\n  bring_neighbours<Together>(m{}, {});\n", type, k, k, from);
         brought[k] = fmt::format("value(m{}[v])", k);
       }
     }
@@ -111,8 +119,11 @@ class Printer {
     const bool halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
     constexpr std::string_view exact = "gelu_of(";
     for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
-    return "template <bool Together>\n__device__ __forceinline__ void @body(const @P& p, i64 s, i64 t, const f32* sums) {\n  u64* const status = (u64*)p.status;\n" + bring +
-           "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "}\n";
+    return "struct @Held {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n  typedef @Held Held;\n" +
+           "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const {\n" + ahead + "  }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held);\n  }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held) const {\n  u64* const status = (u64*)p.status;\n" + bring +
+           "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "  }\n};\n";
   }
 
   const FusedBody& b_;

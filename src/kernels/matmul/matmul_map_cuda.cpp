@@ -70,7 +70,8 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
     }
   }
 }
-// A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row.
+// A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
+// `finish.bring(held, row, column)`, then `finish(row, column, sums, held)`.
 template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
 __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr int depth = matmul_map_depth, stages = matmul_map_stages, threads = BM / WM * (BN / WN) * 32;
@@ -404,8 +405,15 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const i64 row = m0 + (Alternate ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8;
+        typename Finish::Held held[2];
+        auto bring = [&](int j) {
+          const i64 column = n0 + (j + lane % 4) * 8;
+          if (row < p.m && column < p.n && (Alternate || p.splits == 1)) finish.bring(held[j / 4 % 2], row, column);
+        };
+        bring(0);
 #pragma unroll
         for (int j = 0; j < BN / 8; j += 4) {
+          if (j + 4 < BN / 8) bring(j + 4);
           f32 pairs[4][2], eight[8];
 #pragma unroll
           for (int g = 0; g < 4; ++g) {
@@ -416,7 +424,7 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
           const i64 column = n0 + (j + lane % 4) * 8;
           if (row >= p.m || column >= p.n) continue;
           if (Alternate || p.splits == 1) {
-            finish(row, column, eight);
+            finish(row, column, eight, held[j / 4 % 2]);
           } else {
             float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
             to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
