@@ -110,9 +110,9 @@ class Printer {
       Along how = along(store.operand);
       put += fmt::format("  alignas(16) {} o{}[8];\n#pragma unroll\n  for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
       if (how == Along::neighbours) {
-        put += fmt::format("  put_neighbours<Together>({}, o{});\n", at(store.operand, how), s);
+        put += fmt::format("  if (inside) put_neighbours<Together>({}, o{});\n", at(store.operand, how), s);
       } else {
-        put += fmt::format("#pragma unroll\n  for (int v = 0; v < 8; ++v) ({})[v * {}] = o{}[v];\n", at(store.operand, how), text_.stride(store.operand, 1), s);
+        put += fmt::format("#pragma unroll\n  for (int v = 0; inside && v < 8; ++v) ({})[v * {}] = o{}[v];\n", at(store.operand, how), text_.stride(store.operand, 1), s);
       }
     }
     std::string code = text_.code(b_, 0, {"s", "(t + v)"}, "sums[v]", brought);
@@ -121,8 +121,8 @@ class Printer {
     for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
     return "struct @Held {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n  typedef @Held Held;\n" +
            "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const {\n" + ahead + "  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held);\n  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held) const {\n  u64* const status = (u64*)p.status;\n" + bring +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n  u64* const status = (u64*)p.status;\n" + bring +
            "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "  }\n};\n";
   }
 

@@ -71,7 +71,7 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   }
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
-// `finish.bring(held, row, column)`, then `finish(row, column, sums, held)`.
+// `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
 template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
 __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr int depth = matmul_map_depth, stages = matmul_map_stages, threads = BM / WM * (BN / WN) * 32;
@@ -404,11 +404,16 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
     for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const i64 row = m0 + (Alternate ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8;
+        const i64 row = m0 + (Alternate ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8, near_row = row < p.m ? row : p.m - 1;
+        // No branches: what is outside is done again for what is inside, and not stored.
+        const bool whole = Alternate || p.splits == 1;
         typename Finish::Held held[2];
-        auto bring = [&](int j) {
+        auto near_column = [&](int j) {
           const i64 column = n0 + (j + lane % 4) * 8;
-          if (row < p.m && column < p.n && (Alternate || p.splits == 1)) finish.bring(held[j / 4 % 2], row, column);
+          return column < p.n ? column : p.n - 8;
+        };
+        auto bring = [&](int j) {
+          if (whole) finish.bring(held[j / 4 % 2], near_row, near_column(j));
         };
         bring(0);
 #pragma unroll
@@ -422,10 +427,10 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
           }
           gather_eight(eight, pairs);
           const i64 column = n0 + (j + lane % 4) * 8;
-          if (row >= p.m || column >= p.n) continue;
-          if (Alternate || p.splits == 1) {
-            finish(row, column, eight, held[j / 4 % 2]);
-          } else {
+          const bool inside = row < p.m && column < p.n;
+          if (whole) {
+            finish(near_row, near_column(j), eight, held[j / 4 % 2], inside);
+          } else if (inside) {
             float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
             to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
             to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
@@ -518,6 +523,8 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
   bring_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
+    typename Finish::Held held;
+    if (threadIdx.x == 0) finish.bring(held, 0, mine * 8);
     f32 sums[8];
 #pragma unroll
     for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
@@ -530,8 +537,6 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
     }
-    // Not before: what waits beside this kernel for its end takes room that its own blocks need.
-    if (mine + gridDim.x >= groups) let_next_start();
     f32* const all = shared + side * warps * 8;
     const f32 sum = sums_of_warp<8>(sums);
     if (lane % 4 == 0) all[warp * 8 + lane / 4] = sum;
@@ -544,7 +549,7 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
 #pragma unroll
         for (int c = 0; c < 8; ++c) sums[c] += all[w * 8 + c];
       }
-      finish(0, mine * 8, sums);
+      finish(0, mine * 8, sums, held, true);
     }
     side ^= 1;
   }
@@ -597,6 +602,13 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
       const MatmulMapTile& t = matmul_map_tiles[k];
       out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
                      fmt::format("product_through_map<{}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned), aligned});
+    }
+    // Only A at any address: its windows seldom begin at aligned ones.
+    if (aligned) {
+      constexpr size_t k = std::size(matmul_map_tiles) - 1;
+      const MatmulMapTile& t = matmul_map_tiles[k];
+      out.push_back({fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, false>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
     }
     out.push_back({any + "finish", std::to_string(matmul_map_finish_threads), "finish_product", aligned});
     if (b_along_k) out.push_back({any + "row", std::to_string(matmul_map_row_threads), fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned});

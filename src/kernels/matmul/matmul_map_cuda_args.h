@@ -53,7 +53,7 @@ std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
 // Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
-// name_any_1 (the smallest tile), name_any_finish, name_any_row for operands at any address.
+// name_one_1 (the smallest tile) where only A lies at any address; name_any_1, name_any_finish, name_any_row for all operands at any address.
 struct MatmulMapTile {
   int rows, columns, threads;
 };

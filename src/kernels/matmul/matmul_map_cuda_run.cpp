@@ -176,19 +176,25 @@ struct Choice {
   int64_t splits = 1;
 };
 Choice choose(const P& p, int64_t turns, int multiprocessors) {
-  constexpr double products = 3.4e6, near = 105e3, far = 11.5e6, elements = 7000, start = 2, finish = 2.4, parts = 4e6;  // a microsecond: of a multiprocessor; of all
+  // A turn of one block while others share the multiprocessor, and alone; what stands behind a tile.
+  struct Cost {
+    double turn, alone, behind;
+  };
+  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.3}, {0.30, 0.39, 1.2}, {0.17, 0.17, 0.5}};
+  static_assert(std::size(costs) == std::size(matmul_large_tiles));
+  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
   double least = 0;
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
     if (int forced = matmul_tile_to_measure(); forced >= 0 && k != static_cast<size_t>(forced)) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
-    const double bytes = (t.rows + t.columns) * 128.0, turn = std::max(t.rows * t.columns * 64 / products, bytes / near), behind = t.rows * t.columns / elements;
     for (int64_t splits = 1; splits <= (t.alternate ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
-      const auto rounds = static_cast<double>(divided_up(blocks * splits, multiprocessors)), of_block = static_cast<double>(divided_up(turns, splits));
-      const double work = std::max(rounds * of_block * turn, static_cast<double>(blocks * turns) * bytes / far);
+      const int64_t rounds = divided_up(blocks * splits, multiprocessors);
+      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? costs[k].alone : costs[k].turn), n = static_cast<double>(rounds), behind = costs[k].behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
-      const double all = start + work + (t.alternate ? behind : rounds * behind) + shared;
+      // Two groups in turn: one multiplies while the other does what stands behind.
+      const double all = start + shared + (t.alternate ? n * std::max(work, (work + behind) / 2) + behind : n * (work + behind));
       if (least == 0 || all < least) {
         least = all;
         best = {k, splits};
@@ -209,47 +215,54 @@ class Launches {
     p_.b_step = call.operands[1].strides[args.b_along_k ? 1 : 0];
     walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
-    together_ = p_.b_step % 8 == 0 && p_.base % 8 == 0 && in_eights();
-    for (int i = 0; i < 3; ++i) together_ = together_ && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    bool a = p_.base % 8 == 0 && in_eights(), others = p_.b_step % 8 == 0;
+    for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    if (a) aligned_.push_back(0);
+    aligned_.push_back(1);
     for (uint8_t k : args.together) {
       const TensorRef& x = numbers_.operands[k];
-      together_ = together_ && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
+      others = others && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
       aligned_.push_back(size_t{2} + k);
     }
+    way_ = !others ? Way::any : a ? Way::together : Way::one;
   }
 
   CudaLaunches run() {
-    CudaLaunches out = launches(together_);
-    if (!together_) return out;
+    CudaLaunches out = launches(way_);
+    if (way_ == Way::any) return out;
     out.aligned = aligned_;
-    CudaLaunches any = launches(false);
+    CudaLaunches any = launches(Way::any);
     out.any = std::move(any.list);
     out.scratch = std::max(out.scratch, any.scratch);
     return out;
   }
 
  private:
+  // Which operands are read in eights: all, all but A, none.
+  enum class Way { together, one, any };
   // The innermost index of K walks whole eights of neighbours, all of them inside A.
   bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
-  CudaLaunches launches(bool together) const {
+  CudaLaunches launches(Way way) const {
+    const bool together = way == Way::together;
     CudaLaunches list;
     P p = p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}};
-    auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared) {
+    auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
       std::vector<Pointer> pointers = own;
       numbers_.append(parameters, pointers, args_.numbers, 2);
       parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
-      list.add_bytes(fmt::format("{}_{}{}", args_.name, together ? "" : "any_", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
+      list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
-      list.list.back().overlaps = true;
+      list.list.back().overlaps = overlaps;
     };
     p.splits = p.turns = 1;
     if (p.m == 0 || p.n == 0) return list;
     // K of one row is a single index.
     if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
-      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads, 2 * matmul_map_row_threads / 32 * 8 * 4);
+      // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
+      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads, 2 * matmul_map_row_threads / 32 * 8 * 4, false);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {
@@ -286,7 +299,7 @@ class Launches {
     const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     share(turns, splits);
-    add(std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
+    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
     finish();
     return list;
   }
@@ -295,8 +308,8 @@ class Launches {
   const CudaMachine& machine_;
   CudaNumbers numbers_;
   P p_{};
-  bool together_ = true;
-  std::vector<size_t> aligned_ = {0, 1};
+  Way way_;
+  std::vector<size_t> aligned_;
 };
 
 }  // namespace
