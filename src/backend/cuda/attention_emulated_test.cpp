@@ -21,6 +21,7 @@ struct Site {
   DType type = DType::f16;
   int64_t b, h, s, t, d, e;
   bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
+  bool columns = false;                               // the mask is one row, for all queries
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
   int only = kernels::AttentionCudaArgs::by_sizes;  // the variant
@@ -38,7 +39,7 @@ void check(const Site& site, Where where) {
   add({site.b, site.h, site.s, site.d}, site.type);
   add({site.b, site.h, site.t, site.d}, site.type);
   add({site.b, site.h, site.t, site.e}, site.type);
-  if (site.mask) add({site.b, 1, site.s, site.t}, DType::f32);
+  if (site.mask) add({site.b, 1, site.columns ? 1 : site.s, site.t}, DType::f32);
   add({site.b, site.h, site.s, site.e}, site.type);
   Attention a;
   a.scale = 0.3;
@@ -71,7 +72,7 @@ void check(const Site& site, Where where) {
       pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
 
   auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
-    return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + row * x.strides[2] + column * x.strides[3]));
+    return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + (x.dims[2] > 1 ? row * x.strides[2] : 0) + column * x.strides[3]));
   };
   const double rounding = site.type == DType::f16 ? 2e-3 : 1.6e-2;  // of probabilities and of the result
   for (int64_t b = 0; b < site.b; ++b) {
@@ -104,7 +105,10 @@ std::vector<Site> sites() {
   few.name += ", few a block", few.multiprocessors = 100;
   narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
   wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
-  return {plain, odd, masked, few, narrow, wide};
+  Site keys = plain, late_keys = masked;
+  keys.name += ", keys masked", keys.mask = keys.columns = true;
+  late_keys.name += ", keys masked alone", late_keys.columns = true;
+  return {plain, odd, masked, few, narrow, wide, keys, late_keys};
 }
 
 // Every way to make a kernel of warps: more turns than are on their way at once, rows and keys that do not fill their tiles.
@@ -148,7 +152,10 @@ TEST(cuda_attention, equals_softmax) {
   for (int64_t depth : {64, 128}) {
     Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};
     check(many, Where::gpu);
-    many.causal = many.mask = many.joined = true;
+    many.mask = many.columns = true;
+    check(many, Where::gpu);
+    many.causal = many.joined = true;
+    many.columns = false;
     check(many, Where::gpu);
   }
 }

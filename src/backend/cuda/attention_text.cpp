@@ -1,6 +1,7 @@
 #include "backend/cuda/attention_text.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cuda/element_text.h"
 #include "backend/cuda/expression.h"
@@ -258,7 +259,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #ifdef INGOT_WARPGROUPS
 // Groups of four warps, each 64 queries, share keys and values that come in a ring of Stages turns. Overlap: while the softmax of a turn is done, the products
 // of the one before with its values are under way.
-template <int D, int E, int Groups, int Keys, int Stages, bool Overlap, bool Causal, class H, class Mask>
+template <int D, int E, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>
 __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
   constexpr int threads = Groups * 128, queries = Groups * 64, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -299,6 +300,12 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   // Where there is room for all turns nobody waits for others later on.
   const bool all = turns <= Stages;
   if (Overlap && all) bring_group(Stages);
+  // What the mask adds to all scores of a key.
+  f32* const columns = (f32*)(v_rows + Stages * Keys * ep);
+  if (Columns) {
+    for (int t = threadIdx.x; t < turns * Keys; t += threads) columns[t] = mask(s0, (i64)(t < (int)T ? t : (int)T - 1), 0.0f);
+  }
+  auto masked = [&](i64 at, i64 t, f32 score) { return Columns ? score + columns[t] : mask(at, t, score); };
   zero(o);
   wait_brought<Stages - 1>();
   show_to_matrix_units();
@@ -307,7 +314,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     begin_multiplying<Keys / 2>(s[0]);
     multiply_keys(0);
     wait_multiplied<Keys / 2>(s[0]);
-    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, scale, unit, mask);
+    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, scale, unit, masked);
     pack<H>(p, s);
     auto show_brought = [] {
       wait_brought<0>();
@@ -345,7 +352,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         wait_multiplied<Keys / 2>(s[0]);
       }
       // Here is no branch: ptxas would wait for all products behind it.
-      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, scale, unit, mask);
+      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, scale, unit, masked);
       if constexpr (Overlap) {
         computed(total[0] + total[1]);
         wait_multiplied<E / 2>(o[0]);
@@ -405,6 +412,7 @@ class Printer {
       bool load = k >= 3 && k < 3 + loads;
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
+    args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     std::string kernels;
     std::vector<int> printed;
@@ -432,6 +440,34 @@ class Printer {
  private:
   using Number = Args::Number;
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
+
+  const Instruction& code(Reg r) const { return mask_->code[r]; }
+  // Whether a value is the same for all queries, whatever their scores are.
+  bool of_key(Reg r) const {
+    const Instruction& i = code(r);
+    for (Reg in : i.in) {
+      if (!of_key(in)) return false;
+    }
+    auto is = [](const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; };
+    switch (i.kind) {
+      case Instruction::Kind::literal:
+      case Instruction::Kind::size:
+      case Instruction::Kind::map: return true;
+      case Instruction::Kind::index: return i.axis != batch_;
+      case Instruction::Kind::load: return i.lower.empty() && (is(layouts_[3 + i.operand].strides[batch_], 0) || is(layouts_[3 + i.operand].dims[batch_], 1));
+      default: return false;
+    }
+  }
+  // Whether the mask adds to a score what is the same for all queries; to be not seen is to add -infinity.
+  bool adds_to_columns(Reg r) const {
+    const Instruction& i = code(r);
+    if (i.kind == Instruction::Kind::accumulator) return true;
+    if (i.kind != Instruction::Kind::map || i.dtype != DType::f32) return false;
+    auto hides = [&](Reg v) { return code(v).kind == Instruction::Kind::literal && code(v).number.to_double() == -std::numeric_limits<double>::infinity(); };
+    if (i.op == ir::Op::add) return (adds_to_columns(i.in[0]) && of_key(i.in[1])) || (adds_to_columns(i.in[1]) && of_key(i.in[0]));
+    if (i.op == ir::Op::select) return of_key(i.in[0]) && ((adds_to_columns(i.in[1]) && hides(i.in[2])) || (adds_to_columns(i.in[2]) && hides(i.in[1])));
+    return false;
+  }
 
   // The mask as a function of one score.
   std::string mask_text() {
@@ -484,7 +520,7 @@ class Printer {
     };
     if (shape.groups > 0) {
       out += "#ifdef INGOT_WARPGROUPS\n";
-      call("attend_in_groups", fmt::format("{}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap));
+      call("attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns));
       out += "#else\n";
     }
     const Args::Shape alone = shape.alone();

@@ -38,12 +38,13 @@ struct AttentionCudaArgs {
     uint32_t shared(uint32_t depth, uint32_t width) const;
   };
   // name_0 and name_1: rows at 16-byte addresses, few and many queries; name_2: any; the others are printed to be measured.
-  static constexpr int variants = 3, any_address = 2, measured = 24, by_sizes = 255;
+  static constexpr int variants = 3, any_address = 2, measured = 9, by_sizes = 255;
   Shape shape(int variant) const;
 
   std::string name;
   uint8_t batch_rank = 0;
   uint16_t depth = 0, width = 0;  // D, E
+  bool columns = false;           // the mask adds a number to all scores of a key: groups keep these in shared memory
   uint8_t only = by_sizes;        // the variant that is taken whatever the sizes are
   uint32_t sizes = 0;
   std::vector<Operand> operands;

@@ -60,12 +60,16 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
   std::vector<CudaLaunch::Pointer> pointers;
   std::vector<std::byte> parameters;
   numbers.append(parameters, pointers, args.numbers, 0);
+  auto shared = [&](int variant) {
+    const Args::Shape shape = args.shape(variant);
+    return shape.shared(args.depth, args.width) + (args.columns && shape.groups > 0 ? 4 * divided_up(call.sizes[1], shape.keys) * shape.keys : 0);
+  };
   auto launch = [&](int variant) {
     const Args::Shape shape = args.shape(variant);
     CudaLaunches one;
     one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, shape.queries()), shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
-    one.list[0].shared = shape.shared(args.depth, args.width);
+    one.list[0].shared = static_cast<uint32_t>(shared(variant));
     return std::move(one.list);
   };
   out.any = launch(Args::any_address);
@@ -73,7 +77,9 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
   const int64_t many = batches * divided_up(queries, 64);
   if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
-    out.list = launch(args.only != Args::by_sizes ? args.only : many < 2 * machine.multiprocessors ? 0 : 1);
+    const int variant = args.only != Args::by_sizes ? args.only : many < 2 * machine.multiprocessors ? 0 : 1;
+    constexpr int64_t most_shared = 160 << 10;  // else a mask of very many keys is read for each score
+    out.list = launch(shared(variant) <= most_shared ? variant : Args::any_address);
   } else {
     out.list = std::move(out.any);
   }
