@@ -129,14 +129,15 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
           const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
           bring_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
-          // All eight are on their way before the first is needed.
+          // All eight are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
           alignas(16) H eight[8];
+          const int y = guard[r][0] + g0, x = guard[r][1] + g1;
+          const bool row_live = live[r] & k_live;
 #pragma unroll
           for (int e = 0; e < 8; ++e) {
-            const bool there = live[r] && k_live && k2_at + e < p.k_extent[2] && (u32)(guard[r][0] + g0 + e * p.k_guard[0][2]) < (u32)p.inside[0] &&
-                               (u32)(guard[r][1] + g1 + e * p.k_guard[1][2]) < (u32)p.inside[1];
-            eight[e].bits = 0;
-            if (there) eight[e] = from[r][offset + e * p.k_step[2]];
+            const bool there = row_live & (k2_at + e < p.k_extent[2]) & ((u32)(y + e * p.k_guard[0][2]) < (u32)p.inside[0]) & ((u32)(x + e * p.k_guard[1][2]) < (u32)p.inside[1]);
+            eight[e] = *(there ? from[r] + offset + e * p.k_step[2] : (const H*)p.b);
+            if (!there) eight[e].bits = 0;
           }
           write<8>(to, eight);
         }

@@ -180,7 +180,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors) {
   struct Cost {
     double turn, alone, behind;
   };
-  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.3}, {0.30, 0.39, 1.2}, {0.17, 0.17, 0.5}};
+  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.6}, {0.30, 0.39, 1.7}, {0.17, 0.17, 1.1}};
   static_assert(std::size(costs) == std::size(matmul_large_tiles));
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
