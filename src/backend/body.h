@@ -16,6 +16,8 @@ namespace ingot::backend {
 
 using Reg = uint32_t;  // result of an instruction: its index in FusedBody::code
 
+inline constexpr int64_t most_step = int64_t{1} << 20;  // of a guarded load
+
 enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
 struct Instruction {
@@ -37,9 +39,10 @@ struct Instruction {
   ir::Dim dim = 0;             // size
   uint32_t axis = 0;           // index
   Reduction reduction = Reduction::sum;
-  // load: guarded axes. lower[d] is subtracted from the coordinate of domain axis d; a coordinate outside
-  // 0 <= c < operand.dims[d] reads the fill. Empty = not guarded.
+  // load: guarded axes. Domain axis d at i is the operand's coordinate i * step[d] - lower[d]; one outside of
+  // 0 <= c < operand.dims[d] reads the fill. Empty = not guarded; no steps = all 1, else they are 1 at least.
   std::vector<ir::Dim> lower;
+  std::vector<int64_t> step;
 };
 
 struct Store {

@@ -127,24 +127,30 @@ Reg BodyWriter::load(const Place& place, const Point& at) {
 }
 
 Reg BodyWriter::guarded(const Place& place, const Point& at, const Scalar& fill) {
-  // `at` may leave the operand: each of its axes follows one domain axis with coefficient 1, or lies inside for certain.
+  // `at` may leave the operand: each of its axes follows one domain axis, or is at a place of its own.
   Place p = place;
   Window w{domain_, place.window.offset, std::vector<Dim>(domain_.size(), Dim(0))};
   std::vector<Dim> lower(domain_.size(), Dim(0));
+  std::vector<int64_t> step(domain_.size(), 1);
   std::vector<bool> taken(domain_.size(), false);
   for (size_t d = 0; d < domain_.size(); ++d) w.dims[d] = domain_[d];
   for (size_t d = 0; d < at.size(); ++d) {
     const Coordinate& c = at[d];
     if (c.terms.empty()) {
-      if (c.offset == Dim(0)) continue;
-      throw Cut{pad_value_};
+      const auto where = c.offset.constant(), extent = place.window.dims[d].constant();
+      if (!where || (*where > 0 && !extent)) throw Cut{pad_value_};
+      if (*where < 0 || (extent && *where >= *extent)) return number(fill, compute_type(place.dtype));
+      w.offset += place.window.strides[d] * c.offset;
+      continue;
     }
-    if (c.terms.size() != 1 || !(c.terms.begin()->second == Dim(1)) || taken[c.terms.begin()->first]) throw Cut{pad_value_};
-    uint32_t axis = c.terms.begin()->first;
+    const auto& [axis, coefficient] = *c.terms.begin();
+    const auto by = coefficient.constant();
+    if (c.terms.size() != 1 || !by || *by < 1 || *by > backend::most_step || taken[axis]) throw Cut{pad_value_};
     taken[axis] = true;
     w.strides[axis] = place.window.strides[d];
     w.dims[axis] = place.window.dims[d];
     lower[axis] = -c.offset;
+    step[axis] = *by;
   }
   for (size_t d = 0; d < domain_.size(); ++d) {
     if (!taken[d]) w.dims[d] = domain_[d];
@@ -156,6 +162,7 @@ Reg BodyWriter::guarded(const Place& place, const Point& at, const Scalar& fill)
   i.operand = operand(std::move(p));
   i.number = fill;
   i.lower = std::move(lower);
+  if (std::any_of(step.begin(), step.end(), [](int64_t s) { return s != 1; })) i.step = std::move(step);
   return push(std::move(i));
 }
 

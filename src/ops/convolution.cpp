@@ -1,5 +1,6 @@
 // Convolutions and pooling: windows on the input are one view, products and reductions over them do the rest.
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
@@ -226,33 +227,49 @@ Scalar lowest(DType t) {
   return t == DType::i8 ? INT64_C(-128) : t == DType::i16 ? INT64_C(-32768) : t == DType::i32 ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min();
 }
 
+constexpr int64_t few_places = 25;
+
+int64_t places_of(const Windows& on) {
+  int64_t places = 1;
+  for (int64_t k : on.kernel) places *= k;
+  return places;
+}
+
+// Few places in a window: one tensor for each, to be joined element by element.
+std::vector<Value> each_place(const Value& windows, const Windows& on) {
+  std::vector<Value> each;
+  for (int64_t place = 0; place < places_of(on); ++place) {
+    Value one = windows;
+    int64_t rest = place;
+    for (size_t i = on.kernel.size(); i-- > 0; rest /= on.kernel[i]) one = take(one, one.rank() - 1, rest % on.kernel[i]);
+    each.push_back(one);
+  }
+  return each;
+}
+
 Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), std::move(dilation), ceil_mode);
   const Value windows = windows_on(x, p.on, p.counts, lowest(x.dtype()));
-  int64_t places = 1;
-  for (int64_t k : p.on.kernel) places *= k;
-  if (places > 25) return amax(windows, last_axes(windows, n));
-  // Few places in a window: the largest, element by element, of one tensor for each.
-  std::optional<Value> most;
-  for (int64_t place = 0; place < places; ++place) {
-    Value one = windows;
-    int64_t rest = place;
-    for (size_t i = n; i-- > 0; rest /= p.on.kernel[i]) one = take(one, one.rank() - 1, rest % p.on.kernel[i]);
-    most = most ? maximum(*most, one) : one;
-  }
-  return *most;
+  if (places_of(p.on) > few_places) return amax(windows, last_axes(windows, n));
+  const std::vector<Value> each = each_place(windows, p.on);
+  return std::accumulate(each.begin() + 1, each.end(), each[0], [](const Value& most, const Value& one) { return maximum(most, one); });
 }
 
 Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
   const Numbers given = spread(padding, n, "padding");
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), {1}, ceil_mode);
   if (!is_float(x.dtype())) fail(Code::unsupported, "avg_pool of integers");
-  Value windows = windows_on(widened(x), p.on, p.counts, 0);
-  Value y = sum(windows, last_axes(windows, n));
-  int64_t whole = 1;
+  const Value windows = windows_on(x, p.on, p.counts, 0);
+  const int64_t whole = places_of(p.on);
+  std::optional<Value> sums;
+  if (whole > few_places) {
+    sums = sum(widened(windows), last_axes(windows, n));
+  } else {
+    for (const Value& one : each_place(windows, p.on)) sums = sums ? *sums + widened(one) : widened(one);
+  }
+  Value y = *sums;
   bool inside = true;
   for (size_t i = 0; i < n; ++i) {
-    whole *= p.on.kernel[i];
     // Every window has all of its elements: nothing is padded, or what is padded counts and no window reaches over it.
     inside = inside && (count_include_pad ? p.on.after[i] == given[i] : given[i] == 0 && p.on.after[i] == 0);
   }

@@ -8,6 +8,7 @@
 namespace ingot::backend::cpu {
 
 using ir::DType;
+static_assert(most_step == kernels::max_guard_step);
 
 namespace {
 
@@ -72,7 +73,7 @@ class Emitter {
     put(static_cast<uint8_t>(i.axis));
     put(static_cast<uint8_t>(i.operand));
     put(static_cast<uint8_t>(i.in.size()));
-    put(static_cast<uint8_t>(i.lower.size()));
+    put(static_cast<uint8_t>(i.lower.size() + i.step.size()));
     uint64_t bits = 0;
     if (i.kind == Instruction::Kind::literal || (i.kind == Instruction::Kind::load && !i.lower.empty())) {
       if (is_float(i.dtype)) {
@@ -87,6 +88,7 @@ class Emitter {
     put(i.kind == Instruction::Kind::size ? size(i.dim) : uint32_t{0});
     for (Reg r : i.in) put(r);
     for (const ir::Dim& d : i.lower) put(size(d));
+    for (int64_t s : i.step) put(size(s));
   }
 
   const FusedBody& b_;

@@ -283,6 +283,25 @@ std::vector<Case> shape_cases() {
       out.push_back(k.done(symbolic));
     }
   }
+  // Windows two and three elements apart, around them numbers: along the last axis, and along the first two with whole channels.
+  for (bool symbolic : {false, true}) {
+    Build k("windows of a padded line", {5}, {9});
+    Reg v = k.load(HostTensor(f, {4, 24}), 1);
+    k.k.body.code[v].number = -7.5;
+    k.k.body.code[v].lower = {ir::Dim(1), ir::Dim(2)};
+    k.k.body.code[v].step = {1, 3};
+    k.store(f, v);
+    out.push_back(k.done(symbolic));
+    for (DType t : {f, h}) {
+      Build c(fmt::format("windows of a padded picture {}", text(t)), {5, 4}, {16});
+      Reg w = c.load(HostTensor(t, {9, 7, 16}), 1);
+      c.k.body.code[w].number = -INFINITY;
+      c.k.body.code[w].lower = {ir::Dim(1), ir::Dim(1), ir::Dim(0)};
+      c.k.body.code[w].step = {2, 2, 1};
+      c.store(t, w);
+      out.push_back(c.done(symbolic));
+    }
+  }
   // What a kernel calls its values must not be what it calls its types.
   Build bools("a frame of bools, the eighth value", {6}, {24});
   Reg chain = bools.load(f, 1);

@@ -168,7 +168,9 @@ std::string UnitText::shifted(int load, size_t g, bool element) {
   std::string c = coordinate(g, element);
   size_t axis = w_.groups[g].first;
   if (load < 0 || w_.guards[static_cast<size_t>(load)][axis] == 0) return c;
-  const ir::Dim& lower = b_.code[static_cast<size_t>(load)].lower[axis];
+  const Instruction& i = b_.code[static_cast<size_t>(load)];
+  const ir::Dim& lower = i.lower[axis];
+  if (!i.step.empty() && i.step[axis] != 1) c = fmt::format("{} * {}", c, i.step[axis]);
   return lower.is_constant() && lower.value() == 0 ? c : fmt::format("({} - {})", c, size(lower));
 }
 

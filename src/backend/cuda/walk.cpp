@@ -58,7 +58,7 @@ class Maker {
     }
     for (const Instruction& i : b_.code) {
       std::vector<uint8_t> guards(rank(), 0);
-      for (size_t a = 0; a < i.lower.size(); ++a) guards[a] = !(is(i.lower[a], 0) && layouts_[i.operand].dims[a] == extents_[a]);
+      for (size_t a = 0; a < i.lower.size(); ++a) guards[a] = !(is(i.lower[a], 0) && (i.step.empty() || i.step[a] == 1) && layouts_[i.operand].dims[a] == extents_[a]);
       w_.guards.push_back(std::move(guards));
     }
   }

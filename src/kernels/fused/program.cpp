@@ -186,6 +186,10 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
         for (uint32_t in : i.in) {
           if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
         }
+        if (i.lower.size() == 2 * static_cast<size_t>(p.domain_rank)) {
+          i.step.assign(i.lower.begin() + p.domain_rank, i.lower.end());
+          i.lower.resize(static_cast<size_t>(p.domain_rank));
+        }
         if (!i.lower.empty() && (i.lower.size() != static_cast<size_t>(p.domain_rank) || !i.in.empty())) fail(Code::format, "fused code guards a load wrongly");
         break;
       case Kind::accumulator:
@@ -279,8 +283,12 @@ void list_work(Bound& b, const Program& p, std::span<const backend::TensorRef> o
     if (i.kind == Kind::load) {
       DType t = operands[i.operand].dtype;
       bool same = t == DType::f32 || t == DType::f64 || t == DType::i64;
-      b.straight[k] = p.row_rank == 1 && i.in.empty() && i.lower.empty() && same && (b.uniform[k] || b.strides[i.operand].back() == 1);
-      fixed = b.straight[k] != 0;
+      const bool beside = b.strides[i.operand].back() == 1;
+      if (p.row_rank == 1 && i.in.empty() && same) {
+        if (i.lower.empty() && (b.uniform[k] || beside)) b.straight[k] = Bound::always;
+        if (!i.lower.empty() && beside && b.step[k].back() == 1) b.straight[k] = Bound::inside;
+      }
+      fixed = b.straight[k] == Bound::always;
       for (int a = 0; a < p.domain_rank - p.row_rank; ++a) fixed = fixed && b.strides[i.operand][static_cast<size_t>(a)] == 0;
     }
     if (!fixed) b.each_row.push_back(k);
@@ -353,9 +361,14 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const backe
   std::vector<uint8_t> guarded(operands.size(), 0);
   for (const ProgramInstruction& i : given.code) {
     if (i.kind == Kind::load) guarded[i.operand] |= i.lower.empty() ? 1 : 2;
-    std::vector<int64_t> lower;
+    std::vector<int64_t> lower, step(i.lower.size(), 1);
     for (uint32_t s : i.lower) lower.push_back(b.sizes[s]);
+    for (size_t d = 0; d < i.step.size(); ++d) step[d] = b.sizes[i.step[d]];
+    for (int64_t s : step) {
+      if (s < 1 || s > max_guard_step) fail(Code::format, "a fused step goes {} elements at a time", s);
+    }
     b.lower.push_back(std::move(lower));
+    b.step.push_back(std::move(step));
   }
   for (size_t k = 0; k < operands.size(); ++k) {
     bool written = k + given.stores.size() >= static_cast<size_t>(given.operands);

@@ -25,6 +25,7 @@ struct ProgramInstruction {
   uint8_t axis, operand;
   std::vector<uint32_t> in;
   std::vector<uint32_t> lower;     // size indices, one per domain axis; empty = not guarded
+  std::vector<uint32_t> step;      // the same; empty = all 1
   double f = 0;                    // literal, or fill
   int64_t i = 0;
   uint32_t size = 0;
@@ -90,13 +91,14 @@ struct Bound {
   std::vector<int64_t> sizes;
   std::vector<std::vector<int64_t>> strides;  // per operand and domain axis, then gathered axes
   std::vector<std::vector<int64_t>> dims;
-  std::vector<std::vector<int64_t>> lower;    // per instruction, when guarded
+  std::vector<std::vector<int64_t>> lower, step;  // per instruction, when guarded
   std::vector<uint8_t> uniform;               // per instruction: the same along the last axes of a row
   std::vector<Together> together;             // per instruction
   std::vector<uint32_t> active;               // instructions to run, in order: no numbers, nothing absorbed
   std::vector<uint32_t> each_row;             // the same for a row that is one block, without loads that are the same for all rows
   std::vector<uint32_t> reductions;
-  std::vector<uint8_t> straight;              // per instruction: a load whose memory is the block
+  enum : uint8_t { never, always, inside };
+  std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out
   std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
@@ -126,6 +128,7 @@ class Evaluator {
   bool run_number(const ProgramInstruction&, Value&) const;
   void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
   void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
+  const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;
   void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);

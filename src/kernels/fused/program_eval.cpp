@@ -22,7 +22,7 @@ Evaluator::Evaluator(const Bound& bound, std::span<const backend::TensorRef> ope
     const ProgramInstruction& i = p_.code[k];
     Value& v = values_[k];
     v.data = &v.scalar;
-    if (b_.straight[k]) v.data = operands_[i.operand].data;  // of row 0: loads that differ between rows are set for each
+    if (b_.straight[k] == Bound::always) v.data = operands_[i.operand].data;  // of row 0: loads that differ between rows are set for each
     if (i.kind != Kind::literal && i.kind != Kind::size) continue;
     if (i.kind == Kind::size) {
       int64_t s = b_.sizes[i.size];
@@ -47,6 +47,19 @@ std::byte* Evaluator::slot(uint32_t id) const {
 
 BlockArgument Evaluator::argument(uint32_t reg) const { return {values_[reg].data, b_.uniform[reg] != 0}; }
 
+// Where a guarded load's elements lie one behind another, when all are inside.
+const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const {
+  const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand], &lower = b_.lower[id], &step = b_.step[id];
+  int64_t offset = 0;
+  const size_t last = lower.size() - 1;
+  for (size_t d = 0; d <= last; ++d) {
+    const int64_t c = (d < last ? at[d] * step[d] : begin) - lower[d];
+    if (c < 0 || c + (d < last ? 1 : n) > dims[d]) return nullptr;
+    offset += c * strides[d];
+  }
+  return operands_[i.operand].data + offset * static_cast<int64_t>(ir::size_of(operands_[i.operand].dtype));
+}
+
 // Loads n elements that lie one after another along the innermost axis, from row coordinates `row`.
 void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
   const backend::TensorRef& t = operands_[i.operand];
@@ -58,15 +71,18 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
   int64_t offset = 0;
   int64_t first = 0, last = n;  // the part inside the bounds
   if (!i.lower.empty()) {
-    const std::vector<int64_t>& lower = b_.lower[id];
+    const std::vector<int64_t>&lower = b_.lower[id], &step = b_.step[id];
     bool outside = false;  // on an axis before the last
+    const int64_t by = step.back();
     for (int a = 0; a < p_.domain_rank; ++a) {
       auto d = static_cast<size_t>(a);
-      int64_t c = (a < outer ? at[a] : row[a - outer]) - lower[d];
+      int64_t c = (a < outer ? at[a] : row[a - outer]) * step[d] - lower[d];
       if (a == p_.domain_rank - 1) {
-        first = std::clamp<int64_t>(-c, 0, n);
-        last = std::clamp<int64_t>(dims[d] - c, first, n);
-        offset += (c + first) * strides[d];
+        // The least number of steps to what is not below 0, and to what is behind the end.
+        auto steps = [&](int64_t to) { return by == 1 ? to : to > 0 ? (to + by - 1) / by : 0; };
+        first = std::clamp<int64_t>(steps(-c), 0, n);
+        last = std::clamp<int64_t>(steps(dims[d] - c), first, n);
+        offset += (c + first * by) * strides[d];
       } else if (c < 0 || c >= dims[d]) {
         outside = true;
       } else {
@@ -81,7 +97,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
     DType as = i.cls == Class::f32 ? DType::f32 : i.cls == Class::f64 ? DType::f64 : i.cls == Class::b8 ? DType::b8 : DType::i64;
     if (first > 0) ops.store(as, out, 1, fill, first);
     if (last < n) ops.store(as, out + static_cast<size_t>(last) * element, 1, fill, n - last);
-    if (first < last) ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], last - first);
+    if (first < last) ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)], last - first);
     return;
   }
   for (int a = 0; a < p_.domain_rank; ++a) offset += (a < outer ? at[a] : row[a - outer]) * strides[static_cast<size_t>(a)];
@@ -177,7 +193,13 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
       return;
     }
     case Kind::load: {
-      if (b_.straight[id]) {  // the memory is the block
+      if (b_.straight[id] == Bound::inside) {
+        if (const std::byte* there = whole(i, id, at, begin, n)) {
+          v.data = there;
+          return;
+        }
+      }
+      if (b_.straight[id] == Bound::always) {
         const backend::TensorRef& t = operands_[i.operand];
         const int64_t* strides = b_.strides[i.operand].data();
         int64_t offset = begin * (uniform ? 0 : 1);
