@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PEERS = ["ingot", "ingot-timed", "eager", "inductor", "inductor-graphs", "max-autotune"]
-TIMED_SECONDS = 5  # build_seconds of "ingot-timed"; "ingot" takes costs from its model
+TIMED_SECONDS = 5.0  # build_seconds of "ingot-timed" where --build-seconds gives none; "ingot" takes costs from its model
 MODES = {"inductor": None, "inductor-graphs": "reduce-overhead", "max-autotune": "max-autotune"}
 
 
@@ -163,7 +163,7 @@ def cost(module, inputs):
     return counter.get_total_flops(), sum(p.nbytes for p in module.parameters() if id(p) not in tables)
 
 
-def build(peer, module, inputs):
+def build(peer, module, inputs, timed_seconds):
     """(the call, seconds to build besides capture where the peer tells them)."""
     import torch
 
@@ -174,13 +174,13 @@ def build(peer, module, inputs):
 
         program = torch.export.export(module, inputs)
         start = time.perf_counter()
-        compiled = ingot.compile(program, build_seconds=TIMED_SECONDS if peer == "ingot-timed" else 0)
+        compiled = ingot.compile(program, build_seconds=timed_seconds if peer == "ingot-timed" else 0)
         return lambda: compiled(*inputs), time.perf_counter() - start
     compiled = torch.compile(module, dynamic=False, mode=MODES[peer])
     return lambda: compiled(*inputs), None
 
 
-def run_row(row, peers, rounds, seconds):
+def run_row(row, peers, arguments):
     """Yields a dict for each peer."""
     import torch
 
@@ -198,7 +198,7 @@ def run_row(row, peers, rounds, seconds):
         free = torch.cuda.mem_get_info()[0]
         start = time.perf_counter()
         try:
-            calls[peer], built = build(peer, module, inputs)
+            calls[peer], built = build(peer, module, inputs, arguments.build_seconds)
             result = calls[peer]().clone()
             torch.cuda.synchronize()
             results[peer] = {"row": row.name, "peer": peer, "first_s": round(time.perf_counter() - start, 2), "build_s": built and round(built, 2)}
@@ -210,10 +210,10 @@ def run_row(row, peers, rounds, seconds):
             calls.pop(peer, None)
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
     times = {peer: ([], []) for peer in calls}
-    for k in range(rounds):
+    for k in range(arguments.rounds):
         order = list(calls)
         for peer in order[k % len(order) :] + order[: k % len(order)]:
-            for all_of, some in zip(times[peer], burst(calls[peer], seconds)):
+            for all_of, some in zip(times[peer], burst(calls[peer], arguments.burst)):
                 all_of += some
     calls.clear()
     torch._dynamo.reset()
@@ -231,7 +231,7 @@ def here(row, peers, arguments):
 
     warnings.filterwarnings("ignore")
     try:
-        return list(run_row(row, [p for p in peers if p in row.peers], arguments.rounds, arguments.burst))
+        return list(run_row(row, [p for p in peers if p in row.peers], arguments))
     except Exception as problem:
         return [{"row": row.name, "peer": "all", "failed": f"{type(problem).__name__}: {problem}"[-400:]}]
     finally:
@@ -249,6 +249,7 @@ def main():
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--burst", type=float, default=0.3, help="seconds of each burst")
+    parser.add_argument("--build-seconds", type=float, default=TIMED_SECONDS, metavar="N", help="build_seconds of ingot-timed: how long ingot.compile may time offers on the GPU (default %(default)g)")
     parser.add_argument("--worker", metavar="ROW")
     parser.add_argument("--in-process", action="store_true", help="all rows in one process: quicker, but what a row leaves in the allocator counts for the next one's memory")
     parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
@@ -257,7 +258,7 @@ def main():
     if arguments.worker:
         warnings.filterwarnings("ignore")
         row = rows[arguments.worker]
-        for result in run_row(row, [p for p in peers if p in row.peers], arguments.rounds, arguments.burst):
+        for result in run_row(row, [p for p in peers if p in row.peers], arguments):
             print(json.dumps(result), flush=True)
         return
     import torch
@@ -268,6 +269,7 @@ def main():
     command = "python bench/cuda.py " + " ".join(sys.argv[1:])
     for name in [n for n in rows if any(n.startswith(wanted) for wanted in arguments.rows.split(","))]:
         worker = [sys.executable, __file__, "--worker", name, "--peers", arguments.peers, "--rounds", str(arguments.rounds), "--burst", str(arguments.burst)]
+        worker += ["--build-seconds", str(arguments.build_seconds)]
         if arguments.in_process:
             results = here(rows[name], peers, arguments)
         else:

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import models as architectures
 from accuracy import assert_accurate
 from places import PLACES
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import ingot
 
@@ -57,13 +58,35 @@ def family_depth(module):
     return layers * 4 * config.hidden_size
 
 
+def torch_refuses(module, device):
+    """What torch's own export says, without ingot, to leaving batch and sequence open (of attention without kernels of its own); None where it takes the model."""
+    example = [torch.zeros((2, 16), dtype=torch.int64, device=device) for _ in range(2)]
+    batch, sequence = torch.export.Dim("B", min=1, max=8), torch.export.Dim("S", min=1, max=64)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            torch.export.export(module, tuple(example), dynamic_shapes=[{0: batch, 1: sequence}] * 2, strict=False)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return None
+
+
+def compile_small(name, module, dynamic, device):
+    """Skips where torch.export itself does not take a decoder with open axes on a GPU (torch 2.11 does not, 2.13 does)."""
+    try:
+        return ingot.compile(module, inputs=specs(dynamic))
+    except Exception:
+        if dynamic and device == "cuda" and name in ("llama", "qwen2") and (reason := torch_refuses(module, device)):
+            pytest.skip(f"torch {torch.__version__} does not export it with these axes open: {reason[:200]}")
+        raise
+
+
 @PLACES
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", architectures.SMALL)
 def test_small(name, dynamic, device, dtype):
     family = architectures.SMALL[name]
     module = family().to(device, dtype)
-    compiled = ingot.compile(module, inputs=specs(dynamic))
+    compiled = compile_small(name, module, dynamic, device)
     assert torch.device(compiled.engine.device).type == device
     assert compiled.report.whole
     for batch, sequence in [(2, 9)] if not dynamic else [(2, 9), (1, 1), (3, 17), (8, 64), (1, 40)]:
