@@ -108,7 +108,10 @@ def check_images(module, compiled, shape):
     parameter = next(module.parameters())
     images = torch.randn(shape, generator=torch.Generator().manual_seed(shape[0])).to(parameter)
     exact, result, eager = copy.deepcopy(module).double()(images.double()), compiled(images), module(images)
-    assert (result.device, result.stride()) == (eager.device, eager.stride())
+    assert result.device == eager.device
+    # On a GPU cuDNN may give another memory format than torch.export recorded, whose word is taken.
+    if result.stride() != eager.stride():
+        assert images.is_cuda and result.stride() == torch.export.export(module, (images,)).graph_module.graph.output_node().args[0][0].meta["val"].stride()
     # Longest accumulation: the sums of all weights one behind another.
     assert_accurate(result, eager, exact, depth=sum(p[0].numel() for p in module.parameters() if p.dim() > 1))
 
