@@ -237,6 +237,12 @@ inline void bring_or_zero(u32 to, const void* from, u32 bytes) {
     copy();
   }
 }
+inline uint4 __ldg(const uint4* from) {
+  if ((uintptr_t)from % 16 != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
+  uint4 out;
+  std::memcpy(&out, from, 16);
+  return out;
+}
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline uint4 streamed(const void* from) {
   if ((uintptr_t)from % 16 != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();

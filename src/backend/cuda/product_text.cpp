@@ -98,7 +98,7 @@ class Printer {
           brought[k] = fmt::format("value(held.m{}[v])", k);
           continue;
         }
-        bring += fmt::format("  alignas(16) {} m{}[8];\n  bring_neighbours<Together>(m{}, {});\n", type, k, k, from);
+        bring += fmt::format("  alignas(16) {} m{}[8];\n  {}<Together>(m{}, {});\n", type, k, ir::size_of(b_.operands[i.operand]) >= 2 ? "bring_constants" : "bring_neighbours", k, from);
         brought[k] = fmt::format("value(m{}[v])", k);
       }
     }

@@ -38,6 +38,18 @@ __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
     for (int v = 0; v < 8; ++v) to[v] = at[v];
   }
 }
+// The same of what is the same for all rows, which no store of this kernel writes: in any order with them.
+template <bool Together, class M>
+__device__ __forceinline__ void bring_constants(M* to, const M* at) {
+  if (Together) {
+    constexpr int pieces = sizeof(M) * 8 / 16;
+#pragma unroll
+    for (int k = 0; k < pieces; ++k) ((uint4*)to)[k] = __ldg((const uint4*)at + k);
+  } else {
+#pragma unroll
+    for (int v = 0; v < 8; ++v) to[v] = at[v];
+  }
+}
 template <bool Together, class M>
 __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
   if (Together) {
