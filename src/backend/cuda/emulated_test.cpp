@@ -307,6 +307,7 @@ inline void wait_barrier(u32 at, u32 parity) {
   }
 }
 inline void fetch_map(const void*) {}
+template <int N> void keep_registers() {}
 // What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;

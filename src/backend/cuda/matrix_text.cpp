@@ -82,6 +82,15 @@ template <int Left>
 __device__ __forceinline__ void leave_multiplying() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
+// How many registers each thread of four warps has from here on.
+template <int N>
+__device__ __forceinline__ void keep_registers() {
+  if (N < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+  }
+}
 // ---- barriers in shared memory, which count arrivals and bytes; and the unit that copies boxes of tensors there (TileMap: what the host encoded)
 __device__ __forceinline__ void make_barrier(u32 at, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

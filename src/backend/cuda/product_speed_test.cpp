@@ -145,6 +145,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
+    kernels::matmul_tile_to_measure() = 0;
     OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true);
     ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
     const bool tiles = gelu && s.m > 1;
@@ -153,7 +154,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
       GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
       double seconds = seconds_of(device, stream, r);
       if (tile < 0) tell(gelu ? "own, gelu" : "own", seconds);
-      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile == 3 ? ")" : "");
+      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == static_cast<int>(std::size(kernels::matmul_large_tiles)) ? ")" : "");
       r.wait();
     }
     kernels::matmul_tile_to_measure() = -1;

@@ -272,11 +272,11 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
   }
 }
 #ifdef INGOT_WARPGROUPS
-// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or two groups take
-// whole tiles in turn (Alternate): while one does what stands behind its product the other multiplies. Pixels: A's rows are positions in an image.
-template <class H, int BM, int BN, int Stages, bool Alternate, bool AlongK, bool Pixels, bool Constant, class Finish>
+// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
+// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image.
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr int depth = matmul_map_depth, groups = Alternate ? 2 : BM / 64, blocks_of_rows = Alternate ? BM / 64 : 1;
+  constexpr int depth = matmul_map_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), full = tiles + Stages * bytes, empty = full + Stages * 8, order = empty + Stages * 8;
@@ -298,16 +298,18 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
 #pragma unroll
     for (int s = 0; s < Stages; ++s) {
       make_barrier(full + s * 8, 1);
-      make_barrier(empty + s * 8, Alternate ? 1 : groups);
+      make_barrier(empty + s * 8, InTurn > 0 ? 1 : groups);
     }
-    make_barrier(order, 1);
-    make_barrier(order + 8, 1);
+#pragma unroll
+    for (int g = 0; g < InTurn; ++g) make_barrier(order + g * 8, 1);
     show_barriers();
   }
   __syncthreads();
   let_next_start();
-  if (warp == groups * 4) {
-    if (lane != 0) return;
+  if (warp >= groups * 4) {
+    // Where there are four of them they leave the multiplying groups their registers.
+    if (InTurn > 2) keep_registers<32>();
+    if (warp > groups * 4 || lane != 0) return;
     fetch_map(p.a_tiles);
     fetch_map(p.b_tiles);
     int w = 0, h = 0, n = 0;
@@ -364,6 +366,7 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
     }
     return;
   }
+  if (InTurn > 2) keep_registers<160>();
   const int group = warp / 4;
   wait_for_others();
   int stage = 0;
@@ -376,12 +379,12 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
   };
   for (int piece = blockIdx.x, number = 0; piece < work; piece += gridDim.x, ++number) {
     locate(piece);
-    if (Alternate && number % 2 != group) {
+    if (InTurn > 0 && number % groups != group) {
       pass(turns);
       continue;
     }
     // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
-    if (Alternate && number > 0) wait_barrier(order + group * 8, (u32)((number - 1) / 2) & 1u);
+    if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
     f32 sums[blocks_of_rows][BN / 8][4];
 #pragma unroll
     for (int i = 0; i < blocks_of_rows; ++i) {
@@ -397,14 +400,14 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
       wait_barrier(full + stage * 8, parity);
       go_on_multiplying();
       const u32 at = tiles + stage * bytes;
-      const u64 a = tile_of(at + (Alternate ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
 #pragma unroll
       for (int k = 0; k < depth / 16; ++k) {
 #pragma unroll
         for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H());
       }
       multiplying();
-      if (Alternate && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (1 - group) * 8);
+      if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
       // The turn before is done with its tiles.
       leave_multiplying<1>();
       if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
@@ -412,14 +415,14 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
       pass(1);
     }
     wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
-    if (Alternate && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+    if (InTurn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
 #pragma unroll
     for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const i64 row = m0 + (Alternate ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8, near_row = row < p.m ? row : p.m - 1;
+        const i64 row = m0 + (InTurn > 0 ? i * 64 + warp % 4 * 16 : warp * 16) + lane / 4 + half * 8, near_row = row < p.m ? row : p.m - 1;
         // No branches: what is outside is done again for what is inside, and not stored.
-        const bool whole = Alternate || p.splits == 1;
+        const bool whole = InTurn > 0 || p.splits == 1;
         typename Finish::Held held[2];
         auto near_column = [&](int j) {
           const i64 column = n0 + (j + lane % 4) * 8;
@@ -451,12 +454,12 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
         }
       }
     }
-    if (!Alternate) break;
+    if (InTurn == 0) break;
   }
 }
 #else
 // Never started where these instructions are missing.
-template <class H, int BM, int BN, int Stages, bool Alternate, bool AlongK, bool Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const MatmulMapCudaParameters&, Finish) {}
 #endif
 // Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
@@ -597,12 +600,13 @@ std::string_view matmul_map_cuda_text() {
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels) {
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, bool measured) {
   std::vector<MatmulMapCudaKernel> out;
   for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
+    if (t.measured && !measured) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
-                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.alternate, b_along_k, pixels, b_constant), true});
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {

@@ -58,14 +58,17 @@ struct MatmulMapTile {
   int rows, columns, threads;
 };
 inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Groups of four warps multiply 64 rows each, or two of them whole tiles in turn; one warp more brings tiles.
+// Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one warp more brings tiles.
 struct MatmulLargeTile {
   int rows, columns, stages, blocks;  // blocks: on a multiprocessor
-  bool alternate = false;
-  constexpr int threads() const { return (alternate ? 256 : rows * 2) + 32; }
-  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages + 16; }  // bytes: tiles, and two barriers a stage, and two
+  int in_turn = 0;        // groups; of three the warp that brings tiles has three idle ones beside it, whose registers the groups take
+  bool measured = false;  // not chosen, but there to be measured
+  constexpr int threads() const { return in_turn > 0 ? in_turn * 128 + (in_turn > 2 ? 128 : 32) : rows * 2 + 32; }
+  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages + 32; }  // bytes: tiles, two barriers a stage, one for each in turn
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, true}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}};
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, 2}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}, {128, 128, 6, 1, 3, true}};
+// For measurements: the large tile that this thread's next launches take whatever the model says, where it is 0 or more. What is printed then has all of them.
+int& matmul_tile_to_measure();
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor

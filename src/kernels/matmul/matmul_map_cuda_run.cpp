@@ -180,7 +180,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors) {
   struct Cost {
     double turn, alone, behind;
   };
-  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.6}, {0.30, 0.39, 1.7}, {0.17, 0.17, 1.1}};
+  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.6}, {0.30, 0.39, 1.7}, {0.17, 0.17, 1.1}, {0.40, 0.40, 5}};
   static_assert(std::size(costs) == std::size(matmul_large_tiles));
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
@@ -188,13 +188,14 @@ Choice choose(const P& p, int64_t turns, int multiprocessors) {
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
     if (int forced = matmul_tile_to_measure(); forced >= 0 && k != static_cast<size_t>(forced)) continue;
+    if (matmul_tile_to_measure() < 0 && t.measured) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
-    for (int64_t splits = 1; splits <= (t.alternate ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
+    for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? costs[k].alone : costs[k].turn), n = static_cast<double>(rounds), behind = costs[k].behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
-      // Two groups in turn: one multiplies while the other does what stands behind.
-      const double all = start + shared + (t.alternate ? n * std::max(work, (work + behind) / 2) + behind : n * (work + behind));
+      // Groups in turn: one multiplies while others do what stands behind.
+      const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / 2) + behind : n * (work + behind));
       if (least == 0 || all < least) {
         least = all;
         best = {k, splits};
@@ -287,7 +288,7 @@ class Launches {
       const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
       // Blocks of many tiles each are like many blocks (Function::launch).
       const bool few = blocks <= 4 * machine_.multiprocessors;
-      add(fmt::format("t{}", choice.tile), t.alternate ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared(), few);
+      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared(), few);
       list.list.back().tiles = {tiles->a, tiles->b};
       finish();
       return list;
@@ -315,11 +316,6 @@ class Launches {
 };
 
 }  // namespace
-
-int& matmul_tile_to_measure() {
-  static thread_local int tile = -1;
-  return tile;
-}
 
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));

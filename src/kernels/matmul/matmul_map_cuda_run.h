@@ -6,8 +6,6 @@ namespace ingot::kernels {
 
 // RunKernel::load; the result is a MatmulMapCudaArgs.
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
-// The large tile that this thread's next launches take whatever the model says; -1: none. For measurements.
-int& matmul_tile_to_measure();
 CudaLaunches matmul_map_cuda_launches(const backend::Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels
