@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -26,6 +27,7 @@ struct Site {
   int64_t m, n, k;
   bool b_along_k = true;
   int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
+  bool residual = false;                        // relu(acc + residual) behind it, else gelu(acc + bias)
 };
 
 // A tensor on the device with numbers around 0.
@@ -115,8 +117,9 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
       Instruction load{}, sum{}, f{};
       load.kind = Instruction::Kind::load;
       sum.kind = f.kind = Instruction::Kind::map;
+      sum.op = Op::add;
       sum.in = {r, add(load)};
-      f.op = Op::gelu;
+      f.op = s.residual ? Op::relu : Op::gelu;
       f.in = {add(sum)};
       r = add(f);
       body.operands.push_back(DType::f16);
@@ -140,8 +143,8 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     std::vector<Layout> layouts;
     std::vector<TensorRef> operands = {a.ref(), b.ref()};
     if (gelu) {
-      layouts.push_back(bias.layout());
-      operands.push_back(bias.ref());
+      layouts.push_back(s.residual ? other.layout() : bias.layout());
+      operands.push_back(s.residual ? other.ref() : bias.ref());
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
@@ -153,7 +156,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
       kernels::matmul_tile_to_measure() = tile;
       GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
       double seconds = seconds_of(device, stream, r);
-      if (tile < 0) tell(gelu ? "own, gelu" : "own", seconds);
+      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == static_cast<int>(std::size(kernels::matmul_large_tiles)) ? ")" : "");
       r.wait();
     }
@@ -191,6 +194,11 @@ TEST(cuda_product, speed) {
   linear(100352, 256, 64, false);
   linear(6272, 1024, 256, false);
   linear(1568, 512, 2048, false);
+  for (auto [m, n, k] : {std::array<int64_t, 3>{100352, 256, 64}, {25088, 512, 128}, {6272, 1024, 256}, {1568, 2048, 512}}) {
+    linear(m, n, k, false);
+    sites.back().name += ", residual";
+    sites.back().residual = true;
+  }
   for (int64_t batch : {1, 32}) {
     for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
       sites.push_back({fmt::format("convolution {} x {} x {} x {}", batch, image, image, channels), batch * image * image, channels, 9 * channels, false, image, channels});
