@@ -38,6 +38,7 @@ struct CudaLaunch {
   uint32_t blocks = 0, threads = 0;
   uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
   bool overlaps = false; // the kernel waits for those before it by itself
+  uint32_t pieces = 0;   // of work that the blocks do one after another; 0: one each
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
@@ -64,7 +65,7 @@ struct CudaLaunches {
 // What launches are chosen by.
 struct CudaMachine {
   int multiprocessors = 1;
-  bool tiles = false;  // there are kernels that bring CudaTiles
+  bool tiles = false;  // Hopper: there are kernels that bring CudaTiles, and groups of warps
 };
 
 // Axes of some tensors, joined where all walk them alike; those of size 1 are left out.

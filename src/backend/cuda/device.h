@@ -136,6 +136,7 @@ struct LaunchShape {
   uint32_t grid = 1, block = 1;  // one axis is all that ingot's kernels use
   uint32_t shared = 0;           // bytes of dynamic shared memory
   bool overlaps = false;         // may start while the kernel before it ends: it waits by itself before it touches memory (prelude: after_others)
+  uint32_t pieces = 0;           // of work that the blocks do one after another; 0: one each
 };
 
 class Function {

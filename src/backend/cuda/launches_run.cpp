@@ -29,7 +29,8 @@ struct Prepared {
 };
 
 // The 128 bytes that kernels take for them.
-void encode(const CudaTiles& t, Address address, std::byte* to) {
+void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
+  Device::Use use(device);
   constexpr int halves = 1, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
   alignas(64) std::byte map[128];
   address += static_cast<Address>(t.offset);
@@ -76,9 +77,8 @@ void run(const backend::Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    Device::Use use(*lane.device());
-    for (const CudaTiles& t : l.tiles) encode(t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
-    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps}, l.parameters, lane.stream());
+    for (const CudaTiles& t : l.tiles) encode(*lane.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
+    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces}, l.parameters, lane.stream());
   }
 }
 

@@ -62,7 +62,7 @@ CudaLaunches attention_cuda_launches(const backend::Call& call, const CudaMachin
   numbers.append(parameters, pointers, args.numbers, 0);
   auto shared = [&](int variant) {
     const Args::Shape shape = args.shape(variant);
-    return shape.shared(args.depth, args.width) + (args.columns && shape.groups > 0 ? 4 * divided_up(call.sizes[1], shape.keys) * shape.keys : 0);
+    return shape.shared(args.depth, args.width) + (args.columns && shape.groups > 0 && machine.tiles ? 4 * divided_up(call.sizes[1], shape.keys) * shape.keys : 0);
   };
   auto launch = [&](int variant) {
     const Args::Shape shape = args.shape(variant);

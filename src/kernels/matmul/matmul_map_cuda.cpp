@@ -82,6 +82,22 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
     }
   }
 }
+// Eight neighbours of a row from the sums of four groups of columns: `half` is the upper or the lower eight rows of a warp's sixteen.
+__device__ __forceinline__ void take_eight(f32* eight, const f32 (*groups)[4], int half) {
+  f32 pairs[4][2];
+#pragma unroll
+  for (int g = 0; g < 4; ++g) {
+    pairs[g][0] = groups[g][half * 2];
+    pairs[g][1] = groups[g][half * 2 + 1];
+  }
+  gather_eight(eight, pairs);
+}
+// What one of several blocks has of them.
+__device__ __forceinline__ void put_part(const MatmulMapCudaParameters& p, int split, i64 row, i64 column, const f32* eight) {
+  float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
+  to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
+  to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+}
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
 template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
@@ -251,21 +267,14 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
       const i64 row = m0 + warp_m + i * 16 + lane / 4 + half * 8;
 #pragma unroll
       for (int j = 0; j < tile_n_of; j += 4) {
-        f32 pairs[4][2], eight[8];
-#pragma unroll
-        for (int g = 0; g < 4; ++g) {
-          pairs[g][0] = sums[i][j + g][half * 2];
-          pairs[g][1] = sums[i][j + g][half * 2 + 1];
-        }
-        gather_eight(eight, pairs);
+        f32 eight[8];
+        take_eight(eight, sums[i] + j, half);
         const i64 column = n0 + warp_n + (j + lane % 4) * 8;
         if (row >= p.m || column >= p.n) continue;
         if (p.splits == 1) {
           finish(row, column, eight);
         } else {
-          float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
-          to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
-          to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+          put_part(p, split, row, column, eight);
         }
       }
     }
@@ -435,21 +444,14 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
 #pragma unroll
         for (int j = 0; j < BN / 8; j += 4) {
           if (j + 4 < BN / 8) bring(j + 4);
-          f32 pairs[4][2], eight[8];
-#pragma unroll
-          for (int g = 0; g < 4; ++g) {
-            pairs[g][0] = sums[i][j + g][half * 2];
-            pairs[g][1] = sums[i][j + g][half * 2 + 1];
-          }
-          gather_eight(eight, pairs);
+          f32 eight[8];
+          take_eight(eight, sums[i] + j, half);
           const i64 column = n0 + (j + lane % 4) * 8;
           const bool inside = row < p.m && column < p.n;
           if (whole) {
             finish(near_row, near_column(j), eight, held[j / 4 % 2], inside);
           } else if (inside) {
-            float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
-            to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
-            to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+            put_part(p, split, row, column, eight);
           }
         }
       }
