@@ -150,7 +150,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
 }
 
-OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool large) {
+OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool large, int only) {
   using Answer = ProductAnswer;
   auto no = [](Answer::Kind kind) { return OwnProduct{{kind, {}}, {}}; };
   const Dim& n = body.row.back();
@@ -161,7 +161,7 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   if (!is_of_elements(body)) return no(Answer::body_apart);
-  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, body, layouts)};
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, body, layouts, only)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];

@@ -13,6 +13,6 @@ struct OwnProduct {
   ProductAnswer answer;
   EmittedProduct code;  // when it is taken
 };
-OwnProduct emit_own_product(const backend::Product&, const FusedBody&, const std::vector<Layout>&, bool large);
+OwnProduct emit_own_product(const backend::Product&, const FusedBody&, const std::vector<Layout>&, bool large, int only = kernels::MatmulMapCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -41,6 +41,7 @@ struct Site {
   int64_t m, n, k;
   bool shifted = false;         // operands at odd addresses
   int multiprocessors = 1;      // many: small tiles, and K shared
+  int only = kernels::MatmulMapCudaArgs::by_sizes;
 
   double left(int64_t row, int64_t column) const {
     if (!map) return at(a, {row, column});
@@ -121,7 +122,7 @@ void check(Site s, Where where) {
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
-  OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups);
+  OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups, s.only);
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
   std::vector<HostTensor*> tensors = {&s.a, &s.b};
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
@@ -226,14 +227,14 @@ void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided, images}) {
     for (size_t tile = 0; tile < std::size(kernels::matmul_large_tiles); ++tile) {
-      kernels::matmul_tile_to_measure() = static_cast<int>(tile);
+      Site one = s;
+      one.only = static_cast<int>(tile);
       for (Where where : ways) {
         SCOPED_TRACE(fmt::format("tile {}", tile));
-        check(s, where);
+        check(one, where);
       }
     }
   }
-  kernels::matmul_tile_to_measure() = -1;
 }
 
 TEST(cuda_product_emulated, large_tiles_equal_sums) {

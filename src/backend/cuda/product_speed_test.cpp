@@ -148,19 +148,16 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
-    kernels::matmul_tile_to_measure() = 0;
-    OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true);
-    ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
     const bool tiles = gelu && s.m > 1;
     for (int tile = -1; tile < (tiles ? static_cast<int>(std::size(kernels::matmul_large_tiles)) : 0); ++tile) {
-      kernels::matmul_tile_to_measure() = tile;
+      OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::MatmulMapCudaArgs::by_sizes : tile);
+      ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
       GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
       double seconds = seconds_of(device, stream, r);
       if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == static_cast<int>(std::size(kernels::matmul_large_tiles)) ? ")" : "");
       r.wait();
     }
-    kernels::matmul_tile_to_measure() = -1;
   }
   if (compared) {
     device->synchronize();

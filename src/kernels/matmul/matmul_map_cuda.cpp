@@ -602,11 +602,11 @@ std::string_view matmul_map_cuda_text() {
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, bool measured) {
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, int only) {
   std::vector<MatmulMapCudaKernel> out;
   for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (t.measured && !measured) continue;
+    if (only == MatmulMapCudaArgs::by_sizes ? t.measured : k != static_cast<size_t>(only)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }

@@ -12,7 +12,7 @@ struct MatmulMapCudaKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed eight at once
 };
-// `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `measured`: also those that no model takes.
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, bool measured = false);
+// `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `only`: see MatmulMapCudaArgs.
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, int only);
 
 }  // namespace ingot::kernels

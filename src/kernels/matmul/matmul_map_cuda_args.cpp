@@ -1,6 +1,7 @@
 #include "kernels/matmul/matmul_map_cuda_args.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/fields.h"
@@ -9,13 +10,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3243504d;  // "MPC2"
+constexpr uint32_t magic = 0x3343504d;  // "MPC3"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.stores, a.sizes);
+  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.stores, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -35,6 +36,7 @@ void check(const MatmulMapCudaArgs& a) {
   require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
+  require(a.only < std::size(matmul_large_tiles) || a.only == MatmulMapCudaArgs::by_sizes, "tile");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];
@@ -52,11 +54,6 @@ void check(const MatmulMapCudaArgs& a) {
 }
 
 }  // namespace
-
-int& matmul_tile_to_measure() {
-  static thread_local int tile = -1;
-  return tile;
-}
 
 std::vector<std::byte> serialise(const MatmulMapCudaArgs& a) {
   return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });

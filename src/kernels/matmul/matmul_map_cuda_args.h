@@ -41,6 +41,8 @@ struct MatmulMapCudaArgs {
   ir::DType type;          // of A and B
   MatmulMap map;
   bool b_along_k = false;
+  static constexpr uint8_t by_sizes = 255;
+  uint8_t only = by_sizes;  // the large tile that is taken whatever the sizes are
   uint8_t stores = 1;
   uint32_t sizes = 0;      // of the body
   std::vector<Operand> operands;  // of the body; a number's operand counts from here, a number's size from the body's first
@@ -60,15 +62,22 @@ struct MatmulMapTile {
 inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
 // Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one warp more brings tiles.
 struct MatmulLargeTile {
+  // A turn of one block while others share the multiprocessor, and alone; what stands behind a tile: microseconds on an H200.
+  struct Cost {
+    double turn, alone, behind;
+  };
   int rows, columns, stages, blocks;  // blocks: on a multiprocessor
+  Cost cost;
   int in_turn = 0;        // groups; of three the warp that brings tiles has three idle ones beside it, whose registers the groups take
   bool measured = false;  // not chosen, but there to be measured
   constexpr int threads() const { return in_turn > 0 ? in_turn * 128 + (in_turn > 2 ? 128 : 32) : rows * 2 + 32; }
   constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages + 32; }  // bytes: tiles, two barriers a stage, one for each in turn
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, 2}, {128, 128, 3, 2}, {128, 64, 4, 2}, {64, 64, 6, 2}, {128, 128, 6, 1, 3, true}};
-// For measurements: the large tile that this thread's next launches take whatever the model says, where it is 0 or more. What is printed then has all of them.
-int& matmul_tile_to_measure();
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, {0.40, 0.40, 5}, 2},
+                                                          {128, 128, 3, 2, {0.385, 0.6, 2.6}},
+                                                          {128, 64, 4, 2, {0.30, 0.39, 1.7}},
+                                                          {64, 64, 6, 2, {0.17, 0.17, 1.1}},
+                                                          {128, 128, 6, 1, {0.40, 0.40, 5}, 3, true}};
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor

@@ -175,24 +175,17 @@ struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
 };
-Choice choose(const P& p, int64_t turns, int multiprocessors) {
-  // A turn of one block while others share the multiprocessor, and alone; what stands behind a tile.
-  struct Cost {
-    double turn, alone, behind;
-  };
-  constexpr Cost costs[] = {{0.40, 0.40, 5}, {0.385, 0.6, 2.6}, {0.30, 0.39, 1.7}, {0.17, 0.17, 1.1}, {0.40, 0.40, 5}};
-  static_assert(std::size(costs) == std::size(matmul_large_tiles));
+Choice choose(const P& p, int64_t turns, int multiprocessors, uint8_t only) {
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
   double least = 0;
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (int forced = matmul_tile_to_measure(); forced >= 0 && k != static_cast<size_t>(forced)) continue;
-    if (matmul_tile_to_measure() < 0 && t.measured) continue;
+    if (only == MatmulMapCudaArgs::by_sizes ? t.measured : k != only) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
-      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? costs[k].alone : costs[k].turn), n = static_cast<double>(rounds), behind = costs[k].behind;
+      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
       // Groups in turn: one multiplies while others do what stands behind.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / 2) + behind : n * (work + behind));
@@ -278,7 +271,7 @@ class Launches {
       p.taps = static_cast<int>(tiles->taps);
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
-      const Choice choice = choose(p, turns, machine_.multiprocessors);
+      const Choice choice = choose(p, turns, machine_.multiprocessors, args_.only);
       const MatmulLargeTile& t = matmul_large_tiles[choice.tile];
       share(turns, choice.splits);
       constexpr uint32_t depth = matmul_map_depth;
