@@ -6,6 +6,9 @@ namespace ingot::kernels {
 
 // Behind the backend's texts of matrix instructions.
 std::string_view matmul_map_cuda_text();
+// Parts of it: Hopper's tiles, and one row.
+std::string_view matmul_map_cuda_tiles_text();
+std::string_view matmul_map_cuda_row_text();
 
 // A kernel of a product, around what stands behind it: `call`(parameters, a function of row, first column and the sums of eight neighbours).
 struct MatmulMapCudaKernel {

@@ -1,0 +1,118 @@
+#include "kernels/matmul/matmul_map_cuda.h"
+
+namespace ingot::kernels {
+
+std::string_view matmul_map_cuda_row_text() {
+  return R"(
+// Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
+template <int Count>
+__device__ __forceinline__ f32 sums_of_warp(f32* sums) {
+#pragma unroll
+  for (int n = Count, lanes = 16; n > 1; n /= 2, lanes /= 2) {
+    const bool upper = threadIdx.x & lanes;
+#pragma unroll
+    for (int e = 0; e < n / 2; ++e) {
+      const f32 other = __shfl_xor_sync(0xffffffffu, upper ? sums[e] : sums[e + n / 2], lanes);
+      sums[e] = (upper ? sums[e + n / 2] : sums[e]) + other;
+    }
+  }
+#pragma unroll
+  for (int lanes = 16 / Count; lanes > 0; lanes /= 2) sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], lanes);
+  return sums[0];
+}
+template <class H>
+__device__ __forceinline__ f32 sum_of_eight(f32 sum, const uint4& x, const uint4& y) {
+  const H *a = (const H*)&x, *b = (const H*)&y;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum = fmaf(value(a[e]), value(b[e]), sum);
+  return sum;
+}
+template <bool Aligned, class H>
+__device__ __forceinline__ uint4 eight_of(const H* from, bool there) {
+  uint4 out = make_uint4(0, 0, 0, 0);
+  if (Aligned) {
+    if (there) out = streamed(from);
+  } else if (there) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) ((H*)&out)[e] = from[e];
+  }
+  return out;
+}
+// One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
+// their way while these are multiplied, also those of the next columns.
+template <class H, bool Aligned, bool Constant, class Finish>
+__device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish) {
+  constexpr int threads = matmul_map_row_threads, warps = threads / 32;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  f32* const shared = (f32*)tiles_of_block;  // [2][warps][8]
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const i64 groups = p.n / 8;
+  const int pieces = (int)((p.k + threads * 8 - 1) / (threads * 8));
+  const H* const a = (const H*)p.a + p.base;
+  i64 group = blockIdx.x, at = threadIdx.x * 8;  // of what is brought next
+  int piece = 0;
+  uint4 next[8], x = make_uint4(0, 0, 0, 0);
+  auto bring_columns = [&] {
+    const bool there = group < groups && at < p.k;
+    const H* const from = (const H*)p.b + group * 8 * p.b_step + at;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
+  };
+  auto bring_row = [&] {
+    x = make_uint4(0, 0, 0, 0);
+    if (at < p.k) {
+      if (Aligned) {
+        x = *(const uint4*)(a + at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) ((H*)&x)[e] = a[at + e];
+      }
+    }
+    at += threads * 8;
+    if (++piece == pieces) {
+      piece = 0;
+      at = threadIdx.x * 8;
+      group += gridDim.x;
+    }
+  };
+  if (!Constant) wait_for_others();
+  bring_columns();
+  if (Constant) wait_for_others();
+  bring_row();
+  int side = 0;
+  for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
+    typename Finish::Held held;
+    if (threadIdx.x == 0) finish.bring(held, 0, mine * 8);
+    f32 sums[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
+    for (int k = 0; k < pieces; ++k) {
+      uint4 now[8], row = x;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) now[c] = next[c];
+      bring_columns();
+      bring_row();
+#pragma unroll
+      for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
+    }
+    f32* const all = shared + side * warps * 8;
+    const f32 sum = sums_of_warp<8>(sums);
+    if (lane % 4 == 0) all[warp * 8 + lane / 4] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
+#pragma unroll
+      for (int w = 0; w < warps; ++w) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) sums[c] += all[w * 8 + c];
+      }
+      finish(0, mine * 8, sums, held, true);
+    }
+    side ^= 1;
+  }
+}
+)";
+}
+
+}  // namespace ingot::kernels
