@@ -61,6 +61,8 @@ struct Fiber {
   std::deque<std::vector<std::function<void()>>> groups;  // copies under way
   std::vector<std::function<void()>> copies, products;
   std::deque<std::vector<std::function<void()>>> product_groups;
+  std::vector<std::function<void()>> sent;  // boxes on their way to memory, and whether they are committed
+  size_t committed = 0;
 };
 struct Barrier { u32 count = 0, generation = 0; };
 std::vector<Fiber> fibers;
@@ -134,6 +136,9 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
       if (!a.copies.empty() || a.bytes != 0) std::fprintf(stderr, "a block ends before its copies\n"), std::abort();
     }
     arrivals.clear();
+    for (const Fiber& f : fibers) {
+      if (!f.sent.empty()) std::fprintf(stderr, "a block ends before what it sent was read\n"), std::abort();
+    }
     block_barrier = {};
     for (Barrier& b : warp_barriers) b = {};
     for (Barrier& b : group_barriers) b = {};
@@ -159,6 +164,7 @@ template <int N, class M> void read(M* to, const M* at) {
   if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
   std::memcpy(to, at, N * sizeof(M));
 }
+template <int N, class M> void read_constant(M* to, const M* at) { read<N>(to, at); }
 template <int N, class M> void write(M* at, const M* from) {
   if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a write of 16 bytes to an address that is none\n"), std::abort();
   std::memcpy(at, from, N * sizeof(M));
@@ -166,7 +172,6 @@ template <int N, class M> void write(M* at, const M* from) {
 inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
-inline f32 nearly_one_over(f32 x) { return 1 / x; }
 inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
 inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
@@ -205,6 +210,14 @@ template <bool Turned> void matrices(u32* r, u32 at) {
 }
 inline void four_matrices(u32* r, u32 at) { matrices<false>(r, at); }
 inline void four_matrices_turned(u32* r, u32 at) { matrices<true>(r, at); }
+inline void put_four_matrices(u32 at, const u32* r) {
+  u32* all = addresses[current / 32];
+  const u32 lane = current % 32;
+  all[lane] = at;
+  meet_warp();
+  for (u32 m = 0; m < 4; ++m) std::memcpy(shared(all[m * 8 + lane / 4] + lane % 4 * 4), &r[m], 4);
+  meet_warp();
+}
 struct Fragments { u32 a[4], b[2]; } fragments[64][32];
 template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
   Fragments* all = fragments[current / 32];
@@ -236,12 +249,6 @@ inline void bring_or_zero(u32 to, const void* from, u32 bytes) {
   } else {
     copy();
   }
-}
-inline uint4 __ldg(const uint4* from) {
-  if ((uintptr_t)from % 16 != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
-  uint4 out;
-  std::memcpy(&out, from, 16);
-  return out;
 }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline uint4 streamed(const void* from) {
@@ -307,7 +314,6 @@ inline void wait_barrier(u32 at, u32 parity) {
   }
 }
 inline void fetch_map(const void*) {}
-template <int N> void keep_registers() {}
 // What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;
@@ -349,6 +355,35 @@ inline void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z)
       }
     }
   });
+}
+// Late: read only when the thread waits for it.
+inline void send_box(u32 from, const void* map, int x, int y, int z) {
+  const TileMap& m = map_at(map);
+  if (from % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box from %u\n", from), std::abort();
+  auto copy = [=, &m] {
+    for (i64 k = 0; k < m.box[2]; ++k) {
+      for (i64 i = 0; i < m.box[0]; ++i) {
+        if (x + i >= m.dims[0] || z + k >= m.dims[2]) continue;
+        u32 at = from + (u32)(k * 128 + i * 2);
+        at ^= (at >> 7 & 7) << 4;
+        std::memcpy((char*)m.memory + (x + i) * 2 + y * m.strides[0] + (z + k) * m.strides[1], shared(at), 2);
+      }
+    }
+  };
+  fibers[current].sent.push_back(copy);
+}
+inline void send_now() {
+  for (auto& copy : fibers[current].sent) copy();
+  fibers[current].sent.clear();
+}
+inline void commit_sent() {
+  if (!late) send_now();
+  fibers[current].committed = fibers[current].sent.size();
+}
+inline void wait_sent() {
+  if (fibers[current].committed != fibers[current].sent.size()) std::fprintf(stderr, "a wait for boxes that are not committed\n"), std::abort();
+  send_now();
+  fibers[current].committed = 0;
 }
 inline void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
   const TileMap& m = map_at(map);

@@ -97,6 +97,14 @@ __device__ __forceinline__ void read(M* to, const M* at) {
 #pragma unroll
   for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(to)[k] = reinterpret_cast<const C*>(at)[k];
 }
+// The same of what nobody writes while the kernel runs: in any order with stores.
+template <int N, class M>
+__device__ __forceinline__ void read_constant(M* to, const M* at) {
+  constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
+  typedef typename Chunk<step>::Type C;
+#pragma unroll
+  for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(to)[k] = __ldg(reinterpret_cast<const C*>(at) + k);
+}
 template <int N, class M>
 __device__ __forceinline__ void write(M* at, const M* from) {
   constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;

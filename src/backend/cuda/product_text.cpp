@@ -70,61 +70,74 @@ class Printer {
     return Along::neighbours;
   }
 
-  // Where the operand's element (s, t) is.
-  std::string at(size_t operand, Along how) {
-    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), operand), down = text_.stride(operand, 0);
-    if (down != "0ll") out += " + s * " + down;
-    if (how == Along::neighbours) out += " + t";
-    if (how == Along::apart) out += " + t * " + text_.stride(operand, 1);
-    return out;
+  // An operand of which the kernels with tiles can have whole boxes copied.
+  bool in_boxes(size_t operand, Along how) {
+    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll";
   }
 
+  // What stands behind the product, for eight elements that U places (matmul_map_cuda.cpp): what is the same for all rows, what is of these rows, the body.
   std::string finish_text() {
-    std::string held, ahead, bring, put, keep;
+    std::string same, same_from, held, held_from, put, keep, results;
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
       if (i.kind != Kind::load || !i.in.empty()) continue;
       Along how = along(i.operand);
-      std::string_view type = memory_type(b_.operands[i.operand]);
-      if (how == Along::same) {
-        bring += fmt::format("  const {} m{} = *({});\n", type, k, at(i.operand, how));
-        brought[k] = fmt::format("value(m{})", k);
-      } else if (how == Along::neighbours) {
-        std::string from = at(i.operand, how);
-        // What is another for each row comes from far away: it is on its way before it is needed.
-        if (text_.stride(i.operand, 0) != "0ll") {
-          held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-          ahead += fmt::format("    bring_neighbours<Together>(held.m{}, {});\n", k, from);
-          brought[k] = fmt::format("value(held.m{}[v])", k);
-          continue;
+      if (how == Along::apart) continue;
+      const std::string_view type = memory_type(b_.operands[i.operand]);
+      const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), step = text_.stride(i.operand, 0);
+      if (step == "0ll") {
+        same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
+        same_from += how == Along::same ? fmt::format("    same.m{}[0] = *({});\n", k, from) : fmt::format("    at.template constants<Together>(same.m{}, {});\n", k, from);
+        brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
+      } else if (how == Along::same) {
+        held += fmt::format("  {} m{}[U::rows];\n", type, k);
+        held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[at.row(v) * {}];\n", k, from, step);
+        brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
+      } else {
+        held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+        std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, step);
+        if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
+          args_.boxed_in = static_cast<uint8_t>(i.operand);
+          held_from += fmt::format("    if constexpr (U::tiled) {{\n      four_matrices((u32*)held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
+        } else {
+          held_from += "    " + own;
         }
-        bring += fmt::format("  alignas(16) {} m{}[8];\n  {}<Together>(m{}, {});\n", type, k, ir::size_of(b_.operands[i.operand]) >= 2 ? "bring_constants" : "bring_neighbours", k, from);
-        brought[k] = fmt::format("value(m{}[v])", k);
+        brought[k] = fmt::format("value(held.m{}[v])", k);
       }
     }
     for (size_t s = 0; s < b_.stores.size(); ++s) {
       const Store& store = b_.stores[s];
-      std::string_view type = memory_type(b_.operands[store.operand]);
-      bring += fmt::format("  {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
+      const std::string_view type = memory_type(b_.operands[store.operand]);
+      const std::string to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, text_.stride(store.operand, 0));
+      results += fmt::format("    {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
       keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
       Along how = along(store.operand);
-      put += fmt::format("  alignas(16) {} o{}[8];\n#pragma unroll\n  for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
-      if (how == Along::neighbours) {
-        put += fmt::format("  if (inside) put_neighbours<Together>({}, o{});\n", at(store.operand, how), s);
+      put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
+      std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
+                                                 : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, 1), s);
+      if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
+        args_.boxed_out = static_cast<uint8_t>(store.operand);
+        put += fmt::format("    if constexpr (U::tiled) {{\n      put_four_matrices(tile, (const u32*)o{});\n    }} else {{\n      {}    }}\n", s, own);
       } else {
-        put += fmt::format("#pragma unroll\n  for (int v = 0; inside && v < 8; ++v) ({})[v * {}] = o{}[v];\n", at(store.operand, how), text_.stride(store.operand, 1), s);
+        put += "    " + own;
       }
     }
-    std::string code = text_.code(b_, 0, {"s", "(t + v)"}, "sums[v]", brought);
+    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, "sums[v]", brought);
     const bool halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
     constexpr std::string_view exact = "gelu_of(";
     for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
-    return "struct @Held {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n  typedef @Held Held;\n" +
-           "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const {\n" + ahead + "  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n  u64* const status = (u64*)p.status;\n" + bring +
-           "#pragma unroll\n  for (int v = 0; v < 8; ++v) {\n" + code + keep + "  }\n" + put + "  }\n};\n";
+    return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none) +
+           "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
+           "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void behind(const U& at, const f32* sums, const @Same<U>& same, const @HeldOf<U>& held, u32 tile) const {\n" +
+           "    u64* const status = (u64*)p.status;\n" + results + "#pragma unroll\n    for (int v = 0; v < 8; ++v) {\n" + code + keep + "    }\n" + put + "  }\n" +
+           "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n    const EightOfRow at = {s, t, inside};\n" +
+           "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  }\n};\n";
   }
 
   const FusedBody& b_;

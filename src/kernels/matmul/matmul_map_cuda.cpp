@@ -38,16 +38,14 @@ __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
     for (int v = 0; v < 8; ++v) to[v] = at[v];
   }
 }
-// The same of what is the same for all rows, which no store of this kernel writes: in any order with them.
-template <bool Together, class M>
+// N of them that are the same for all rows, which no store of this kernel writes: in any order with them.
+template <int N, bool Together, class M>
 __device__ __forceinline__ void bring_constants(M* to, const M* at) {
   if (Together) {
-    constexpr int pieces = sizeof(M) * 8 / 16;
-#pragma unroll
-    for (int k = 0; k < pieces; ++k) ((uint4*)to)[k] = __ldg((const uint4*)at + k);
+    read_constant<N>(to, at);
   } else {
 #pragma unroll
-    for (int v = 0; v < 8; ++v) to[v] = at[v];
+    for (int v = 0; v < N; ++v) to[v] = at[v];
   }
 }
 template <bool Together, class M>
@@ -59,6 +57,67 @@ __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
     for (int v = 0; v < 8; ++v) at[v] = from[v];
   }
 }
+// What stands behind a product is done for eight elements at a time, which are either eight neighbours of a row ..
+struct EightOfRow {
+  static constexpr bool tiled = false;
+  static constexpr int rows = 1, columns = 8;
+  i64 s, t;
+  bool inside;
+  static __device__ __forceinline__ int row_of(int) { return 0; }
+  static __device__ __forceinline__ int column_of(int v) { return v; }
+  __device__ __forceinline__ i64 row(int) const { return s; }
+  __device__ __forceinline__ i64 column(int v) const { return t + v; }
+  // Of a tensor that is the same for all rows.
+  template <bool Together, class M>
+  __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
+  template <bool Together, class M>
+  __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
+  template <bool Together, class M>
+  __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {
+    if (inside) put_neighbours<Together>(to + s * step + t, from);
+  }
+  template <class M>
+  __device__ __forceinline__ void put_apart(M* to, i64 step, i64 apart, const M* from) const {
+#pragma unroll
+    for (int v = 0; inside && v < 8; ++v) to[s * step + (t + v) * apart] = from[v];
+  }
+};
+// .. or what a lane has of two groups of eight columns in Hopper's sums: two neighbours each, in two rows. Where a row or column is outside, s and t are
+// inside all the same.
+struct PairsOfTwoRows {
+  static constexpr bool tiled = true;
+  static constexpr int rows = 2, columns = 4;
+  int s[2], t[2];
+  bool in_rows[2], in_columns[2];
+  static __device__ __forceinline__ int row_of(int v) { return v / 2 % 2; }
+  static __device__ __forceinline__ int column_of(int v) { return v / 4 * 2 + v % 2; }
+  __device__ __forceinline__ i64 row(int v) const { return s[row_of(v)]; }
+  __device__ __forceinline__ i64 column(int v) const { return t[v / 4] + v % 2; }
+  template <bool Together, class M>
+  __device__ __forceinline__ void constants(M* to, const M* from) const {
+    bring_constants<2, Together>(to, from + t[0]);
+    bring_constants<2, Together>(to + 2, from + t[1]);
+  }
+  template <bool Together, class M>
+  __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const {
+#pragma unroll
+    for (int v = 0; v < 8; v += 2) read<2>(to + v, from + row(v) * step + column(v));
+  }
+  template <bool Together, class M>
+  __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {
+#pragma unroll
+    for (int v = 0; v < 8; v += 2) {
+      if (in_rows[row_of(v)] && in_columns[v / 4]) write<2>(to + row(v) * step + column(v), from + v);
+    }
+  }
+  template <class M>
+  __device__ __forceinline__ void put_apart(M* to, i64 step, i64 apart, const M* from) const {
+#pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      if (in_rows[row_of(v)] && in_columns[v / 4]) to[row(v) * step + column(v) * apart] = from[v];
+    }
+  }
+};
 // Four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight of group q.
 __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
@@ -82,21 +141,9 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
     }
   }
 }
-// Eight neighbours of a row from the sums of four groups of columns: `half` is the upper or the lower eight rows of a warp's sixteen.
-__device__ __forceinline__ void take_eight(f32* eight, const f32 (*groups)[4], int half) {
-  f32 pairs[4][2];
-#pragma unroll
-  for (int g = 0; g < 4; ++g) {
-    pairs[g][0] = groups[g][half * 2];
-    pairs[g][1] = groups[g][half * 2 + 1];
-  }
-  gather_eight(eight, pairs);
-}
-// What one of several blocks has of them.
-__device__ __forceinline__ void put_part(const MatmulMapCudaParameters& p, int split, i64 row, i64 column, const f32* eight) {
-  float4* to = (float4*)((f32*)p.parts + (split * p.m + row) * p.n + column);
-  to[0] = make_float4(eight[0], eight[1], eight[2], eight[3]);
-  to[1] = make_float4(eight[4], eight[5], eight[6], eight[7]);
+// What one of several blocks has of two neighbours.
+__device__ __forceinline__ void put_part(const MatmulMapCudaParameters& p, int split, i64 row, i64 column, const f32* two) {
+  if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
@@ -265,17 +312,22 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = m0 + warp_m + i * 16 + lane / 4 + half * 8;
+      if (p.splits > 1) {
+#pragma unroll
+        for (int j = 0; j < tile_n_of; ++j) put_part(p, split, row, n0 + warp_n + j * 8 + lane % 4 * 2, sums[i][j] + half * 2);
+        continue;
+      }
 #pragma unroll
       for (int j = 0; j < tile_n_of; j += 4) {
-        f32 eight[8];
-        take_eight(eight, sums[i] + j, half);
-        const i64 column = n0 + warp_n + (j + lane % 4) * 8;
-        if (row >= p.m || column >= p.n) continue;
-        if (p.splits == 1) {
-          finish(row, column, eight);
-        } else {
-          put_part(p, split, row, column, eight);
+        f32 pairs[4][2], eight[8];
+#pragma unroll
+        for (int g = 0; g < 4; ++g) {
+          pairs[g][0] = sums[i][j + g][half * 2];
+          pairs[g][1] = sums[i][j + g][half * 2 + 1];
         }
+        gather_eight(eight, pairs);
+        const i64 column = n0 + warp_n + (j + lane % 4) * 8;
+        if (row < p.m && column < p.n) finish(row, column, eight);
       }
     }
   }
@@ -314,7 +366,7 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
   std::vector<MatmulMapCudaKernel> out;
   for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (only == MatmulMapCudaArgs::by_sizes ? t.measured : k != static_cast<size_t>(only)) continue;
+    if (only != MatmulMapCudaArgs::by_sizes && k != static_cast<size_t>(only)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }

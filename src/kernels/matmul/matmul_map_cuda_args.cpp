@@ -10,13 +10,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3343504d;  // "MPC3"
+constexpr uint32_t magic = 0x3443504d;  // "MPC4"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.stores, a.sizes);
+  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.boxed_in, a.boxed_out, a.stores, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -51,6 +51,9 @@ void check(const MatmulMapCudaArgs& a) {
   for (const auto& n : a.numbers) require(number(n), "number");
   for (const auto& k : a.known) require(number(k.number), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered == 0, "operand");
+  for (uint8_t k : {a.boxed_in, a.boxed_out}) {
+    require(k == MatmulMapCudaArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
+  }
 }
 
 }  // namespace

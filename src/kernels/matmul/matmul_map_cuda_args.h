@@ -17,6 +17,7 @@
 #define INGOT_CUDA_MATMUL_MAP                                                                \
   struct alignas(64) MatmulMapCudaParameters {                                               \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */       \
+    unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */                   \
     unsigned long a, b, parts;                                                               \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */                \
     long base, m_step[3], k_step[3]; /* elements of A */                                     \
@@ -48,6 +49,8 @@ struct MatmulMapCudaArgs {
   std::vector<Operand> operands;  // of the body; a number's operand counts from here, a number's size from the body's first
   std::vector<CudaNumber> numbers;
   std::vector<CudaKnown> known;
+  static constexpr uint8_t none = 255;
+  uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
   std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
 };
 std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
@@ -68,16 +71,15 @@ struct MatmulLargeTile {
   };
   int rows, columns, stages, blocks;  // blocks: on a multiprocessor
   Cost cost;
-  int in_turn = 0;        // groups; of three the warp that brings tiles has three idle ones beside it, whose registers the groups take
-  bool measured = false;  // not chosen, but there to be measured
-  constexpr int threads() const { return in_turn > 0 ? in_turn * 128 + (in_turn > 2 ? 128 : 32) : rows * 2 + 32; }
-  constexpr int shared() const { return stages * (rows + columns) * 128 + 16 * stages + 32; }  // bytes: tiles, two barriers a stage, one for each in turn
+  int in_turn = 0;  // groups, each of which has a tile of results beside the stages; else it takes a stage's place
+  constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
+  // Bytes: tiles, two barriers a stage, two for each group in turn.
+  constexpr int shared() const { return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn); }
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 6, 1, {0.40, 0.40, 5}, 2},
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 5}, 2},
                                                           {128, 128, 3, 2, {0.385, 0.6, 2.6}},
                                                           {128, 64, 4, 2, {0.30, 0.39, 1.7}},
-                                                          {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                          {128, 128, 6, 1, {0.40, 0.40, 5}, 3, true}};
+                                                          {64, 64, 6, 2, {0.17, 0.17, 1.1}}};
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor

@@ -181,7 +181,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, uint8_t only) {
   double least = 0;
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (only == MatmulMapCudaArgs::by_sizes ? t.measured : k != only) continue;
+    if (only != MatmulMapCudaArgs::by_sizes && k != only) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
@@ -236,6 +236,24 @@ class Launches {
   enum class Way { together, one, any };
   // The innermost index of K walks whole eights of neighbours, all of them inside A.
   bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
+  // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
+  bool boxes_behind(std::vector<CudaTiles>& out) const {
+    auto add = [&](uint8_t k, size_t at) {
+      if (k == MatmulMapCudaArgs::none) return true;
+      const TensorRef& x = numbers_.operands[k];
+      const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * 2;
+      if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
+      CudaTiles t;
+      t.at = at;
+      t.index = size_t{2} + k;
+      t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
+      t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
+      t.box = {64, 1, 64};
+      out.push_back(t);
+      return true;
+    };
+    return add(args_.boxed_in, offsetof(P, in_tiles)) && add(args_.boxed_out, offsetof(P, out_tiles));
+  }
   CudaLaunches launches(Way way) const {
     const bool together = way == Way::together;
     CudaLaunches list;
@@ -267,7 +285,8 @@ class Launches {
     auto finish = [&] {
       if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
     };
-    if (auto tiles = together && machine_.tiles ? tiles_of(args_, p) : std::nullopt) {
+    std::vector<CudaTiles> boxes;
+    if (auto tiles = together && machine_.tiles && boxes_behind(boxes) ? tiles_of(args_, p) : std::nullopt) {
       p.taps = static_cast<int>(tiles->taps);
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
@@ -281,7 +300,9 @@ class Launches {
       const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
       add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared());
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
-      list.list.back().tiles = {tiles->a, tiles->b};
+      boxes.push_back(tiles->a);
+      boxes.push_back(tiles->b);
+      list.list.back().tiles = std::move(boxes);
       finish();
       return list;
     }
