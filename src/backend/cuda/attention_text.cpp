@@ -281,9 +281,9 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   const u64 q_tile = tile_of(shared_address(q_rows + warp / 4 * 64 * 64), 0), k_tile = tile_of(shared_address(k_rows), 0), v_tile = tile_of(shared_address(v_rows), Keys * 128);
   auto multiply_keys = [&](int turn) {
     const u64 at = k_tile + (u32)(turn % Stages) * (Keys * dp / 8);
-    multiply_tiles<Keys, true, false>(s[0], q_tile, at, H());
+    multiply_tiles<Keys, true>(s[0], q_tile, at, H(), false);
 #pragma unroll
-    for (int d = 1; d < D / 16; ++d) multiply_tiles<Keys, true>(s[0], q_tile + d / 4 * (queries * 8) + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H());
+    for (int d = 1; d < D / 16; ++d) multiply_tiles<Keys, true>(s[0], q_tile + d / 4 * (queries * 8) + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H(), true);
     multiplying();
   };
   auto multiply_values = [&](int turn) {

@@ -170,6 +170,7 @@ template <int N, class M> void write(M* at, const M* from) {
   std::memcpy(at, from, N * sizeof(M));
 }
 inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
+template <class T> T most(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
 inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
@@ -450,10 +451,10 @@ template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u3
     product();
   }
 }
-template <int Columns, bool AlongK, bool Add = true, class H> void multiply_tiles(f32* c, u64 a, u64 b, H) {
+template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, u64 b, H, bool add) {
   const u32 warp = current / 32 % 4, lane = current % 32;
   auto product = [=] {
-    if (!Add) std::fill_n(c, Columns / 2, 0.0f);
+    if (!add) std::fill_n(c, Columns / 2, 0.0f);
     for (u32 j = 0; j < Columns / 8; ++j) {
       for (u32 e = 0; e < 4; ++e) {
         const u32 row = warp * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;

@@ -121,15 +121,15 @@ __device__ __forceinline__ void meet_group() {
 __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
 __device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns. Not Add: c = A B.
+// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns. Not `add`: c = A B.
 template <int Columns, bool AlongK, class H> struct Multiplication;
-template <int Columns, bool AlongK, bool Add = true, class H>
-__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H) {
-  Multiplication<Columns, AlongK, H>::template tiles<Add>(c, a, b);
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H, bool add) {
+  Multiplication<Columns, AlongK, H>::tiles(c, a, b, add);
 }
 template <int Columns, bool AlongK, class H>
 __device__ __forceinline__ void multiply_rows(f32* c, const u32* a, u64 b, H) {
-  Multiplication<Columns, AlongK, H>::template rows<true>(c, a, b);
+  Multiplication<Columns, AlongK, H>::rows(c, a, b, true);
 }
 )";
 
@@ -144,18 +144,18 @@ __device__ void multiplying();
 __device__ void show_to_matrix_units();
 __device__ u64 tile_of(u32 address, u32 group);
 __device__ void put_four_matrices(u32 at, const u32* r);
-template <int Columns, bool AlongK, bool Add = true, class H> __device__ void multiply_tiles(f32* c, u64 a, u64 b, H);
+template <int Columns, bool AlongK, class H> __device__ void multiply_tiles(f32* c, u64 a, u64 b, H, bool add);
 template <int Columns, bool AlongK, class H> __device__ void multiply_rows(f32* c, const u32* a, u64 b, H);
 #endif
 )";
 
 constexpr std::string_view text = R"(
 // For results that become halves: max(x, 0) - |x| Q(|x|), where log2 Q, Q the normal distribution's upper tail, is a polynomial to 5.5e-5 (the least
-// largest error on [0, 5.75]), so that Q keeps 14 bits where it is small. Beyond, what is left out is below 3e-8. NaN and infinities as erf has them.
+// largest error on [0, 5.75]), so that Q keeps 14 bits where it is small. Beyond, what is left out is below 3e-8.
 __device__ __forceinline__ f32 gelu_for_half(f32 x) {
-  const f32 a = fminf(fabsf(x), 5.75f), half = 0.5f * x;
+  const f32 a = fminf(fabsf(x), 5.75f);
   const f32 p = fmaf(fmaf(fmaf(fmaf(fmaf(fmaf(2.4959634e-5f, a, -6.4390211e-4f), a, 7.4015139e-3f), a, -5.1789552e-2f), a, -0.46044263f), a, -1.1506338f), a, -1.0f);
-  return fmaf(-a, power_of_2(p), half + fabsf(half));
+  return fmaf(-a, power_of_2(p), most(x, 0.0f));
 }
 // Where piece c (eight halves) of row r is in a tile, in halves.
 __device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * 8; }
@@ -181,10 +181,10 @@ std::string multiplications() {
         }
         auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, const std::string& add, std::string_view turns,
                             const std::string& inputs) {
-          out += fmt::format("  template <bool Add>\n  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b) {{\n", name, a_type);
+          out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b, bool add) {{\n", name, a_type);
           out += fmt::format(
-              "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, {}, 1, 1, {}{};\"\n                 : {} : {}, \"n\"(Add ? 1 : 0));\n  }}\n",
-              columns, h, h, places, a, b, add, turns, along_k ? 0 : 1, sums, inputs);
+              "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, p, 1, 1, {}{};\\n}}\"\n                 : {} : {}, \"r\"((int)add));\n  }}\n",
+              add, columns, h, h, places, a, b, turns, along_k ? 0 : 1, sums, inputs);
         };
         out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
         function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), fmt::format("%{}", n + 2), "0, ", "\"l\"(a), \"l\"(b)");

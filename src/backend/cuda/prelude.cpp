@@ -155,6 +155,7 @@ template <class T> __device__ __forceinline__ T most(T a, T b) { return a != a |
 #if __CUDA_ARCH__ >= 800
 template <> __device__ __forceinline__ f32 least<f32>(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 template <> __device__ __forceinline__ f32 most<f32>(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 relu_of<f32>(f32 x) { return most(x, 0.0f); }
 #endif
 __device__ __forceinline__ bool negative(f32 x) { return __float_as_int(x) < 0; }
 __device__ __forceinline__ bool negative(f64 x) { return __double_as_longlong(x) < 0; }

@@ -276,7 +276,7 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
     begin_multiplying<tile_n_of * 4>(sums[0][0]);
     const u64 a = tile_of(shared_address(at + warp / 4 * 64 * depth), 0), b = tile_of(shared_address(bt), 64 * depth * 2);
 #pragma unroll
-    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H());
+    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
     multiplying();
     bring_turn();
 #else

@@ -143,14 +143,6 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
     // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
     f32 sums[blocks_of_rows][BN / 8][4];
-#pragma unroll
-    for (int i = 0; i < blocks_of_rows; ++i) {
-#pragma unroll
-      for (int j = 0; j < BN / 8; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
-      }
-    }
     begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
     int before = 0;
     for (int turn = 0; turn < turns; ++turn) {
@@ -161,7 +153,7 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
 #pragma unroll
       for (int k = 0; k < depth / 16; ++k) {
 #pragma unroll
-        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H());
+        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
       }
       multiplying();
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
