@@ -77,8 +77,18 @@ class Chooser {
     add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
   }
 
+  // Short rows a thread each, neighbours beside one another; else eight threads each.
   void columns(bool wide) {
-    Variant& v = add(Variant::column, 1, 4, 256);
+    constexpr int together = 8;
+    const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
+    const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX));
+    if (n <= most_elements) {
+      Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
+      v.lanes = 1;
+      v.wide = wide;
+      return;
+    }
+    Variant& v = add(Variant::column, 1, n <= 8 * together ? static_cast<int>((n + together - 1) / together) : 4, 32 * together);
     v.lanes = static_cast<uint16_t>(v.threads / 32);
     v.reread = true;
     v.wide = wide;

@@ -188,6 +188,7 @@ TEST(cuda_product, speed) {
   for (int64_t m : {197, 6304}) linear(m, 3072, 768);
   for (auto [n, k] : {std::pair<int64_t, int64_t>{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}}) linear(1, n, k);
   linear(100352, 64, 256, false);
+  linear(100352, 128, 256, false);
   linear(100352, 256, 64, false);
   linear(6272, 1024, 256, false);
   linear(1568, 512, 2048, false);

@@ -188,7 +188,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, uint8_t only) {
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
       // Groups in turn: one multiplies while others do what stands behind.
-      const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / 2) + behind : n * (work + behind));
+      const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
       if (least == 0 || all < least) {
         least = all;
         best = {k, splits};
