@@ -21,7 +21,7 @@ struct Site {
   DType type = DType::f16;
   int64_t b, h, s, t, d, e;
   bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
-  bool columns = false;                               // the mask is one row, for all queries
+  bool columns = false;                               // the mask is one row, for all queries, and nothing in the first batch
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
   int only = kernels::AttentionCudaArgs::by_sizes;  // the variant
@@ -40,6 +40,7 @@ void check(const Site& site, Where where) {
   add({site.b, site.h, site.t, site.d}, site.type);
   add({site.b, site.h, site.t, site.e}, site.type);
   if (site.mask) add({site.b, 1, site.columns ? 1 : site.s, site.t}, DType::f32);
+  for (int64_t t = 0; site.columns && t < site.t; ++t) tensors.back().set(static_cast<size_t>(t), 0);
   add({site.b, site.h, site.s, site.e}, site.type);
   Attention a;
   a.scale = 0.3;
@@ -106,7 +107,7 @@ std::vector<Site> sites() {
   narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
   wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
   Site keys = plain, late_keys = masked;
-  keys.name += ", keys masked", keys.mask = keys.columns = true;
+  keys.name += ", keys masked", keys.mask = keys.columns = true, keys.b = 2;
   late_keys.name += ", keys masked alone", late_keys.columns = true;
   return {plain, odd, masked, few, narrow, wide, keys, late_keys};
 }

@@ -50,6 +50,7 @@ __device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 firs
 // What of a turn's keys is seen by queries: all, some, or what the coordinates say.
 enum Seen { seen_all, seen_some, seen_asked };
 template <Seen Which> struct Of { static constexpr Seen which = Which; };
+template <bool Is> struct Said { static constexpr bool is = Is; };
 // The scores of two rows with N * 8 keys from t0 on become powers of 2; what was summed before shrinks. `row`: the first of this lane.
 template <int N, Seen Which, bool Causal, class Mask>
 __device__ __forceinline__ void soften(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
@@ -300,21 +301,28 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   // Where there is room for all turns nobody waits for others later on.
   const bool all = turns <= Stages;
   if (Overlap && all) bring_group(Stages);
-  // What the mask adds to all scores of a key.
+  // What the mask adds to all scores of a key; mostly that is nothing to any of them.
   f32* const columns = (f32*)(v_rows + Stages * Keys * ep);
+  bool adds = false;
   if (Columns) {
-    for (int t = threadIdx.x; t < turns * Keys; t += threads) columns[t] = mask(s0, (i64)(t < (int)T ? t : (int)T - 1), 0.0f);
+    for (int t = threadIdx.x; t < turns * Keys; t += threads) {
+      columns[t] = mask(s0, (i64)(t < (int)T ? t : (int)T - 1), 0.0f);
+      adds |= columns[t] != 0.0f;
+    }
   }
-  auto masked = [&](i64 at, i64 t, f32 score) { return Columns ? score + columns[t] : mask(at, t, score); };
   zero(o);
   wait_brought<Stages - 1>();
   show_to_matrix_units();
-  __syncthreads();
-  if (turns > 0) {
+  const bool plain = __syncthreads_or(adds) == 0 && Columns && scale > 0.0f;
+  auto go_through = [&](auto unmasked) {
+    // Scores to which nothing is added are scaled in the exponent.
+    constexpr bool later = unmasked.is;
+    auto masked = [&](i64 at, i64 t, f32 score) { return later ? score : Columns ? score + columns[t] : mask(at, t, score); };
+    const f32 times = later ? 1.0f : scale, in_exponent = later ? scale * unit : unit;
     begin_multiplying<Keys / 2>(s[0]);
     multiply_keys(0);
     wait_multiplied<Keys / 2>(s[0]);
-    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, scale, unit, masked);
+    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
     pack<H>(p, s);
     auto show_brought = [] {
       wait_brought<0>();
@@ -352,7 +360,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         wait_multiplied<Keys / 2>(s[0]);
       }
       // Here is no branch: ptxas would wait for all products behind it.
-      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, scale, unit, masked);
+      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
       if constexpr (Overlap) {
         computed(total[0] + total[1]);
         wait_multiplied<E / 2>(o[0]);
@@ -377,6 +385,13 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     multiply_values(turns - 1);
     wait_multiplied<E / 2>(o[0]);
     hold<Keys / 4>(p[0]);
+  };
+  if (turns > 0) {
+    if (Columns && plain) {
+      go_through(Said<true>());
+    } else {
+      go_through(Said<false>());
+    }
   }
   // Rows of the result go through shared memory, so that they are written in pieces of 16 bytes.
 #pragma unroll

@@ -97,6 +97,16 @@ void meet(Barrier& b, u32 of) {
 }
 void meet_warp() { meet(warp_barriers[current / 32], 32); }
 void __syncthreads() { meet(block_barrier, (u32)fibers.size()); }
+int __syncthreads_or(int x) {
+  static int any = 0;
+  any |= x;
+  __syncthreads();
+  const int out = any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  return out;
+}
 void enter() {
   kernel_now(parameters_now);
   fibers[current].done = true;

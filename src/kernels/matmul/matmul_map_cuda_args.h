@@ -76,12 +76,11 @@ struct MatmulLargeTile {
   // Bytes: tiles, two barriers a stage, two for each group in turn.
   constexpr int shared() const { return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn); }
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3.6}, 2},
-                                                          {128, 128, 3, 2, {0.385, 0.6, 2.0}},
+inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
+                                                          {128, 128, 3, 2, {0.33, 0.6, 2.0}},
                                                           {128, 64, 4, 2, {0.30, 0.39, 1.4}},
                                                           {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                          {128, 64, 6, 1, {0.26, 0.26, 2.2}, 2},
-                                                          {128, 64, 5, 1, {0.26, 0.26, 2.2}, 3}};
+                                                          {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
