@@ -123,6 +123,32 @@ std::optional<kernels::MatmulMap> arguments_of(const Product& p, const ir::Affin
   return kernels::MatmulMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::move(*steps)};
 }
 
+// Convolutions of few channels, whose kernels are for one layout of A each: those that A may have.
+std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels::MatmulMap& map, const Dims& numbers, int64_t columns) {
+  const size_t indices = size_t{map.m_rank} + map.k_rank;
+  std::vector<int64_t> sizes;
+  for (const Dim& d : numbers) {
+    if (!d.is_constant() && sizes.size() >= indices) return {};
+    sizes.push_back(d.is_constant() ? d.value() : -1);
+  }
+  auto walk = kernels::patch_walk(map, sizes);
+  if (!walk) return {};
+  auto may_be = [&](int axis, int64_t stride) {
+    const Dim& s = p.a.strides[static_cast<size_t>(axis)];
+    return !s.is_constant() || s.value() == stride;
+  };
+  std::vector<kernels::MatmulPatchCuda> out;
+  auto add = [&](int last) {
+    kernels::MatmulPatchCuda s = walk->numbers;
+    s.last = last;
+    s.wide = static_cast<int>(std::min<int64_t>(4, (columns + 31) / 32));
+    if (is_possible(s)) out.push_back(s);
+  };
+  if (may_be(walk->w, 1)) add(0);
+  if (walk->c >= 0 && may_be(walk->c, 1) && may_be(walk->w, walk->numbers.channels)) add(1);
+  return out;
+}
+
 }  // namespace
 
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
@@ -161,7 +187,9 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   if (!is_of_elements(body)) return no(Answer::body_apart);
-  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, body, layouts, only)};
+  std::vector<kernels::MatmulPatchCuda> patches;
+  if (only == kernels::MatmulMapCudaArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, patches, body, layouts, only)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];

@@ -358,17 +358,24 @@ std::string_view matmul_map_cuda_text() {
   static const std::string all = std::string(parameters_text) +
                                  fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {};\n",
                                              matmul_map_depth, matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads) +
-                                 std::string(text) + std::string(matmul_map_cuda_tiles_text()) + std::string(matmul_map_cuda_row_text());
+                                 std::string(text) + std::string(matmul_map_cuda_tiles_text()) + std::string(matmul_map_cuda_patch_text()) +
+                                 std::string(matmul_map_cuda_row_text());
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, int only) {
+std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<MatmulPatchCuda>& patches,
+                                                         int only) {
   std::vector<MatmulMapCudaKernel> out;
   for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
     if (only != MatmulMapCudaArgs::by_sizes && k != static_cast<size_t>(only)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
+  }
+  for (size_t k = 0; k < patches.size(); ++k) {
+    const MatmulPatchCuda& s = patches[k];
+    const std::string shape = fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
+    out.push_back({fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}, {}>", cuda_type(type), shape, b_along_k, b_constant), true});
   }
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {

@@ -25,6 +25,7 @@ void fields(S& s, A& a) {
     number(k.number);
     s.field(k.value);
   });
+  s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
   s.list(a.together, [&](auto& k) { s.field(k); });
 }
 
@@ -37,6 +38,7 @@ void check(const MatmulMapCudaArgs& a) {
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
   require(a.only < std::size(matmul_large_tiles) || a.only == MatmulMapCudaArgs::by_sizes, "tile");
+  for (const MatmulPatchCuda& s : a.patches) require(is_possible(s), "patch");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];

@@ -10,6 +10,7 @@
 #include "ir/dtype.h"
 #include "kernels/axes_cuda_args.h"
 #include "kernels/matmul/matmul_args.h"
+#include "kernels/matmul/matmul_map_cuda_patch_args.h"
 #include "kernels/numbers_cuda_args.h"
 
 // Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
@@ -26,6 +27,7 @@
     int m_guard[2][3], k_guard[2][3], origin[2], inside[2];                                  \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
     int taps, chunks;  /* K of the kernels that bring tiles: (tap, 64 of k_inner) */         \
+    int eights; /* patches: whether all lines are whole eights at aligned addresses */ \
     int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
   };
 
@@ -51,6 +53,7 @@ struct MatmulMapCudaArgs {
   std::vector<CudaKnown> known;
   static constexpr uint8_t none = 255;
   uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
+  std::vector<MatmulPatchCuda> patches;  // there are kernels for, which are each for one layout of A
   std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
 };
 std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
@@ -58,7 +61,7 @@ std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
 // Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
-// name_one_1 (the smallest tile) where only A lies at any address; name_any_1, name_any_finish, name_any_row for all operands at any address.
+// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address.
 struct MatmulMapTile {
   int rows, columns, threads;
 };

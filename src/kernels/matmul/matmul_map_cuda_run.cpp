@@ -198,6 +198,49 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, uint8_t only) {
   return best;
 }
 
+// Which of the kernels for few channels is for A as it lies, and what it is told.
+struct Patch {
+  size_t kernel = 0;
+  P p;
+};
+std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const backend::Call& call, P p) {
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  const auto walk = args.patches.empty() ? std::nullopt : patch_walk(args.map, sizes);
+  if (!walk) return std::nullopt;
+  auto extent = [&](int index) { return sizes[static_cast<size_t>(index)]; };
+  auto along = [&](int axis, int index) { return args.map.steps[static_cast<size_t>(axis) * indices + static_cast<size_t>(index)]; };
+  // Other axes are never left.
+  for (int j = 0; j < a.rank; ++j) {
+    int64_t last = 0;
+    for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
+    if (j != walk->h && j != walk->w && last >= a.dims[j]) return std::nullopt;
+  }
+  const MatmulPatchCuda& n = walk->numbers;
+  for (size_t k = 0; k < args.patches.size(); ++k) {
+    const MatmulPatchCuda& s = args.patches[k];
+    bool same = s.channels == n.channels && (s.last == 0 || (walk->c >= 0 && a.strides[walk->c] == 1)) && a.strides[walk->w] == s.inner();
+    for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
+    const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
+    constexpr int64_t most = INT32_MAX / 2;
+    if (!same || line > most || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most) continue;
+    int64_t image = 0;
+    for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
+    p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
+    p.m_extent[1] = static_cast<int>(y);
+    p.m_extent[2] = static_cast<int>(x);
+    p.m_step[0] = image;
+    p.k_step[0] = walk->c < 0 || s.last != 0 ? 0 : a.strides[walk->c];
+    p.k_step[1] = a.strides[walk->h];
+    p.inside[0] = static_cast<int>(a.dims[walk->h]);
+    p.inside[1] = static_cast<int>(line);
+    p.eights = line % 8 == 0 && image % 8 == 0 && p.k_step[0] % 8 == 0 && p.k_step[1] % 8 == 0;
+    return Patch{k, p};
+  }
+  return std::nullopt;
+}
+
 class Launches {
  public:
   Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine)
@@ -209,16 +252,17 @@ class Launches {
     p_.b_step = call.operands[1].strides[args.b_along_k ? 1 : 0];
     walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
-    bool a = p_.base % 8 == 0 && in_eights(), others = p_.b_step % 8 == 0;
+    bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % 8 == 0, others = true;
     for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
-    if (a) aligned_.push_back(0);
-    aligned_.push_back(1);
     for (uint8_t k : args.together) {
       const TensorRef& x = numbers_.operands[k];
       others = others && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
       aligned_.push_back(size_t{2} + k);
     }
-    way_ = !others ? Way::any : a ? Way::together : Way::one;
+    if (others && !a) patch_ = patch_of(args, call, p_);
+    way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
+    if (patch_ ? patch_->p.eights != 0 : a) aligned_.push_back(0);
+    if (!patch_) aligned_.push_back(1);
   }
 
   CudaLaunches run() {
@@ -232,8 +276,8 @@ class Launches {
   }
 
  private:
-  // Which operands are read in eights: all, all but A, none.
-  enum class Way { together, one, any };
+  // Which operands are read in eights: all, those behind the product (and A is one of few channels), all but A, none.
+  enum class Way { together, patch, one, any };
   // The innermost index of K walks whole eights of neighbours, all of them inside A.
   bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
   // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
@@ -257,7 +301,7 @@ class Launches {
   CudaLaunches launches(Way way) const {
     const bool together = way == Way::together;
     CudaLaunches list;
-    P p = p_;
+    P p = way == Way::patch ? patch_->p : p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}};
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
@@ -271,6 +315,15 @@ class Launches {
     };
     p.splits = p.turns = 1;
     if (p.m == 0 || p.n == 0) return list;
+    if (way == Way::patch) {
+      const MatmulPatchCuda& s = args_.patches[patch_->kernel];
+      auto extent = [&](int i) { return int64_t{p.m_extent[i]}; };
+      const int64_t tiles = extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), sides = divided_up(p.n, int64_t{32} * s.wide);
+      const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * machine_.multiprocessors / sides);
+      add(fmt::format("patch_{}", patch_->kernel), std::min(tiles, room) * sides, s.threads(), s.shared());
+      list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+      return list;
+    }
     // K of one row is a single index.
     if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
@@ -324,6 +377,7 @@ class Launches {
   const CudaMachine& machine_;
   CudaNumbers numbers_;
   P p_{};
+  std::optional<Patch> patch_;
   Way way_;
   std::vector<size_t> aligned_;
 };
