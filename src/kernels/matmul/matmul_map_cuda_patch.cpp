@@ -14,10 +14,10 @@ template <int... Numbers> struct Patches { static constexpr MatmulPatchCuda numb
 // Places of images by what they see of few channels (INGOT_CUDA_MATMUL_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
 // and halves of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
 // 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
-template <class H, class Shape, bool AlongK, bool Constant, class Finish>
+template <class H, class Shape, bool AlongK, class Finish>
 __device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters& p, Finish finish) {
   constexpr MatmulPatchCuda s = Shape::numbers();
-  constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), columns = 32 * wide, half_step = s.half_step(), pairs = steps * 8;
+  constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), pairs = steps * 8;
   constexpr int pitch = s.pitch(), patch = s.patch(), eights = s.eights(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   u32* const weights = (u32*)tiles_of_block;
@@ -26,21 +26,9 @@ __device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quarter = lane % 4;
   const int sides = (int)((p.n + columns - 1) / columns), n0 = blockIdx.x % sides * columns;
   const int tiles_x = (p.m_extent[2] + across - 1) / across, tiles_y = (p.m_extent[1] + down - 1) / down, tiles = p.m_extent[0] * tiles_y * tiles_x;
-  let_next_start();
-  if (!Constant) wait_for_others();
-  // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
-#pragma unroll 8
-  for (int i = threadIdx.x; i < pairs * columns; i += threads) {
-    const int pair = AlongK ? i % pairs : i / columns, column = AlongK ? i / pairs : i % columns;
-    u32 both = 0;
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int k = s.k(pair, e);
-      if (k >= 0 && n0 + column < p.n) both |= (u32)((const H*)p.b)[AlongK ? k + (n0 + column) * p.b_step : k * p.b_step + n0 + column].bits << 16 * e;
-    }
-    weights[pair / 4 * half_step + (column / 32 * 4 + column % 8 / 2) * 32 + (column % 32 / 8 * 2 + column % 2) * 4 + pair % 4] = both;
-  }
-  if (Constant) wait_for_others();
+  after_others();
+  const int b_step = (int)p.b_step;
+  auto at_b = [&](int k, int n) { return AlongK ? k + n * b_step : k * b_step + n; };
   int y0 = 0, x0 = 0, image = 0;
   auto locate = [&](int tile) {
     const int rest = tile / tiles_x;
@@ -78,6 +66,27 @@ __device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters
   const int stride = gridDim.x / sides;
   int tile = blockIdx.x / sides, side = 0;
   bring(tile, patches);
+  // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
+  constexpr int pairs_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
+  auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
+#pragma unroll
+  for (int i = 0; i < (pairs + pairs_at_once - 1) / pairs_at_once; ++i) {
+    const int pair = i * pairs_at_once + (AlongK ? lane : warp), k0 = s.k(pair, 0), k1 = s.k(pair, 1);
+    const u32 mask = (k0 < 0 ? 0u : 0xffffu) | (k1 < 0 ? 0u : 0xffff0000u);
+    u32 both[own];
+#pragma unroll
+    for (int j = 0; j < own; ++j) {
+      // Columns outside are the last one again: nobody asks for what they give.
+      const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
+      const H x = ((const H*)p.b)[at_b(k0 < 0 ? 0 : k0, n)], y = ((const H*)p.b)[at_b(k1 < 0 ? 0 : k1, n)];
+      both[j] = ((u32)x.bits | (u32)y.bits << 16) & mask;
+    }
+#pragma unroll
+    for (int j = 0; j < own; ++j) {
+      const int c = column_of(j);
+      if (pair < pairs) weights[pair / 4 * half_step + (c / 32 * 4 + c % 8 / 2) * 32 + (c % 32 / 8 * 2 + c % 2) * 4 + pair % 4] = both[j];
+    }
+  }
   __syncthreads();
   u32 b[steps][4][2];
 #pragma unroll

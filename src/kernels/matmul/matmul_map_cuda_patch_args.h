@@ -37,8 +37,8 @@
     }                                                                                                                                              \
     constexpr int k(int pair, int half) const { /* the row of B, -1: none */                                                                       \
       const int r = pair / words(), at = pair % words() * 2 + half - lead();                                                                       \
-      if (r >= runs() || at < 0 || at >= run()) return -1;                                                                                         \
-      return last ? (at % channels * kernel[0] + r) * kernel[1] + at / channels : r * kernel[1] + at;                                              \
+      const int row = last ? (at % channels * kernel[0] + r) * kernel[1] + at / channels : r * kernel[1] + at; \
+      return r < runs() && at >= 0 && at < run() ? row : -1; \
     }                                                                                                                                              \
     constexpr unsigned mask(int pair) const { return (k(pair, 0) < 0 ? 0u : 0xffffu) | (k(pair, 1) < 0 ? 0u : 0xffff0000u); }                      \
     constexpr int high() const { return wide == 1 ? 4 : wide == 4 ? 1 : 2; } /* warps that share the lines of places */                            \
