@@ -247,6 +247,49 @@ std::vector<Site> sites() {
   return out;
 }
 
+// Whatever the machine, K and the columns: those kernels are what is launched.
+TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
+  auto launched = [](Site s, bool known = true) {
+    Body body(s);
+    backend::Product p;
+    p.type = s.type;
+    p.a = layout_of(s.a);
+    p.b = layout_of(s.b);
+    if (!known) {
+      for (Dim& d : p.a.strides) d = Dim::symbol(0);
+    }
+    p.map = s.map;
+    p.m_rank = s.m_rank;
+    OwnProduct own = emit_own_product(p, body.body, body.layouts, true);
+    std::vector<TensorRef> operands;
+    auto add = [&](HostTensor& t) { operands.push_back({t.bytes.data(), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()}); };
+    add(s.a), add(s.b);
+    for (HostTensor& t : body.tensors) add(t);
+    std::vector<int64_t> sizes;
+    for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
+    auto constants = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
+    Call call;
+    call.operands = operands;
+    call.sizes = sizes;
+    call.constants = constants.get();
+    const std::string name = kernels::matmul_map_cuda_launches(call, {132, true}).list[0].kernel;
+    return name.substr(own.code.name.size() + 1);
+  };
+  const Few nchw{2, 32, 40, 3, 7, 7, 2, 3, 64, false, true};
+  Few nhwc = nchw, large = nchw, many = nchw, whole = nchw;
+  nhwc.channels_last = true;
+  large.r = large.s = 13, large.h = 30;
+  many.c = 16;
+  whole.r = whole.s = whole.stride = 8, whole.pad = 0;
+  EXPECT_EQ(launched(few_channels(nchw)), "patch_0");
+  EXPECT_EQ(launched(few_channels(nhwc)), "patch_0");
+  EXPECT_EQ(launched(few_channels(nchw), false), "patch_0");
+  EXPECT_EQ(launched(few_channels(nhwc), false), "patch_1");
+  EXPECT_EQ(launched(few_channels(large)), "any_1");
+  EXPECT_EQ(launched(few_channels(many)), "one_1");
+  EXPECT_EQ(launched(few_channels(whole)), "1");
+}
+
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {

@@ -28,6 +28,9 @@ struct Site {
   bool b_along_k = true;
   int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
   bool residual = false;                        // relu(acc + residual) behind it, else gelu(acc + bias)
+  int64_t window = 3;
+  bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
+  bool few() const { return image > 0 && channels < 8; }
 };
 
 // A tensor on the device with numbers around 0.
@@ -91,7 +94,9 @@ std::vector<double> values(const DevicePtr& device, const Tensor& t) {
 void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   Tensor b(device, {s.k, s.n}, DType::f16, s.b_along_k), bias(device, {1, s.n}, DType::f16), out(device, {s.m, s.n}, DType::f16), other(device, {s.m, s.n}, DType::f16);
   const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
-  Tensor a = s.image > 0 ? Tensor(device, {images, s.image, s.image, s.channels}, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
+  const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
+  Tensor a = s.image > 0 ? Tensor(device, image, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
+  if (s.few() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
   backend::Product p;
   p.type = DType::f16;
   p.constant = true;
@@ -99,7 +104,12 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   p.b = b.layout();
   if (s.image > 0) {
     p.m_rank = 3;
-    p.map = windows_of(images, places, places, s.channels, 3, s.stride, 1);
+    p.map = windows_of(images, places, places, s.channels, s.window, s.stride, s.window / 2);
+  }
+  if (s.few()) {
+    p.map->dims = dims_of({images, places, places, s.channels, s.window, s.window});
+    const Dim start(-(s.window / 2));
+    p.map->axes = {{0, {{0, 1}}}, {0, {{3, 1}}}, {start, {{1, s.stride}, {4, 1}}}, {start, {{2, s.stride}, {5, 1}}}};
   }
   auto body_of = [&](bool gelu) {
     FusedBody body;
@@ -119,7 +129,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
       sum.kind = f.kind = Instruction::Kind::map;
       sum.op = Op::add;
       sum.in = {r, add(load)};
-      f.op = s.residual ? Op::relu : Op::gelu;
+      f.op = s.residual || s.few() ? Op::relu : Op::gelu;
       f.in = {add(sum)};
       r = add(f);
       body.operands.push_back(DType::f16);
@@ -131,7 +141,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = 2.0 * static_cast<double>(s.k) * static_cast<double>(s.n);
   std::string line = fmt::format("{:<44}", s.name);
   auto tell = [&](std::string_view who, double seconds) { line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12); };
-  bool compared = false;
+  bool compared = s.few();
   if (s.image == 0) {
     ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
     ASSERT_EQ(library.kind, ProductAnswer::taken);
@@ -140,6 +150,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     compared = true;
   }
   for (bool gelu : {true, false}) {
+    if (s.few() && !gelu) continue;
     std::vector<Layout> layouts;
     std::vector<TensorRef> operands = {a.ref(), b.ref()};
     if (gelu) {
@@ -148,14 +159,16 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
-    const bool tiles = gelu && s.m > 1;
-    for (int tile = -1; tile < (tiles ? static_cast<int>(std::size(kernels::matmul_large_tiles)) : 0); ++tile) {
+    // Few channels have no large tiles: the kernel for any map.
+    const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::matmul_large_tiles));
+    for (int tile = -1; tile < tiles; ++tile) {
+      if (s.few() && tile >= 0) operands.back() = other.ref();
       OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::MatmulMapCudaArgs::by_sizes : tile);
       ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
       GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
       double seconds = seconds_of(device, stream, r);
-      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : "own, gelu", seconds);
-      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == static_cast<int>(std::size(kernels::matmul_large_tiles)) ? ")" : "");
+      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() ? "own, relu" : "own, gelu", seconds);
+      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");
       r.wait();
     }
   }
@@ -200,6 +213,13 @@ TEST(cuda_product, speed) {
   for (int64_t batch : {1, 32}) {
     for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
       sites.push_back({fmt::format("convolution {} x {} x {} x {}", batch, image, image, channels), batch * image * image, channels, 9 * channels, false, image, channels});
+    }
+  }
+  for (int64_t batch : {1, 32}) {
+    for (bool last : {true, false}) {
+      const std::string how = last ? ", channels last" : "";
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3{}", batch, how), batch * 112 * 112, 64, 147, true, 224, 3, 2, false, 7, last});
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, last});
     }
   }
   // INGOT_MEASURE=1: all of them; else those whose name contains it.
