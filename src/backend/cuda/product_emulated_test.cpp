@@ -227,10 +227,12 @@ std::vector<Site> sites() {
     for (bool along_k : {false, true}) out.push_back(first_layer(channels_last, along_k));
   }
   for (bool channels_last : {false, true}) {
-    const Few resnet{1, 32, 40, 3, 7, 7, 2, 3, 64, channels_last, true}, vgg{3, 10, 24, 3, 3, 3, 1, 1, 64, channels_last, false, DType::bf16};
-    const Few small{1, 18, 33, 3, 3, 3, 2, 1, 40, channels_last, true}, patches{3, 36, 72, 3, 4, 4, 4, 0, 96, channels_last, true}, four{2, 9, 24, 4, 5, 3, 1, 2, 136, channels_last, true, DType::bf16};
-    for (const Few& f : {resnet, vgg, small, patches, four}) out.push_back(few_channels(f));
+    out.push_back(few_channels({1, 32, 40, 3, 7, 7, 2, 3, 64, channels_last, true}));
+    out.push_back(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, channels_last, false, DType::bf16}));
   }
+  out.push_back(few_channels({1, 18, 33, 3, 3, 3, 2, 1, 40, false, true}));
+  out.push_back(few_channels({3, 36, 72, 3, 4, 4, 4, 0, 96, true, true}));
+  out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, DType::bf16}));
   out.push_back(few_channels({2, 20, 19, 1, 5, 5, 2, 2, 16, false, false}));
   out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true}));
   out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, true}));
@@ -293,7 +295,8 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {
-    for (Where where : emulations) {
+    // Few channels are multiplied by the same instructions everywhere.
+    for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
       if (HasFatalFailure()) return;
     }

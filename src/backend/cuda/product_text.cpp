@@ -37,7 +37,8 @@ class Printer {
     args_.known = text_.known();
     EmittedProduct out;
     out.text = fmt::format("struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; }};\n", b_.operands.size(), std::max<size_t>(1, args_.numbers.size())) + finish;
-    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2, patches, only)) {
+    for (const kernels::MatmulMapCudaKernel& k :
+         kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2, patches, only)) {
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}});\n}}\n", k.call, k.aligned);
@@ -150,7 +151,7 @@ class Printer {
 }  // namespace
 
 EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                const FusedBody& body, const std::vector<Layout>& layouts, int only) {
+                                 const FusedBody& body, const std::vector<Layout>& layouts, int only) {
   return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, only);
 }
 

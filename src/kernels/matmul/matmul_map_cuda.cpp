@@ -374,8 +374,10 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
   }
   for (size_t k = 0; k < patches.size(); ++k) {
     const MatmulPatchCuda& s = patches[k];
-    const std::string shape = fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
-    out.push_back({fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
+    const std::string shape =
+        fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
+    out.push_back(
+        {fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
   }
   // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
   struct {

@@ -10,7 +10,7 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3443504d;  // "MPC4"
+constexpr uint32_t magic = 0x3543504d;  // "MPC5"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>

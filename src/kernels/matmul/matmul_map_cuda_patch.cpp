@@ -100,6 +100,8 @@ __device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters
   const int place = s.before() + group * s.step();
   const bool between = s.odd() & place % 2 != 0;
   const int column = n0 + warp % wide * 32 + quarter * 8, inside = column < p.n ? column : (int)p.n - 8;
+  typename Finish::template SameOf<EightOfRow> same;
+  finish.columns(same, EightOfRow{0, inside, true});
   for (; tile < tiles; tile += stride, side ^= 1) {
     wait_brought<0>();
     __syncthreads();
@@ -144,11 +146,12 @@ __device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters
         f32 eight[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) eight[e] = sums[e / 2][half * 2 + e % 2];
-        // No branches, so that what is the same for all rows is read once: places outside are done again for the last one inside, and not stored.
+        // Places outside are done again for the last one inside, and not stored.
         const int x = x0 + group + half * 8, row = first + (x < p.m_extent[2] ? x : p.m_extent[2] - 1);
+        const EightOfRow at = {row, inside, x < p.m_extent[2] && column < p.n};
         typename Finish::Held held;
-        finish.bring(held, row, inside);
-        finish(row, inside, eight, held, x < p.m_extent[2] && column < p.n);
+        finish.rows(held, at, 0);
+        finish.behind(at, eight, same, held, 0);
       }
     }
   }

@@ -224,7 +224,7 @@ std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const backend::Call
     for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
     const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
     constexpr int64_t most = INT32_MAX / 2;
-    if (!same || line > most || p.b_step > most / (args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most) continue;
+    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most) continue;
     int64_t image = 0;
     for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
     p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
