@@ -35,6 +35,11 @@ struct Product {
   // A convolution, say: A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
+  // One row whose body has half as many columns as B and sees both halves of them beside one another (Instruction::half).
+  bool halves = false;
+  // One row that the step makes itself: by this body, whose one store is a row of `a`'s elements that nobody else sees. Its other operands stand in A's place.
+  const FusedBody* made = nullptr;
+  std::vector<Layout> made_of = {};
 };
 
 // Sums over windows, each channel by itself (a depthwise convolution): the result at the kept indices is the sum over the other ones of A times B.
@@ -83,6 +88,10 @@ class Emitter {
   virtual EmittedStep fused(const FusedBody&, const std::vector<Layout>&) = 0;
   // The product and the body that uses it as accumulator. Operands of the step: A, B, then the body's.
   virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<Layout>&) = 0;
+  // Whether there may be a kernel for products of this type that make their left operand, a row of this length, themselves (Product::made).
+  virtual bool makes_rows(ir::DType, const ir::Dim&) const { return false; }
+  // Whether there may be a kernel for products of one row of this type whose body sees this many columns, and as many others (Product::halves).
+  virtual bool takes_halves(ir::DType, const ir::Dim&) const { return false; }
   // Whether there may be a kernel for sums over windows of this type; else, and where it has no step for one, a fused body does it.
   virtual bool sums_windows(ir::DType) const { return false; }
   // The sums and the body that uses them as accumulator. Operands of the step: A, B, then the body's.

@@ -28,7 +28,7 @@ struct LeafPlaces {
 
 // Why a stored value needs a step.
 struct Root {
-  enum class Kind : uint8_t { value, join_part, update_base, update_value, mask };
+  enum class Kind : uint8_t { value, join_part, update_base, update_value, mask, row };
   Kind kind;
   ir::ValueId value;       // what is computed (for parts: the operand)
   ir::ValueId target;      // the stored value it belongs to
@@ -85,6 +85,10 @@ class FunctionCompiler {
   std::optional<Place> resolve(ir::ValueId v) const;
   // The same, or a Cut of the value that stands in the way.
   Place require(ir::ValueId v) const;
+  // Through views to what is stored, or would be for them.
+  ir::ValueId base_of(ir::ValueId v) const;
+  // Whether the body behind a product may have these sizes and see both halves of its columns.
+  bool meets_halves(ir::ValueId product, const ir::Dims& dims) const;
   // Made by a kernel that finishes with a body: a product, or a sum over windows.
   bool is_anchor(ir::ValueId v) const { return g_.producer(v).op == ir::Op::matmul || window_sums_.contains(v); }
 
@@ -98,8 +102,8 @@ class FunctionCompiler {
   void place_all();
   void place_join_parts();
   Window layout_of(ir::ValueId v) const;
-  ir::ValueId base_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
+  bool makes_row(const ir::Node& product) const;
   std::optional<Followed> follow(ir::ValueId v) const;
   void find_window_sums();
   Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;

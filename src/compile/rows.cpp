@@ -35,6 +35,10 @@ std::optional<std::vector<std::vector<size_t>>> groups(const Dims& from, const D
   return out;
 }
 
+bool is_one_row(const Dims& dims) {
+  return !dims.empty() && std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); });
+}
+
 }  // namespace
 
 // What must be stored for a product to read rows from.
@@ -42,6 +46,20 @@ ValueId FunctionCompiler::rows_base(ValueId v) const {
   ValueId base = base_of(v);
   if (layout_.stored[base] || !pads_with_zeros(g_.producer(base))) return base;
   return base_of(g_.producer(base).in[0]);
+}
+
+// Whether the left operand may be one row that the product's step makes itself. It is made anew by every block of a kernel, so what is stored is left there.
+bool FunctionCompiler::makes_row(const Node& product) const {
+  const ValueId left = product.in[0], base = base_of(left);
+  const Type& t = g_.type(left);
+  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) && emitter_.makes_rows(t.dtype, t.dims.back());
+}
+
+bool FunctionCompiler::meets_halves(ValueId product, const Dims& dims) const {
+  const Node& node = g_.producer(product);
+  const Dims& whole = g_.type(product).dims;
+  return node.op == Op::matmul && is_one_row(whole) && is_one_row(dims) && dims.size() == whole.size() && whole.back() == dims.back() * Dim(2) && output_derived_.empty() &&
+         emitter_.takes_halves(g_.type(node.in[0]).dtype, dims.back());
 }
 
 // Through views, at most one of which pads, to what is stored.

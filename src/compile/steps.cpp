@@ -108,10 +108,13 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   NodeId id = g_.values[written.anchor].producer;
   const Node& anchor = g_.nodes[id];
   Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
-  Rows a = rows_of(anchor.in[0], batch);
+  std::optional<WrittenBody> made;
+  if (makes_row(anchor)) made = write_row(*this, anchor.in[0]);
+  const Type& left = g_.type(anchor.in[0]);
+  Rows a = made ? Rows{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt} : rows_of(anchor.in[0], batch);
   Place b;
   backend::Product product;
-  product.type = g_.type(anchor.in[0]).dtype;
+  product.type = left.dtype;
   product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
   if (product.packed) {
     uint32_t d = packed_operand_[id];
@@ -135,23 +138,38 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     }
     batch.pop_back();
   }
+  // Nothing but the body behind keeps the batch apart.
+  if ((made || written.halves) && !batch.empty() && other(written.anchor)) throw Cut{written.anchor};
   product.batch_rank = batch.size();
   product.a = layouts_of({a.place})[0];
   product.map = a.map;
   product.m_rank = a.m_rank;
   product.b = layouts_of({b})[0];
+  product.halves = written.halves;
+  if (made) {
+    product.made = &made->body;
+    product.made_of = layouts_of(made->operands);
+  }
   // What prepare makes is written while it runs.
   const plan::Buffer::Kind where = out_.buffers[b.buffer].kind;
   product.constant = where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
+  if (made && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{base_of(anchor.in[0])};
   if (a.map && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{a.copied};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
   if (a.map && answer.kind != Answer::taken) throw Cut{a.copied};
+  if (made && answer.kind != Answer::taken) throw Cut{base_of(anchor.in[0])};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
-  std::vector<Place> operands{std::move(a.place), std::move(b)};
+  std::vector<Place> operands{std::move(a.place)};
+  if (made) {
+    made->operands.pop_back();
+    operands = std::move(made->operands);
+    written.label = made->label + " + " + written.label;
+  }
+  operands.push_back(std::move(b));
   auto writes = static_cast<uint32_t>(written.body.stores.size());
   operands.insert(operands.end(), written.operands.begin(), written.operands.end());
   push(step_of(std::move(answer.step), std::move(written.label), writes, operands), anchor.origin);

@@ -70,7 +70,7 @@ void FunctionCompiler::seed() {
       case Op::gather:
       case Op::take_along: store_base(node.in[0]); break;
       case Op::matmul:
-        stored[rows_base(node.in[0])] = true;
+        if (!makes_row(node)) stored[rows_base(node.in[0])] = true;
         store_base(node.in[1]);
         break;
       case Op::attention:
@@ -123,6 +123,7 @@ void FunctionCompiler::decide() {
       if (several && (is_anchor(v) || cost(v) > 6)) layout_.stored[v] = true;
       if (is_anchor(v) && homes[v].empty()) layout_.stored[v] = true;
     }
+    if (node.op == Op::matmul && makes_row(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
     // The contexts in which this node's operands are computed.
     std::set<uint32_t> context;
     for (ValueId v : node.out) {

@@ -137,8 +137,9 @@ class Writer : BodyWriter {
     find_reductions(value, reductions, seen, itself);
     if (anchor_ != none_id && !reductions.empty()) throw Cut{anchor_};
     if (anchor_ != none_id) {
-      // The domain is the anchor's; the root must have the same shape.
-      if (!(g_.type(anchor_).dims == dims)) throw Cut{anchor_};
+      // The domain is the anchor's; the root must have the same shape, or that of half of its columns.
+      out_.halves = f_.meets_halves(anchor_, dims);
+      if (!out_.halves && !(g_.type(anchor_).dims == dims)) throw Cut{anchor_};
       domain_ = dims;
       out_.body.outer.assign(dims.begin(), dims.end() - 1);
       out_.body.row = {dims.back()};
@@ -230,15 +231,19 @@ class Writer : BodyWriter {
   Reg compute(ValueId v, const Point& at) {
     if (v == anchor_) {
       const Dims& dims = g_.type(v).dims;
-      const Point itself = identity(dims);
+      Point itself = identity(dims);
+      const bool second = out_.halves && at.back().offset == domain_.back();
+      if (second) itself.back().offset = domain_.back();
       for (size_t d = 0; d < dims.size(); ++d) {
         if (!(at[d] == itself[d]) && !(dims[d] == Dim(1))) throw Cut{v};
       }
       for (size_t k = 0; k < out_.body.code.size(); ++k) {
-        if (out_.body.code[k].kind == Instruction::Kind::accumulator) return static_cast<Reg>(k);
+        const Instruction& c = out_.body.code[k];
+        if (c.kind == Instruction::Kind::accumulator && c.half == static_cast<uint32_t>(second)) return static_cast<Reg>(k);
       }
       Instruction i{};
       i.kind = Instruction::Kind::accumulator;
+      i.half = second;
       i.dtype = compute_type(g_.type(v).dtype);
       return push(std::move(i));
     }
@@ -400,7 +405,6 @@ class Writer : BodyWriter {
     return gathered(f_.require(node.in[0]), {{axis, r}}, point);
   }
 
-
   const FunctionCompiler& f_;
   const Graph& g_;
 
@@ -412,6 +416,14 @@ class Writer : BodyWriter {
 }  // namespace
 
 WrittenBody write_root(const FunctionCompiler& f, ValueId value, const Place& target, bool itself) { return Writer(f).write(value, target, itself); }
+
+WrittenBody write_row(const FunctionCompiler& f, ValueId value) {
+  const Type& t = f.graph().type(value);
+  WrittenBody written = Writer(f).write(value, {UINT32_MAX, t.dtype, row_major(t.dims)}, false);
+  const Dims& outer = written.body.outer;
+  if (written.anchor != none_id || std::any_of(outer.begin(), outer.end(), [](const Dim& d) { return !(d == Dim(1)); })) throw Cut{f.base_of(value)};
+  return written;
+}
 
 WrittenBody write_mask(const FunctionCompiler& f, ValueId mask, const Dims& scores, DType score) { return Writer(f).write_mask(mask, scores, score); }
 

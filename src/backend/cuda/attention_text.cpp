@@ -493,7 +493,7 @@ class Printer {
     out += ", i64 s, i64 t, f32 score) {\n";
     if (mask_ == nullptr) return out + "  return score;\n}\n";
     out += "  [[maybe_unused]] u64* const status = (u64*)p.status;\n";
-    out += text_.code(*mask_, 3, coordinates, "score");
+    out += text_.code(*mask_, 3, coordinates, {"score"});
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 

@@ -60,14 +60,14 @@ std::string ElementText::load(const FusedBody& body, const Instruction& i, size_
   return condition.empty() ? v : fmt::format("{} ? {} : ({})0", condition, v, value_type(i.dtype));
 }
 
-std::string ElementText::code(const FusedBody& body, size_t first_operand, const std::vector<std::string>& coordinates, const std::string& accumulator,
+std::string ElementText::code(const FusedBody& body, size_t first_operand, const std::vector<std::string>& coordinates, const std::vector<std::string>& accumulators,
                               const std::vector<std::string>& brought) {
   std::string out;
   for (size_t k = 0; k < body.code.size(); ++k) {
     const Instruction& i = body.code[k];
     std::string e;
     switch (i.kind) {
-      case Kind::accumulator: e = accumulator; break;
+      case Kind::accumulator: e = accumulators.at(i.half); break;
       case Kind::literal: e = literal(i.number, i.dtype); break;
       case Kind::size: e = size(i.dim); break;
       case Kind::index: e = coordinates[i.axis]; break;

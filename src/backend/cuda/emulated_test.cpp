@@ -39,7 +39,7 @@ constexpr std::string_view head = R"(
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __shared__
+#define __shared__ static
 #define __align__(n)
 #define INGOT_BLOCKS(n) n
 )";
@@ -49,7 +49,7 @@ struct uint4 { u32 x, y, z, w; };
 struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
 struct Index { u32 x = 0; };
-Index threadIdx, blockIdx, gridDim;
+Index threadIdx, blockIdx, gridDim, blockDim;
 alignas(1024) uint4 tiles_of_block[232448 / 16];
 
 // ---- threads as fibers, and what they wait for
@@ -117,6 +117,7 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
   kernel_now = kernel;
   parameters_now = parameters;
   gridDim.x = blocks;
+  blockDim.x = threads;
   for (u32 block = 0; block < blocks; ++block) {
     blockIdx.x = block;
     std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
@@ -159,6 +160,7 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
 
 template <class To, class From> To bits_of(From v) { To out; std::memcpy(&out, &v, sizeof out); return out; }
 inline f32 of_bits(u32 v) { return bits_of<f32>(v); }
+inline f64 of_bits(u64 v) { return bits_of<f64>(v); }
 inline f32 value(f32 v) { return v; }
 inline f64 value(f64 v) { return v; }
 inline int value(i32 v) { return v; }
@@ -185,13 +187,15 @@ template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
 inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
 inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
+inline f32 silu_of(f32 x) { return x / (1 + std::exp(-x)); }
+inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
 // ---- what a warp does together
 
-f32 exchanged[64][32];
+f32 shuffled[64][32];
 inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
-  f32* all = exchanged[current / 32];
+  f32* all = shuffled[current / 32];
   all[current % 32] = v;
   meet_warp();
   f32 out = all[(current % 32) ^ mask];
@@ -267,6 +271,9 @@ inline uint4 streamed(const void* from) {
   uint4 out;
   std::memcpy(&out, from, 16);
   return out;
+}
+inline void bring_near(const void* from, u32 bytes) {
+  if ((uintptr_t)from % 16 != 0 || bytes % 16 != 0) std::fprintf(stderr, "bytes that cannot be brought near\n"), std::abort();
 }
 inline void commit_brought() {
   fibers[current].groups.push_back(std::move(fibers[current].copies));
@@ -520,8 +527,12 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
   folder_ = name;
   std::ofstream source(folder_ + "/kernels.cpp");
   if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
-  // The types of elements are the prelude's, without what is done with them.
-  source << head << prelude().substr(0, prelude().find("__device__")) << body << text;
+  // The types of elements are the prelude's, without what is done with them; so are reductions.
+  source << head << prelude().substr(0, prelude().find("__device__")) << body << prelude().substr(prelude().find("template <class A, class T> struct Sum"));
+  // What a block shares is one for all fibers; what is shared from outside is there.
+  std::string shared = text;
+  for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
+  source << shared;
   for (const std::string& k : kernels) {
     source << fmt::format("extern \"C\" void start_{}(const void* p) {{ {}(*(const {}*)p); }}\n", k, k, parameters);
   }

@@ -26,11 +26,26 @@ class Printer : UnitText {
     line("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{", v_.threads, index);
     ++depth_;
     line("after_others();");
+    statements();
+    --depth_;
+    line("}}");
+    return std::move(out_);
+  }
+
+  std::string row(const std::string& to) {
+    to_ = to;
+    depth_ = 2;
+    statements();
+    return std::move(out_);
+  }
+
+ private:
+  void statements() {
     line("u64* const status = (u64*)p.status;");
     find_row();
     pointers();
     if (v_.kept > 0) keep_rows();
-    if (v_.reread && w_.rows) {
+    if (v_.reread) {
       for (int stage = 0; stage <= last_stage(b_, w_); ++stage) {
         row_values(stage);
         std::vector<uint8_t> wanted = needed(b_, w_, stage);
@@ -46,12 +61,8 @@ class Printer : UnitText {
       pass(std::vector<uint8_t>(b_.code.size(), 1), -1);
     }
     row_stores();
-    --depth_;
-    line("}}");
-    return std::move(out_);
   }
 
- private:
   // ---- addresses
 
   // The part of an address that a row has in common.
@@ -65,7 +76,8 @@ class Printer : UnitText {
     for (size_t s = 0; s < b_.stores.size(); ++s) {
       size_t operand = b_.stores[s].operand;
       std::string_view type = memory_type(b_.operands[operand]);
-      line("{}* const t{} = ({}*)p.pointer[{}]{};", type, s, type, operand, offset(operand, -1, 0, w_.outer, false));
+      std::string start = to_.empty() ? fmt::format("({}*)p.pointer[{}]", type, operand) : to_;
+      line("{}* const t{} = {}{};", type, s, start, offset(operand, -1, 0, w_.outer, false));
     }
   }
 
@@ -301,7 +313,7 @@ class Printer : UnitText {
       raw_load(k);
       brought[k] = 1;
     }
-    bool inline_rows = !(v_.reread && w_.rows);
+    bool inline_rows = !v_.reread;
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
       if (!wanted[k]) continue;
@@ -416,6 +428,7 @@ class Printer : UnitText {
     }
   }
 
+  std::string to_;              // where the row is stored, if not in memory
   int turn_ = 0;                // the pass over the row, when there are several
   std::vector<size_t> kept_;    // loads that stay in shared memory
   Level loop_ = Level::row;     // the open loop
@@ -428,6 +441,11 @@ class Printer : UnitText {
 std::string kernel_text(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, size_t index, Numbers& numbers,
                         std::vector<ir::Dim>& sizes) {
   return Printer(body, layouts, walk, variant, numbers, sizes).run(index);
+}
+
+std::string row_text(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, const std::string& to, Numbers& numbers,
+                     std::vector<ir::Dim>& sizes) {
+  return Printer(body, layouts, walk, variant, numbers, sizes).row(to);
 }
 
 }  // namespace ingot::backend::cuda

@@ -40,6 +40,14 @@ __device__ __forceinline__ uint4 streamed(const void* from) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
   return r;
 }
+// Some 16 bytes will soon be read.
+__device__ __forceinline__ void bring_near(const void* from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#else
+  for (u32 at = 0; at < bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"((const char*)from + at));
+#endif
+}
 template <int Left>
 __device__ __forceinline__ void wait_brought() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");

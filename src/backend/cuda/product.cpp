@@ -100,6 +100,7 @@ bool stays_inside(const ir::AffineMap& map, const Layout& a, size_t axis) {
   return extent.is_constant() && size.is_constant() && (extent.value() - 1) * along.terms[0].coefficient < size.value();
 }
 
+bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
 // A plain matrix as a map, where its rows lie as the kernel reads them.
@@ -151,16 +152,20 @@ std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels
 
 }  // namespace
 
+bool makes_rows(DType type, const Dim& k) { return is_half(type) && in_eights(k) && k.value() <= kernels::matmul_map_row_made; }
+bool takes_halves(DType type, const Dim& columns) { return is_half(type) && in_eights(columns); }
+
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
-  if (p.map) return {Answer::copy_a, {}};
+  if (p.map || p.made != nullptr) return {Answer::copy_a, {}};
+  if (p.halves) return {Answer::body_apart, {}};
   if (!is_matrix(p.a)) return {Answer::copy_a, {}};
   if (!is_matrix(p.b)) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
   if (!args) return {Answer::body_apart, {}};
   DType stored = body.operands[body.stores[0].operand];
-  bool half = p.type == DType::f16 || p.type == DType::bf16;
+  bool half = is_half(p.type);
   if (stored != p.type && !(half && stored == DType::f32)) return {Answer::body_apart, {}};
   // The library's epilogues are for f32, f16 and bf16; a bias lies along rows of the result.
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
@@ -183,13 +188,17 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const auto from = p.map ? p.map : map_of_matrix(p);
   Dims numbers;
   auto map = from ? arguments_of(p, *from, numbers) : std::nullopt;
-  if ((p.type != DType::f16 && p.type != DType::bf16) || !map || body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return no(Answer::copy_a);
+  if (!is_half(p.type) || !map || body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return no(Answer::copy_a);
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
-  if (!is_of_elements(body)) return no(Answer::body_apart);
+  const bool one_row = is(p.a.dims[0], 1) && along_k && !p.map;
+  if (!is_of_elements(body) || (p.halves && !one_row)) return no(Answer::body_apart);
+  std::optional<EmittedRow> row;
+  if (p.made != nullptr && one_row) row = emit_row(*p.made, p.made_of);
+  if (p.made != nullptr && !row) return no(Answer::copy_a);
   std::vector<kernels::MatmulPatchCuda> patches;
   if (only == kernels::MatmulMapCudaArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
-  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, patches, body, layouts, only)};
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, patches, p.halves, row ? &*row : nullptr, body, layouts, only)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];

@@ -5,6 +5,10 @@
 
 namespace ingot::backend::cuda {
 
+// See Emitter.
+bool makes_rows(ir::DType, const ir::Dim& k);
+bool takes_halves(ir::DType, const ir::Dim& columns);
+
 // The library's step of a product, or what stands in its way. A pure function. `tf32`: see EmitterSettings.
 ProductAnswer emit_product(const backend::Product&, const FusedBody&, const std::vector<Layout>&, bool tf32 = false);
 

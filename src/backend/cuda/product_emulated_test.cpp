@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "backend/cpu/body_builder.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/emulated_test.h"
 #include "backend/cuda/fused_cases_test.h"
@@ -16,8 +17,8 @@
 namespace ingot::backend::cuda {
 namespace {
 
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 using ir::Op;
 
 Layout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
@@ -32,6 +33,9 @@ double at(const HostTensor& t, const std::vector<int64_t>& where) {
   return t.get(static_cast<size_t>(element));
 }
 
+// What makes the left operand, a single row: nothing, silu(x) * y * w, or x / sqrt(mean of squares), rounded, times w.
+enum class Made : uint8_t { no, gated, norm };
+
 struct Site {
   std::string name;
   DType type = DType::f16;
@@ -43,6 +47,8 @@ struct Site {
   bool shifted = false;         // operands at odd addresses
   int multiprocessors = 1;      // many: small tiles, and K shared
   int only = kernels::MatmulMapCudaArgs::by_sizes;
+  Made made = Made::no;
+  bool halves = false;          // of B's columns meet
 
   double left(int64_t row, int64_t column) const {
     if (!map) return at(a, {row, column});
@@ -62,7 +68,7 @@ struct Site {
   }
 };
 
-// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32.
+// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32. With halves, what GELU gives is a factor of the second one.
 struct Body {
   FusedBody body;
   std::vector<Layout> layouts;
@@ -102,12 +108,59 @@ struct Body {
     Reg scale = load(HostTensor(DType::f32, {1, s.n})), bias = load(HostTensor(s.type, {1, s.n})), residual = load(HostTensor(s.type, {s.m, s.n}));
     Reg row = load(HostTensor(DType::f32, {s.m, 1}));
     Reg inner = map(Op::gelu, {map(Op::add, {map(Op::mul, {acc, scale}), bias})});
+    if (s.halves) {
+      i.half = 1;
+      inner = map(Op::mul, {inner, add(i)});
+    }
     Reg out = map(Op::add, {map(Op::add, {inner, residual}), row});
     body.stores = {{operand(HostTensor(DType::f32, {s.m, s.n}, {1, 0})), out}, {operand(HostTensor(s.type, {s.m, s.n})), out}};
   }
-  double expected(double sum, int64_t row, int64_t column) const {
+  double expected(double sum, double factor, int64_t row, int64_t column) const {
     double x = sum * at(tensors[0], {0, column}) + at(tensors[1], {0, column});
-    return 0.5 * x * std::erfc(-x * std::sqrt(0.5)) + at(tensors[2], {row, column}) + at(tensors[3], {row, 0});
+    return 0.5 * x * std::erfc(-x * std::sqrt(0.5)) * factor + at(tensors[2], {row, column}) + at(tensors[3], {row, 0});
+  }
+};
+
+struct MadeRow {
+  FusedBody body;
+  std::vector<Layout> layouts;
+  std::vector<HostTensor> tensors;
+
+  explicit MadeRow(const Site& s) {
+    cpu::BodyBuilder b({1}, {s.k});
+    auto load = [&](DType t) {
+      tensors.emplace_back(t, std::vector<int64_t>{1, s.k});
+      tensors.back().fill(static_cast<uint32_t>(20 + tensors.size()), true);
+      return b.load(t);
+    };
+    constexpr DType f32 = DType::f32;
+    Reg x = load(s.type), out;
+    if (s.made == Made::gated) {
+      Reg y = load(s.type), w = load(f32);
+      out = b.map(Op::mul, f32, {b.map(Op::mul, f32, {b.map(Op::silu, f32, {x}), y}), w});
+    } else {
+      Reg w = load(s.type), sum = b.reduce(Reduction::sum, f32, b.map(Op::mul, f32, {x, x}));
+      Reg scale = b.map(Op::rsqrt, f32, {b.map(Op::mul, f32, {sum, b.number(1.0 / static_cast<double>(s.k), f32)})});
+      out = b.map(Op::mul, f32, {b.map(Op::cast, s.type, {b.map(Op::mul, f32, {x, scale})}), w});
+    }
+    b.store(s.type, out);
+    body = std::move(b.body);
+    for (const HostTensor& t : tensors) layouts.push_back(layout_of(t));
+    layouts.push_back(layout_of(s.a));
+  }
+  void make(HostTensor& row, Made made) const {
+    auto x = [&](size_t tensor, size_t k) { return tensors[tensor].get(k); };
+    const size_t n = tensors[0].elements();
+    double squares = 0;
+    for (size_t k = 0; k < n; ++k) squares += x(0, k) * x(0, k);
+    for (size_t k = 0; k < n; ++k) {
+      if (made == Made::gated) {
+        row.set(k, x(0, k) / (1 + std::exp(-x(0, k))) * x(1, k) * x(2, k));
+      } else {
+        row.set(k, x(0, k) / std::sqrt(squares / static_cast<double>(n)));
+        row.set(k, row.get(k) * x(1, k));
+      }
+    }
   }
 };
 
@@ -124,9 +177,20 @@ void check(Site s, Where where) {
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
+  p.halves = s.halves;
+  std::vector<HostTensor*> tensors = {&s.a, &s.b};
+  std::optional<MadeRow> made;
+  if (s.made != Made::no) {
+    made.emplace(s);
+    made->make(s.a, s.made);
+    p.made = &made->body;
+    p.made_of = made->layouts;
+    tensors.clear();
+    for (HostTensor& t : made->tensors) tensors.push_back(&t);
+    tensors.push_back(&s.b);
+  }
   OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups, s.only);
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
-  std::vector<HostTensor*> tensors = {&s.a, &s.b};
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
   for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
@@ -135,24 +199,34 @@ void check(Site s, Where where) {
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
-  std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * s.n));
+  const int64_t columns = s.b.dims[1];
+  std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
   for (int64_t k = 0; k < s.k; ++k) {
-    for (int64_t column = 0; column < s.n; ++column) right[static_cast<size_t>(column * s.k + k)] = at(s.b, {k, column});
+    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = at(s.b, {k, column});
   }
+  struct Sum {
+    double value = 0, size = 0;
+  };
   for (int64_t row = 0; row < s.m; ++row) {
     for (int64_t k = 0; k < s.k; ++k) left[static_cast<size_t>(k)] = s.left(row, k);
-    for (int64_t column = 0; column < s.n; ++column) {
-      double sum = 0, size = 0;
+    auto sum_of = [&](int64_t column) {
+      Sum sum;
       for (size_t k = 0; k < left.size(); ++k) {
         double term = left[k] * right[static_cast<size_t>(column) * left.size() + k];
-        sum += term;
-        size += std::abs(term);
+        sum.value += term;
+        sum.size += std::abs(term);
       }
-      if (!std::isfinite(sum)) continue;
-      double wanted = body.expected(sum, row, column);
+      return sum;
+    };
+    for (int64_t column = 0; column < s.n; ++column) {
+      const Sum sum = sum_of(column), factor = s.halves ? sum_of(s.n + column) : Sum{1, 0};
+      if (!std::isfinite(sum.value)) continue;
+      double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
       for (size_t store : {size_t{4}, size_t{5}}) {
         double found = at(body.tensors[store], {row, column});
-        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
+        // Elements of a row that is made may be rounded the other way.
+        const double other_way = made ? rounding * 8 * (1 + std::abs(factor.value) + (s.halves ? std::abs(sum.value) : 0)) : 0;
+        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + other_way + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
       }
     }
   }
@@ -162,16 +236,30 @@ void check(Site s, Where where) {
 Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k) {
   int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
   ir::AffineMap map = windows_of(2, oh, ow, c, r, stride, pad);
-  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n), DType::f16, HostTensor(DType::f16, {2, h, w, c}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), map, 3, m, n, k};
+  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n),
+         DType::f16,
+         HostTensor(DType::f16, {2, h, w, c}),
+         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+         map,
+         3,
+         m,
+         n,
+         k};
   return s;
 }
 
 // [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
 Site first_layer(bool channels_last, bool along_k) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
-  Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""), DType::f16, HostTensor(DType::f16, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt}, 2, m, n, k};
+  Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""),
+         DType::f16,
+         HostTensor(DType::f16, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
+         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+         ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt},
+         2,
+         m,
+         n,
+         k};
   ir::AffineMap& map = *s.map;
   if (channels_last) {
     map.axes = {{Dim(-pad), {{0, 2}, {2, 1}}}, {Dim(-pad), {{1, 2}, {3, 1}}}, {0, {{4, 1}}}};
@@ -201,12 +289,23 @@ Site few_channels(const Few& f) {
 }
 
 Site plain(int64_t m, int64_t n, int64_t k, bool along_k, DType type = DType::f16) {
-  return {fmt::format("{} x {} x {}{} of {}", m, n, k, along_k ? ", B along K" : "", ir::name_of(type)), type, HostTensor(type, {m, k}),
-          HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), std::nullopt, 1, m, n, k};
+  return {fmt::format("{} x {} x {}{} of {}", m, n, k, along_k ? ", B along K" : "", ir::name_of(type)),
+          type,
+          HostTensor(type, {m, k}),
+          HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          std::nullopt,
+          1,
+          m,
+          n,
+          k};
 }
 
 std::vector<Site> sites() {
-  std::vector<Site> out = {plain(130, 136, 136, false), plain(130, 136, 200, true), plain(70, 64, 64, true, DType::bf16), plain(3, 8, 8, false), convolution(9, 7, 24, 3, 1, 1, 72, false),
+  std::vector<Site> out = {plain(130, 136, 136, false),
+                           plain(130, 136, 200, true),
+                           plain(70, 64, 64, true, DType::bf16),
+                           plain(3, 8, 8, false),
+                           convolution(9, 7, 24, 3, 1, 1, 72, false),
                            convolution(12, 10, 64, 3, 2, 1, 64, true)};
   for (bool along_k : {false, true}) {
     Site shared = plain(40, 72, 520, along_k);
@@ -222,6 +321,24 @@ std::vector<Site> sites() {
     row.shifted = shifted;
     row.name += shifted ? ", odd addresses" : "";
     out.push_back(row);
+    for (Made made : {Made::gated, Made::norm}) {
+      for (DType type : {DType::f16, DType::bf16}) {
+        Site own = plain(1, 40, 4104, true, type);
+        own.made = made;
+        own.shifted = shifted;
+        own.name += fmt::format(", the row is made{}{}", made == Made::norm ? " (norm)" : "", shifted ? ", odd addresses" : "");
+        out.push_back(own);
+      }
+    }
+    for (Made made : {Made::no, Made::norm}) {
+      Site gated = plain(1, 80, 2072, true, DType::bf16);
+      gated.n = 40;
+      gated.halves = true;
+      gated.made = made;
+      gated.shifted = shifted;
+      gated.name += fmt::format(", halves meet{}{}", made == Made::norm ? ", the row is made" : "", shifted ? ", odd addresses" : "");
+      out.push_back(gated);
+    }
   }
   for (bool channels_last : {false, true}) {
     for (bool along_k : {false, true}) out.push_back(first_layer(channels_last, along_k));
@@ -306,7 +423,8 @@ TEST(cuda_product_emulated, equals_sums) {
 // Whatever the model would choose.
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
-  for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided, images}) {
+  for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
+                        strided, images}) {
     for (size_t tile = 0; tile < std::size(kernels::matmul_large_tiles); ++tile) {
       Site one = s;
       one.only = static_cast<int>(tile);
@@ -336,6 +454,20 @@ TEST(cuda_product, equals_sums) {
     check(plain(300, 72, 4104, along_k, DType::bf16), Where::gpu);
   }
   check(plain(1, 4104, 2056, true), Where::gpu);
+  for (Made made : {Made::gated, Made::norm}) {
+    for (int64_t k : {4096, 8192}) {
+      Site row = plain(1, 4104, k, true, DType::bf16);
+      row.made = made;
+      check(row, Where::gpu);
+    }
+  }
+  for (Made made : {Made::no, Made::norm}) {
+    Site gated = plain(1, 8208, 4096, true, DType::bf16);
+    gated.n = 4104;
+    gated.halves = true;
+    gated.made = made;
+    check(gated, Where::gpu);
+  }
   check(convolution(56, 56, 64, 3, 1, 1, 136, false), Where::gpu);
 }
 

@@ -10,8 +10,8 @@
 namespace ingot::backend::cuda {
 namespace {
 
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
@@ -159,19 +159,78 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   EXPECT_EQ(refused([](Site& s) { s.product.a.dims[1] = 12; }), ProductAnswer::copy_a);  // no whole eights
   EXPECT_EQ(refused([](Site& s) { s.body.row = {Dim(4)}; }), ProductAnswer::copy_a);
   EXPECT_EQ(refused([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(2)}; }), ProductAnswer::copy_b);
-  EXPECT_EQ(own(same, [&](Site& s) {
-              Instruction i{};
-              i.kind = Instruction::Kind::reduce;
-              i.in = {s.accumulator};
-              s.store(s.add(i));
-            }).answer.kind, ProductAnswer::body_apart);
+  EXPECT_EQ(own(same,
+                [&](Site& s) {
+                  Instruction i{};
+                  i.kind = Instruction::Kind::reduce;
+                  i.in = {s.accumulator};
+                  s.store(s.add(i));
+                })
+                .answer.kind,
+            ProductAnswer::body_apart);
+}
+
+// A row that is made: as long as all of it is known, and lies as rows do.
+TEST(cuda_product, rows_that_are_made) {
+  auto own = [](auto change) {
+    Site s;
+    s.body.outer = {Dim(1)};
+    s.product.a = {{Dim(1), Dim(16)}, {Dim(16), Dim(1)}};
+    s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+    s.store(s.accumulator, {{Dim(1), Dim(N)}, {Dim(N), Dim(1)}});
+    Site row;
+    row.body.code.clear();
+    row.body.outer = {Dim(1)};
+    row.body.row = {Dim(16)};
+    Layout along{{Dim(1), Dim(16)}, {Dim(0), Dim(1)}};
+    row.store(row.map(Op::mul, {row.load(along), row.load(along, DType::f32)}), along);
+    s.product.made = &row.body;
+    s.product.made_of = row.layouts;
+    change(s);
+    EXPECT_NE(s.store(s.accumulator).kind, ProductAnswer::taken);  // nothing for the library
+    s.layouts.pop_back();
+    s.body.operands.pop_back();
+    s.body.stores = {{0, s.accumulator}};
+    return emit_own_product(s.product, s.body, s.layouts, true);
+  };
+  OwnProduct taken = own([](Site&) {});
+  ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
+  EXPECT_EQ(taken.code.kernels.size(), 2u);
+  kernels::MatmulMapCudaArgs args = kernels::parse_matmul_map_cuda(taken.answer.step.constants);
+  EXPECT_EQ(args.row, 16);
+  ASSERT_EQ(args.sources.size(), 2u);
+  EXPECT_EQ(args.left(), 2u);
+  EXPECT_EQ(kernels::serialise(args), taken.answer.step.constants);
+  EXPECT_EQ(own([](Site& s) { s.product.made_of[0].strides[1] = Dim::symbol(0); }).answer.kind, ProductAnswer::copy_a);
+  EXPECT_EQ(own([](Site& s) { s.product.made_of[2].strides[1] = 2; }).answer.kind, ProductAnswer::copy_a);
+  EXPECT_EQ(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_a);
+  EXPECT_EQ(own([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_a);
+  auto halves = [&](auto change) {
+    return own([&](Site& s) {
+      s.product.halves = true;
+      s.product.b.dims[1] = 2 * N;
+      change(s);
+    });
+  };
+  EXPECT_EQ(halves([](Site&) {}).answer.kind, ProductAnswer::taken);
+  EXPECT_EQ(halves([](Site& s) { s.product.made = nullptr; }).answer.kind, ProductAnswer::taken);
+  EXPECT_EQ(halves([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(1)}; }).answer.kind, ProductAnswer::body_apart);
+  EXPECT_TRUE(makes_rows(DType::bf16, Dim(4096)));
+  EXPECT_FALSE(makes_rows(DType::f32, Dim(4096)) || makes_rows(DType::bf16, Dim(4100)) || makes_rows(DType::bf16, Dim(14336)));
 }
 
 TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
-  Site s;
-  s.product.a = {{Dim(M), Dim(16)}, {Dim(16), Dim(1)}};
+  Site s, row;
+  s.product.a = {{Dim(1), Dim(16)}, {Dim(16), Dim(1)}};
   s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+  s.body.outer = {Dim(1)};
   s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.bias()})}));
+  row.body.code.clear();
+  row.body.outer = {Dim(1)};
+  row.body.row = {Dim(16)};
+  row.store(row.load({{Dim(1), Dim(16)}, {Dim(0), Dim(1)}}), {{Dim(1), Dim(16)}, {Dim(0), Dim(1)}});
+  s.product.made = &row.body;
+  s.product.made_of = row.layouts;
   std::vector<std::byte> good = emit_own_product(s.product, s.body, s.layouts, false).answer.step.constants;
   int refused = 0;
   for (size_t at = 0; at < good.size(); ++at) {

@@ -23,7 +23,9 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
-  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches, int only) {
+  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches, bool halves,
+                     const EmittedRow* row, int only) {
+    args_.halves = halves;
     std::string finish = finish_text();
     args_.type = type;
     args_.map = map;
@@ -35,13 +37,20 @@ class Printer {
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
     args_.numbers = text_.numbers();
     args_.known = text_.known();
+    if (row != nullptr) {
+      args_.sources = row->sources;
+      args_.row = row->length;
+    }
     EmittedProduct out;
-    out.text = fmt::format("struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; }};\n", b_.operands.size(), std::max<size_t>(1, args_.numbers.size())) + finish;
+    out.text = fmt::format("{}struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text,
+                           b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
+               finish;
     for (const kernels::MatmulMapCudaKernel& k :
          kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2, patches, only)) {
+      if ((row != nullptr || halves) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
-      out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}});\n}}\n", k.call, k.aligned);
+      out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
     }
     args_.name = fmt::format("matmul_map_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
     auto named = [&](std::string& text) {
@@ -125,12 +134,13 @@ class Printer {
         put += "    " + own;
       }
     }
-    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, "sums[v]", brought);
+    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought);
     const bool halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
     constexpr std::string_view exact = "gelu_of(";
     for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none) +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int halves = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
+                       args_.halves ? 2 : 1) +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
@@ -151,8 +161,8 @@ class Printer {
 }  // namespace
 
 EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 const FusedBody& body, const std::vector<Layout>& layouts, int only) {
-  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, only);
+                                 bool halves, const EmittedRow* row, const FusedBody& body, const std::vector<Layout>& layouts, int only) {
+  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, halves, row, only);
 }
 
 }  // namespace ingot::backend::cuda

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/row_text.h"
 #include "backend/emitter.h"
 #include "kernels/matmul/matmul_args.h"
 #include "kernels/matmul/matmul_map_cuda_args.h"
@@ -19,9 +20,10 @@ struct EmittedProduct {
   std::vector<ir::Dim> sizes;        // of the body
 };
 
-// One text serves all sizes. `large`: with the kernels for Hopper (sm_90a) alone; `only`: one of their tiles, to be measured. `patches`: see MatmulMapCudaArgs. `b_constant`: see Product::constant. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours are along N or along K. A pure
-// function.
+// One text serves all sizes. `large`: with the kernels for Hopper (sm_90a) alone; `only`: one of their tiles, to be measured. `patches`: see MatmulMapCudaArgs.
+// `b_constant`, `halves`: see Product. `row`: what makes A, or null. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours
+// are along N or along K. A pure function.
 EmittedProduct emit_product_text(ir::DType, const kernels::MatmulMap&, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 const FusedBody&, const std::vector<Layout>&, int only = kernels::MatmulMapCudaArgs::by_sizes);
+                                 bool halves, const EmittedRow* row, const FusedBody&, const std::vector<Layout>&, int only = kernels::MatmulMapCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -53,13 +53,17 @@ class Steps final : public backend::Emitter {
   // The library multiplies; what it cannot follow (maps), and what would cost a pass of its own behind it, ingot's kernel does.
   ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
     ProductAnswer library = emit_product(p, body, layouts, tf32_);
-    bool own = p.map || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
+    const bool must = p.map || p.made != nullptr || p.halves;
+    bool own = must || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
     if (!own || architecture_ < 80) return library;
     OwnProduct mine = emit_own_product(p, body, layouts, architecture_ == 90);
-    if (mine.answer.kind != ProductAnswer::taken) return p.map ? mine.answer : library;
+    if (mine.answer.kind != ProductAnswer::taken) return must ? mine.answer : library;
     bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {matrix_instructions, matrix_text, kernels::matmul_map_cuda_text}});
     return mine.answer;
   }
+
+  bool makes_rows(ir::DType type, const ir::Dim& k) const override { return architecture_ >= 80 && cuda::makes_rows(type, k); }
+  bool takes_halves(ir::DType type, const ir::Dim& columns) const override { return architecture_ >= 80 && cuda::takes_halves(type, columns); }
 
   // Matrix instructions of this kind came with sm_80.
   bool attends(ir::DType type, const ir::Dim& depth, const ir::Dim& width) const override { return architecture_ >= 80 && cuda::attends(type, depth, width); }

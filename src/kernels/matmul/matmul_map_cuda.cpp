@@ -399,7 +399,9 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
                      fmt::format("product_through_map<{}, {}, {}, {}, {}, false>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
     }
     out.push_back({any + "finish", std::to_string(matmul_map_finish_threads), "finish_product", aligned});
-    if (b_along_k) out.push_back({any + "row", std::to_string(matmul_map_row_threads), fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned});
+    if (!b_along_k) continue;
+    out.push_back({any + "row", fmt::format("{}, {}", matmul_map_row_threads, matmul_map_row_blocks),
+                   fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned, true});
   }
   return out;
 }

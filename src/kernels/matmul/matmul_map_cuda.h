@@ -16,6 +16,7 @@ std::string_view matmul_map_cuda_row_text();
 struct MatmulMapCudaKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed eight at once
+  bool one_row = false;  // which may be made (row_through_columns)
 };
 // `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see MatmulMapCudaArgs.
 std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<MatmulPatchCuda>& patches,

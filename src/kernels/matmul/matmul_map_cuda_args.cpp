@@ -10,7 +10,7 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3543504d;  // "MPC5"
+constexpr uint32_t magic = 0x3643504d;  // "MPC6"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
@@ -27,6 +27,13 @@ void fields(S& s, A& a) {
   });
   s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
   s.list(a.together, [&](auto& k) { s.field(k); });
+  auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
+  s.list(a.sources, [&](auto& o) {
+    s.all(o.dtype, o.together);
+    numbers(o.dims);
+    numbers(o.strides);
+  });
+  s.all(a.row, a.halves);
 }
 
 void check(const MatmulMapCudaArgs& a) {
@@ -56,6 +63,9 @@ void check(const MatmulMapCudaArgs& a) {
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {
     require(k == MatmulMapCudaArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
   }
+  require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= matmul_map_row_made)), "the row");
+  require(!a.halves || a.b_along_k, "halves");
+  for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // "matmul_map": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
 // [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
-// with a map has them), then the body's. N is a multiple of 8.
+// with a map has them), then the body's. N is a multiple of 8. Where the kernel makes A itself, one row, what it reads for that stands in A's place; where
+// halves of its columns meet, B is [K, 2 N].
 #pragma once
 #include <string>
 #include <vector>
@@ -55,13 +56,25 @@ struct MatmulMapCudaArgs {
   uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
   std::vector<MatmulPatchCuda> patches;  // there are kernels for, which are each for one layout of A
   std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
+  // What the row is made of, if it is: all sizes stand in the text.
+  struct Source {
+    ir::DType dtype;
+    bool together;
+    std::vector<int64_t> dims, strides;
+  };
+  std::vector<Source> sources;
+  int64_t row = 0;  // its length
+  bool halves = false;  // one row whose body is over half of B's columns and sees the others as well
+  bool makes_row() const { return !sources.empty(); }
+  size_t left() const { return makes_row() ? sources.size() : 1; }  // operands in front of B
 };
 std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
 // Checks every index. Error (format).
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
 // Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
-// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address.
+// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address. Rows that are made, and halves, need the two
+// for one row alone.
 struct MatmulMapTile {
   int rows, columns, threads;
 };
@@ -87,5 +100,7 @@ inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40,
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
+inline constexpr int matmul_map_row_shared = 2 * matmul_map_row_threads / 32 * 8 * 4;  // bytes, for each half, besides a row that is made
+inline constexpr int64_t matmul_map_row_made = 8192;  // the longest row that is made: every block does it
 
 }  // namespace ingot::kernels

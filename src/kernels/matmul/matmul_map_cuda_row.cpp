@@ -38,30 +38,39 @@ __device__ __forceinline__ uint4 eight_of(const H* from, bool there) {
   }
   return out;
 }
+// The row is what the parameters say; else all threads of a block make it, in shared memory.
+struct RowInMemory {
+  static constexpr bool made = false;
+  template <class H>
+  __device__ __forceinline__ void operator()(H*) const {}
+};
 // One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
-// their way while these are multiplied, also those of the next columns.
-template <class H, bool Aligned, bool Constant, class Finish>
-__device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr int threads = matmul_map_row_threads, warps = threads / 32;
+// their way while these are multiplied, also those of the next columns. While a row is made the first columns come as near as the second-level cache:
+// registers would have to hold them for all that time, and the compiler rather asks later. Where both halves of the columns meet in the body, a block takes eight
+// of the first and then the same eight of the second.
+template <class H, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
+__device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish, Row row = Row()) {
+  constexpr int threads = matmul_map_row_threads, warps = threads / 32, halves = Finish::halves;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  f32* const shared = (f32*)tiles_of_block;  // [2][warps][8]
+  f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], and the row if it is made
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 groups = p.n / 8;
   const int pieces = (int)((p.k + threads * 8 - 1) / (threads * 8));
-  const H* const a = (const H*)p.a + p.base;
+  H* const own = (H*)(shared + 2 * halves * warps * 8);
+  const H* const a = Row::made ? own : (const H*)p.a + p.base;
   i64 group = blockIdx.x, at = threadIdx.x * 8;  // of what is brought next
-  int piece = 0;
+  int piece = 0, half = 0;
   uint4 next[8], x = make_uint4(0, 0, 0, 0);
   auto bring_columns = [&] {
     const bool there = group < groups && at < p.k;
-    const H* const from = (const H*)p.b + group * 8 * p.b_step + at;
+    const H* const from = (const H*)p.b + (half * p.n + group * 8) * p.b_step + at;
 #pragma unroll
     for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
   };
   auto bring_row = [&] {
     x = make_uint4(0, 0, 0, 0);
     if (at < p.k) {
-      if (Aligned) {
+      if (Aligned || Row::made) {
         x = *(const uint4*)(a + at);
       } else {
 #pragma unroll
@@ -72,40 +81,56 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
     if (++piece == pieces) {
       piece = 0;
       at = threadIdx.x * 8;
-      group += gridDim.x;
+      if (++half == halves) {
+        half = 0;
+        group += gridDim.x;
+      }
     }
   };
-  if (!Constant) wait_for_others();
-  bring_columns();
-  if (Constant) wait_for_others();
+  if (Row::made) {
+    constexpr int ahead = 2 * threads * 8;
+    if (Aligned && lane == 0) bring_near((const H*)p.b + (group * 8 + warp) * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
+    wait_for_others();
+    row(own);
+    __syncthreads();
+    bring_columns();
+  } else {
+    if (!Constant) wait_for_others();
+    bring_columns();
+    if (Constant) wait_for_others();
+  }
   bring_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
     if (threadIdx.x == 0) finish.bring(held, 0, mine * 8);
-    f32 sums[8];
-#pragma unroll
-    for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
-    for (int k = 0; k < pieces; ++k) {
-      uint4 now[8], row = x;
-#pragma unroll
-      for (int c = 0; c < 8; ++c) now[c] = next[c];
-      bring_columns();
-      bring_row();
-#pragma unroll
-      for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], row, now[c]);
-    }
-    f32* const all = shared + side * warps * 8;
-    const f32 sum = sums_of_warp<8>(sums);
-    if (lane % 4 == 0) all[warp * 8 + lane / 4] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
+    f32* const all = shared + side * halves * warps * 8;
+#pragma unroll 1
+    for (int h = 0; h < halves; ++h) {
+      f32 sums[8];
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
+      for (int k = 0; k < pieces; ++k) {
+        uint4 now[8], left = x;
+#pragma unroll
+        for (int c = 0; c < 8; ++c) now[c] = next[c];
+        bring_columns();
+        bring_row();
+#pragma unroll
+        for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], left, now[c]);
+      }
+      const f32 sum = sums_of_warp<8>(sums);
+      if (lane % 4 == 0) all[(h * warps + warp) * 8 + lane / 4] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      f32 sums[8 * halves];
+#pragma unroll
+      for (int c = 0; c < 8 * halves; ++c) sums[c] = 0.0f;
 #pragma unroll
       for (int w = 0; w < warps; ++w) {
 #pragma unroll
-        for (int c = 0; c < 8; ++c) sums[c] += all[w * 8 + c];
+        for (int c = 0; c < 8 * halves; ++c) sums[c] += all[(c / 8 * warps + w) * 8 + c % 8];
       }
       finish(0, mine * 8, sums, held, true);
     }

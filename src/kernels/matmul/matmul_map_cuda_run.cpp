@@ -26,14 +26,22 @@ void require(bool good, const char* what) {
 // Checks what the arguments and the operands say of each other.
 void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
-  const TensorRef &a = call.operands[0], &b = call.operands[1];
-  require(a.dtype == args.type && b.dtype == args.type, "types");
-  require(a.rank == args.map.rank && b.rank == 2 && b.dims[0] == k && b.dims[1] == n, "matrices");
+  const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
+  require((args.makes_row() || a.dtype == args.type) && b.dtype == args.type, "types");
+  require((args.makes_row() || a.rank == args.map.rank) && b.rank == 2 && b.dims[0] == k && b.dims[1] == (args.halves ? 2 : 1) * n, "matrices");
+  require(!(args.makes_row() || args.halves) || (m == 1 && k % 8 == 0), "one row");
+  require(!args.makes_row() || k == args.row, "the row");
+  for (size_t i = 0; i < args.sources.size(); ++i) {
+    const TensorRef& t = call.operands[i];
+    const MatmulMapCudaArgs::Source& o = args.sources[i];
+    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "what the row is made of");
+    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "what the row is made of");
+  }
   const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
   for (size_t i = 0; i < args.operands.size(); ++i) {
-    const TensorRef& t = call.operands[2 + i];
+    const TensorRef& t = call.operands[args.left() + 1 + i];
     require(t.dtype == args.operands[i].dtype && t.rank == 2 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
     for (int axis = 0; axis < 2; ++axis) require(t.dims[axis] == (axis == 0 ? m : n) || (!store && t.dims[axis] == 1), "the body's sizes");
@@ -42,6 +50,13 @@ void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
 
 // The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
 void walk(const MatmulMapCudaArgs& args, const backend::Call& call, P& p) {
+  if (args.makes_row()) {
+    // In shared memory as a row lies in memory.
+    p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
+    p.k_extent[2] = p.k_inner = static_cast<int>(p.k);
+    p.k_step[2] = 1;
+    return;
+  }
   const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
   const TensorRef& a = call.operands[0];
   auto sizes = call.sizes.subspan(3, indices + args.map.rank);
@@ -244,25 +259,32 @@ std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const backend::Call
 class Launches {
  public:
   Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine)
-      : args_(args), machine_(machine), numbers_{call.operands.subspan(2), call.sizes.last(args.sizes)} {
+      : args_(args),
+        machine_(machine),
+        first_(args.left() + 1),
+        numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
+        sources_{call.operands.first(args.sources.size()), {}} {
     numbers_.check(args.known, "a matmul_map");
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
-    p_.b_step = call.operands[1].strides[args.b_along_k ? 1 : 0];
+    p_.b_step = call.operands[args.left()].strides[args.b_along_k ? 1 : 0];
     walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
     bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % 8 == 0, others = true;
     for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    for (size_t k = 0; k < args.sources.size(); ++k) {
+      if (args.sources[k].together) aligned_.push_back(k);
+    }
     for (uint8_t k : args.together) {
       const TensorRef& x = numbers_.operands[k];
       others = others && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
-      aligned_.push_back(size_t{2} + k);
+      aligned_.push_back(first_ + k);
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
     way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (patch_ ? patch_->p.eights != 0 : a) aligned_.push_back(0);
-    if (!patch_) aligned_.push_back(1);
+    if (patch_ ? patch_->p.eights != 0 : a && !args.makes_row()) aligned_.push_back(0);
+    if (!patch_) aligned_.push_back(args.left());
   }
 
   CudaLaunches run() {
@@ -302,12 +324,13 @@ class Launches {
     const bool together = way == Way::together;
     CudaLaunches list;
     P p = way == Way::patch ? patch_->p : p_;
-    std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), 1}};
+    std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
       std::vector<Pointer> pointers = own;
-      numbers_.append(parameters, pointers, args_.numbers, 2);
+      numbers_.append(parameters, pointers, args_.numbers, first_);
+      if (args_.makes_row()) sources_.append(parameters, pointers, {}, 0);
       parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
       list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
@@ -327,7 +350,8 @@ class Launches {
     // K of one row is a single index.
     if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
-      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads, 2 * matmul_map_row_threads / 32 * 8 * 4, false);
+      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads,
+          (args_.halves ? 2 : 1) * matmul_map_row_shared + (args_.makes_row() ? 2 * static_cast<int>(p.k) : 0), false);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {
@@ -375,7 +399,8 @@ class Launches {
 
   const MatmulMapCudaArgs& args_;
   const CudaMachine& machine_;
-  CudaNumbers numbers_;
+  size_t first_;  // operand of the body behind
+  CudaNumbers numbers_, sources_;
   P p_{};
   std::optional<Patch> patch_;
   Way way_;
@@ -386,7 +411,7 @@ class Launches {
 
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
-  size_t wanted = 2 + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
+  size_t wanted = args->left() + 1 + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
   if (operands != wanted || sizes != numbers) fail(Code::format, "a matmul_map step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
