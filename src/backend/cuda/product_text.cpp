@@ -88,7 +88,7 @@ class Printer {
 
   // What stands behind the product, for eight elements that U places (matmul_map_cuda.cpp): what is the same for all rows, what is of these rows, the body.
   std::string finish_text() {
-    std::string same, same_from, held, held_from, put, keep, results;
+    std::string same, same_from, fetched, held, held_from, put, keep, results;
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -99,7 +99,17 @@ class Printer {
       const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), step = text_.stride(i.operand, 0);
       if (step == "0ll") {
         same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
-        same_from += how == Along::same ? fmt::format("    same.m{}[0] = *({});\n", k, from) : fmt::format("    at.template constants<Together>(same.m{}, {});\n", k, from);
+        if (how == Along::same) {
+          same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
+        } else {
+          const size_t bytes = ir::size_of(b_.operands[i.operand]), before = args_.column_bytes;
+          const bool early = bytes >= 2 && before + bytes <= Args::most_column_bytes;
+          if (early) {
+            args_.column_bytes = static_cast<uint8_t>(before + bytes);
+            fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);
+          }
+          same_from += fmt::format("    at.template constants<Together, {}>(same.m{}, {});\n", early ? static_cast<int>(before) : -1, k, from);
+        }
         brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
       } else if (how == Along::same) {
         held += fmt::format("  {} m{}[U::rows];\n", type, k);
@@ -139,9 +149,11 @@ class Printer {
     constexpr std::string_view exact = "gelu_of(";
     for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int halves = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
-                       args_.halves ? 2 : 1) +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
+                       args_.column_bytes, args_.halves ? 2 : 1) +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
+           "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += 128) {\n" +
+           "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void behind(const U& at, const f32* sums, const @Same<U>& same, const @HeldOf<U>& held, u32 tile) const {\n" +

@@ -67,8 +67,8 @@ struct EightOfRow {
   static __device__ __forceinline__ int column_of(int v) { return v; }
   __device__ __forceinline__ i64 row(int) const { return s; }
   __device__ __forceinline__ i64 column(int v) const { return t + v; }
-  // Of a tensor that is the same for all rows.
-  template <bool Together, class M>
+  // Of a tensor that is the same for all rows; Before: see PairsOfTwoRows.
+  template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
   template <bool Together, class M>
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
@@ -83,20 +83,28 @@ struct EightOfRow {
   }
 };
 // .. or what a lane has of two groups of eight columns in Hopper's sums: two neighbours each, in two rows. Where a row or column is outside, s and t are
-// inside all the same.
+// inside all the same. What is the same for all rows was fetched before: `Before` bytes a column of the tile are in front of it, or it was not (-1).
 struct PairsOfTwoRows {
   static constexpr bool tiled = true;
   static constexpr int rows = 2, columns = 4;
   int s[2], t[2];
   bool in_rows[2], in_columns[2];
+  const char* room;
+  int width, in_tile;  // of the tile, columns: all of them and those in front
   static __device__ __forceinline__ int row_of(int v) { return v / 2 % 2; }
   static __device__ __forceinline__ int column_of(int v) { return v / 4 * 2 + v % 2; }
   __device__ __forceinline__ i64 row(int v) const { return s[row_of(v)]; }
   __device__ __forceinline__ i64 column(int v) const { return t[v / 4] + v % 2; }
-  template <bool Together, class M>
+  template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const {
-    bring_constants<2, Together>(to, from + t[0]);
-    bring_constants<2, Together>(to + 2, from + t[1]);
+    if (Before < 0) {
+      bring_constants<2, Together>(to, from + t[0]);
+      bring_constants<2, Together>(to + 2, from + t[1]);
+    } else {
+      const M* const fetched = (const M*)(room + Before * width) + in_tile;
+      read<2>(to, fetched);
+      read<2>(to + 2, fetched + 8);
+    }
   }
   template <bool Together, class M>
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const {

@@ -10,13 +10,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3643504d;  // "MPC6"
+constexpr uint32_t magic = 0x3743504d;  // "MPC7"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.boxed_in, a.boxed_out, a.stores, a.sizes);
+  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -46,6 +46,7 @@ void check(const MatmulMapCudaArgs& a) {
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
   require(a.only < std::size(matmul_large_tiles) || a.only == MatmulMapCudaArgs::by_sizes, "tile");
   for (const MatmulPatchCuda& s : a.patches) require(is_possible(s), "patch");
+  require(a.column_bytes <= MatmulMapCudaArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];

@@ -53,6 +53,8 @@ struct MatmulMapCudaArgs {
   std::vector<CudaNumber> numbers;
   std::vector<CudaKnown> known;
   static constexpr uint8_t none = 255;
+  static constexpr size_t most_column_bytes = 64;
+  uint8_t column_bytes = 0;  // of what is the same for all rows, which kernels with tiles fetch before they multiply
   uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
   std::vector<MatmulPatchCuda> patches;  // there are kernels for, which are each for one layout of A
   std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
@@ -89,14 +91,18 @@ struct MatmulLargeTile {
   Cost cost;
   int in_turn = 0;  // groups, each of which has a tile of results beside the stages; else it takes a stage's place
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
-  // Bytes: tiles, two barriers a stage, two for each group in turn.
-  constexpr int shared() const { return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn); }
+  // Bytes: tiles, two barriers a stage, two for each group in turn, what each group fetches for its columns.
+  constexpr int shared(int column_bytes) const {
+    const int groups = in_turn > 0 ? in_turn : rows / 64;
+    return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
+  }
 };
 inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
                                                           {128, 128, 3, 2, {0.33, 0.6, 2.0}},
                                                           {128, 64, 4, 2, {0.30, 0.39, 1.4}},
                                                           {64, 64, 6, 2, {0.17, 0.17, 1.1}},
                                                           {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
+inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor

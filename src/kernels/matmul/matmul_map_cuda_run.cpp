@@ -190,13 +190,13 @@ struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
 };
-Choice choose(const P& p, int64_t turns, int multiprocessors, uint8_t only) {
+Choice choose(const P& p, int64_t turns, int multiprocessors, const MatmulMapCudaArgs& args) {
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
   double least = 0;
   for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
     const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (only != MatmulMapCudaArgs::by_sizes && k != only) continue;
+    if ((args.only != MatmulMapCudaArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
@@ -367,7 +367,7 @@ class Launches {
       p.taps = static_cast<int>(tiles->taps);
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
-      const Choice choice = choose(p, turns, machine_.multiprocessors, args_.only);
+      const Choice choice = choose(p, turns, machine_.multiprocessors, args_);
       const MatmulLargeTile& t = matmul_large_tiles[choice.tile];
       share(turns, choice.splits);
       constexpr uint32_t depth = matmul_map_depth;
@@ -375,7 +375,7 @@ class Launches {
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
       const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
-      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared());
+      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared(args_.column_bytes));
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
       boxes.push_back(tiles->a);
       boxes.push_back(tiles->b);

@@ -14,7 +14,7 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
   constexpr int depth = matmul_map_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
   constexpr int box = 64 * 64 * 2, row_of_boxes = BN / 64 * box, own_bytes = blocks_of_rows * row_of_boxes;
-  constexpr bool boxed = Finish::boxed_in || Finish::boxed_out;
+  constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
             filled = order + InTurn * 8;
@@ -142,6 +142,11 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
     }
     // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
+    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (BN * Finish::column_bytes);
+    if (fetches && (InTurn > 0 || p.splits == 1)) {
+      if (number >= groups && !Finish::boxed_out) meet_group<groups>();
+      finish.template fetch_columns<BN>(room, n0, (int)p.n);
+    }
     f32 sums[blocks_of_rows][BN / 8][4];
     begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
     int before = 0;
@@ -180,14 +185,16 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
       wait_barrier(full + stage * 8, parity);
     } else if (Finish::boxed_in) {
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
-    } else if (Finish::boxed_out) {
-      meet_group<groups>();
     }
+    if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
     // No branches: what is outside is done again for what is inside, and not stored.
     const int row_in_box = warp % 4 * 16 + lane % 16;
     const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ lane / 16) << 4);
     auto place = [&](int unit) {
       PairsOfTwoRows at;
+      at.room = room;
+      at.width = BN;
+      at.in_tile = unit / blocks_of_rows * 16 + lane % 4 * 2;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = first_row + unit % blocks_of_rows * 64 + half * 8, column = first_column + (unit / blocks_of_rows * 2 + half) * 8;
