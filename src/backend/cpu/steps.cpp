@@ -22,7 +22,8 @@ ir::Dim step_in_memory(const ir::AffineMap& map, const Layout& a, size_t index) 
   return step;
 }
 
-// nullopt for maps that the kernel cannot follow, or would follow element by element.
+// nullopt for maps that the kernel cannot follow, or would follow from cache line to cache line. The images of a first layer may have their few channels
+// between neighbours of a line.
 std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>& sizes) {
   constexpr size_t most = kernels::MatmulMap::max_rank;
   const ir::AffineMap& from = *p.map;
@@ -32,7 +33,9 @@ std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>&
   if (!steps) return std::nullopt;
   size_t inner = indices - 1;
   while (inner > p.batch_rank + p.m_rank && from.dims[inner] == ir::Dim(1)) --inner;
-  if (!(step_in_memory(from, p.a, inner) == ir::Dim(1))) return std::nullopt;
+  constexpr int64_t near = 4;
+  const std::optional<int64_t> step = step_in_memory(from, p.a, inner).constant();
+  if (!step || *step < 1 || *step > near) return std::nullopt;
   return kernels::MatmulMap{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
 }
 

@@ -96,12 +96,14 @@ void MappedRows::copy(const backend::TensorRef& a, const int64_t* at, int64_t ro
   for (int b = 0; b < axes_; ++b) inside = inside && first.along[b] >= 0 && first.along[b] + reach_[b] < size_[b];
   const Index& run = k_.back();
   const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-  const bool straight = a.dtype == ir::DType::f32 && run.step == 1;
+  const bool floats = a.dtype == ir::DType::f32, straight = floats && run.step == 1, few = floats && run.extent <= 16;
   const BlockOps& block = block_ops();
   auto take = [&](uint64_t offset, int64_t count, float* out) {
     const std::byte* from = a.data + static_cast<int64_t>(offset) * size;
     if (straight) {
       copy_floats(out, reinterpret_cast<const float*>(from), count);
+    } else if (few) {
+      for (int64_t i = 0; i < count; ++i) out[i] = reinterpret_cast<const float*>(from)[i * static_cast<int64_t>(run.step)];
     } else {
       block.load(a.dtype, out, from, static_cast<int64_t>(run.step), count);
     }
