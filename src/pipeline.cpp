@@ -131,7 +131,7 @@ void same_bindings(const plan::Function& a, const plan::Function& b) {
     return s;
   };
   bool same = std::equal(a.bindings.begin(), a.bindings.end(), b.bindings.begin(), b.bindings.end(), [&](const plan::Binding& x, const plan::Binding& y) {
-    return x.kind == y.kind && x.name == y.name && x.dtype == y.dtype && x.written == y.written && dims(a, x) == dims(b, y);
+    return x.kind == y.kind && x.name == y.name && x.dtype == y.dtype && x.written == y.written && x.order == y.order && dims(a, x) == dims(b, y);
   });
   if (!same) fail(Code::format, "function \"{}\" of the plan does not take and give what its graph does", a.name);
 }

@@ -75,7 +75,7 @@ typedef struct ingot_error {
 } ingot_error;
 
 typedef struct ingot_tensor {
-  void* data;                /* host memory; or memory of the GPU that the session runs on, row-major there */
+  void* data;                /* host memory; or memory of the GPU that the session runs on, which must lie there as the plan reads it (ingot_binding.order) */
   ingot_dtype dtype;
   int32_t rank;
   const int64_t* dims;       /* rank sizes */
@@ -89,6 +89,8 @@ typedef struct ingot_binding {
   int32_t rank;
   const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"; 0 where these do not go together); ingot_plan_describe has the ranges */
   int32_t written;           /* 1: the function writes to this memory (an input that the model changes, a state) */
+  const uint8_t* order;      /* rank axes as they lie in memory, from outermost to innermost, e.g. {0, 2, 3, 1} for an image in channels_last; NULL = row-major.
+                              * An input that lies so (its strides say it) is read where it is, any other one on the host is copied. dims are not turned. */
 } ingot_binding;
 
 typedef struct ingot_options ingot_options;
@@ -221,7 +223,7 @@ INGOT_API ingot_status ingot_session_resolve(ingot_session* session, const ingot
 /* Rank and dims of an output after resolve; they live until the next resolve. */
 INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims);
 /* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
- * bindings, with any strides (those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
+ * bindings, with any strides (see ingot_binding.order; those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
 /* On a GPU, runs are work in the caller's CUDA stream (a CUstream or cudaStream_t; NULL, as at first, is the default one) from now on. A run
  * whose tensors are all on the GPU returns before it is done; what it met (an index out of range) the next run tells, or ingot_session_wait.

@@ -164,7 +164,8 @@ class Options {
 struct Binding {
   std::string name;
   ingot_dtype dtype;
-  std::vector<int64_t> dims;  // at the usual sizes
+  std::vector<int64_t> dims;   // at the usual sizes
+  std::vector<uint8_t> order;  // axes as they lie in memory, outermost first; empty = row-major. An input that lies so is not copied
 };
 
 // For any number of threads.
@@ -197,7 +198,7 @@ class Plan {
     for (size_t i = 0; i < counts[kind]; ++i) {
       ingot_binding b;
       detail::check(get(handle_.get(), function, i, &b));
-      out.push_back({b.name, b.dtype, {b.dims, b.dims + b.rank}});
+      out.push_back({b.name, b.dtype, {b.dims, b.dims + b.rank}, {b.order, b.order + (b.order != nullptr ? b.rank : 0)}});
     }
     return out;
   }

@@ -44,7 +44,8 @@ ingot_binding binding(const ingot_plan& plan, uint32_t function, Kind kind, size
   for (int before = 0; before < static_cast<int>(kind); ++before) index += count(f, static_cast<Kind>(before));
   const plan::Binding& b = f.bindings[index];
   const std::vector<int64_t>& dims = plan.usual_dims[function][index];
-  return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()), dims.data(), b.written || kind == Kind::state};
+  return {b.name.c_str(), static_cast<ingot_dtype>(b.dtype), static_cast<int32_t>(dims.size()),
+          dims.data(),    b.written || kind == Kind::state,  b.order.empty() ? nullptr : b.order.data()};
 }
 
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
@@ -283,7 +284,8 @@ ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_bindi
     const std::vector<plan::Weight>& all = required(plan, "plan").plan->weights;
     if (index >= all.size()) fail(Code::invalid_input, "there is no weight {}: the plan has {}, counted from 0", index, all.size());
     const plan::Weight& w = all[index];
-    required(out, "out") = {w.name.c_str(), static_cast<ingot_dtype>(w.dtype), static_cast<int32_t>(w.dims.size()), w.dims.data(), plan::only_first_values(*plan->plan)[index]};
+    required(out, "out") = {w.name.c_str(), static_cast<ingot_dtype>(w.dtype),           static_cast<int32_t>(w.dims.size()),
+                            w.dims.data(),  plan::only_first_values(*plan->plan)[index], nullptr};
   });
 }
 

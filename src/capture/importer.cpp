@@ -198,11 +198,13 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       }
       if (arg_kind != "as_tensor") fail(Code::unsupported, "an input of kind {} is not supported", arg_kind);
       std::string_view name = given.at("name").string();
-      ir::Type type = meta(meta_named(scope, name)).type;
+      const TensorMeta m = meta(meta_named(scope, name));
       // Inside a graph an operator is missing instead; an input might pass through untouched.
-      if (is_complex(type.dtype)) throw Error(Code::unsupported, fmt::format("{} has dtype complex64, which is not supported", name)).fix("pass its real and imaginary parts as two inputs");
+      if (is_complex(m.type.dtype))
+        throw Error(Code::unsupported, fmt::format("{} has dtype complex64, which is not supported", name)).fix("pass its real and imaginary parts as two inputs");
       auto chosen = spec.find("name");  // the user's name for it; torch writes none
-      scope.values[name] = g_.add_input(std::string(chosen ? chosen->string() : name), std::move(type));
+      const ValueId v = scope.values[name] = g_.add_input(std::string(chosen ? chosen->string() : name), m.type);
+      g_.values[v].order = memory_order(m);
       continue;
     }
     ir::Weight weight;
@@ -252,7 +254,7 @@ void Importer::add_outputs(Json graph, Json signature, const Scope& scope) {
     }
     std::string_view name = arg.at("name").string();
     ir::Output output{value_named(scope, name), std::string(name), {}};
-    if (auto m = scope.metas.find(name); m != scope.metas.end()) output.order = memory_order(meta(m->second), g_.symbols);
+    if (auto m = scope.metas.find(name); m != scope.metas.end()) output.order = memory_order(meta(m->second));
     g_.outputs.push_back(std::move(output));
   }
 }
@@ -436,7 +438,7 @@ void Importer::add_results(Call call, const std::vector<std::string_view>& names
     g_.values[v].name = names[i];
     if (is_complex(g_.type(v).dtype)) {
     } else if (auto m = scope.metas.find(names[i]); m != scope.metas.end()) {
-      g_.values[v].order = memory_order(meta(m->second), g_.symbols);
+      g_.values[v].order = memory_order(meta(m->second));
     }
     scope.values[names[i]] = v;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace ingot::capture {
 
@@ -100,23 +99,28 @@ WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::spa
   return {copy->data(), copy->size(), copy};
 }
 
-std::vector<int64_t> memory_order(const TensorMeta& meta, std::span<const ir::Symbol> symbols) {
+std::vector<int64_t> memory_order(const TensorMeta& meta) {
   const ir::Dims& dims = meta.type.dims;
   if (meta.strides.size() != dims.size()) return {};
-  // Axes of size 1 have no place of their own: they stay where they are relative to their neighbours.
-  std::vector<int64_t> moving, order;
+  // Axes of size 1 have no place of their own: they stay where they are among the others.
+  std::vector<size_t> moving, inner;  // from the innermost
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (!(dims[i] == ir::Dim(1))) moving.push_back(i);
+  }
+  std::vector<bool> placed(dims.size(), false);
+  for (ir::Dim expected = 1; inner.size() < moving.size();) {
+    auto next = std::find_if(moving.begin(), moving.end(), [&](size_t i) { return !placed[i] && meta.strides[i] == expected; });
+    if (next == moving.end()) return {};
+    placed[*next] = true;
+    inner.push_back(*next);
+    expected *= dims[*next];
+  }
+  if (inner == moving) return {};
+  std::vector<int64_t> order;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!(dims[i] == ir::Dim(1))) moving.push_back(static_cast<int64_t>(i));
+    order.push_back(static_cast<int64_t>(dims[i] == ir::Dim(1) ? i : inner.back()));
+    if (!(dims[i] == ir::Dim(1))) inner.pop_back();
   }
-  auto stride = [&](int64_t a) -> const ir::Dim& { return meta.strides[static_cast<size_t>(a)]; };
-  std::vector<int64_t> sorted = moving;
-  // Insertion sort keeps the given order where two strides cannot be compared.
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    for (size_t j = i; j > 0 && known_less(stride(sorted[j - 1]), stride(sorted[j]), symbols) == ir::Truth::yes; --j) std::swap(sorted[j - 1], sorted[j]);
-  }
-  if (sorted == moving) return {};
-  size_t next = 0;
-  for (size_t i = 0; i < dims.size(); ++i) order.push_back(dims[i] == ir::Dim(1) ? static_cast<int64_t>(i) : sorted[next++]);
   return order;
 }
 

@@ -28,7 +28,7 @@ struct WeightBytes {
 };
 WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep);
 
-// Axes from outermost to innermost in memory; empty when the tensor is row-major or the order is not known.
-std::vector<int64_t> memory_order(const TensorMeta& meta, std::span<const ir::Symbol> symbols);
+// Axes from outermost to innermost in memory; empty when the tensor is row-major, or has gaps or repeats for any of its sizes.
+std::vector<int64_t> memory_order(const TensorMeta& meta);
 
 }  // namespace ingot::capture

@@ -59,7 +59,10 @@ void run(const Arguments& a) {
     }
     for (const char* kind : {"inputs", "outputs"}) {
       for (auto b : simdjson::dom::array(f[kind])) {
-        std::printf("  %s %s %s%s\n", std::string(kind, 6 - (kind[0] == 'i')).c_str(), std::string(std::string_view(b["name"])).c_str(), std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str());
+        std::string lies;
+        if (auto order = b["order"]; order.error() == simdjson::SUCCESS) lies = ", axes in memory: " + dims_text(order.value());
+        std::printf("  %s %s %s%s%s\n", std::string(kind, 6 - (kind[0] == 'i')).c_str(), std::string(std::string_view(b["name"])).c_str(),
+                    std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str(), lies.c_str());
       }
     }
     for (auto p : simdjson::dom::array(f["programs"])) {

@@ -104,7 +104,7 @@ void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan,
     std::vector<int64_t> sizes;
     for (const ir::Symbol& s : g.symbols) sizes.push_back(usual ? s.opt : s.min);
     std::vector<ir::Array> inputs;
-    for (const ir::Input& i : g.inputs) inputs.push_back(random_array(g.type(i.value), sizes, random));
+    for (const ir::Input& i : g.inputs) inputs.push_back(random_array({g.type(i.value).dtype, g.given_dims(i)}, sizes, random));
     std::vector<ir::Array> wanted = ir::interpret(g, inputs), found;
     auto host = [](ir::Array& a) { return runtime::HostTensor{a.bytes.data(), a.dtype, static_cast<int>(a.dims.size()), a.dims.data(), nullptr}; };
     std::vector<runtime::HostTensor> in, out;

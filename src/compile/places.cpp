@@ -62,12 +62,15 @@ void FunctionCompiler::place_all() {
   auto bytes_of = [&](ValueId v) { return product(g_.type(v).dims) * Dim(static_cast<int64_t>(size_of(g_.type(v).dtype))); };
   auto put = [&](ValueId v, plan::BufferId b, Window w) { layout_.places[v] = {b, g_.type(v).dtype, std::move(w)}; };
   auto bind = [&](const std::string& name, ValueId v, plan::Binding::Kind kind) {
-    plan::Binding b{name, g_.type(v).dtype, sizes_.refs(g_.type(v).dims), {}, kind};
-    bindings_.push_back(std::move(b));
+    bindings_.push_back({name, g_.type(v).dtype, sizes_.refs(g_.type(v).dims), {}, kind});
     return leaf_buffer(Kind::binding, static_cast<uint32_t>(bindings_.size() - 1), bytes_of(v));
   };
   in_place_.clear();
-  for (const Input& in : g_.inputs) put(in.value, bind(in.name, in.value, plan::Binding::Kind::input), row_major(g_.type(in.value).dims));
+  for (const Input& in : g_.inputs) {
+    put(in.value, bind(in.name, in.value, plan::Binding::Kind::input), row_major(g_.type(in.value).dims));
+    bindings_.back().dims = sizes_.refs(g_.given_dims(in));
+    bindings_.back().order.assign(in.order.begin(), in.order.end());
+  }
   std::vector<plan::BufferId> bound(g_.outputs.size(), UINT32_MAX);
   if (output_derived_.empty()) {
     for (size_t i = 0; i < g_.outputs.size(); ++i) {

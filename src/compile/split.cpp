@@ -25,7 +25,7 @@ class Splitter {
     out_.main.checks = g_.checks;
     out_.prepare.symbols = g_.symbols;
     out_.prepare.origins = g_.origins;
-    for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value));
+    for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
       if (node.op == Op::input || node.op == Op::weight || all_constant(node)) continue;
       copy_main(node);

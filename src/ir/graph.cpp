@@ -15,11 +15,13 @@ std::string Origin::text() const {
   return out;
 }
 
-ValueId Graph::add_input(std::string name, Type type) {
-  NodeId id = add_node(Op::input, {}, Attributes{{"name", Attribute(name)}}, {std::move(type)});
+ValueId Graph::add_input(std::string name, Type type, std::vector<int64_t> order) {
+  Attributes attributes{{"name", Attribute(name)}};
+  if (!order.empty()) attributes.set("order", to_attribute(order));
+  NodeId id = add_node(Op::input, {}, std::move(attributes), {std::move(type)});
   ValueId value = nodes[id].out[0];
   values[value].name = name;
-  inputs.push_back({value, std::move(name)});
+  inputs.push_back({value, std::move(name), std::move(order)});
   return value;
 }
 
@@ -51,6 +53,13 @@ const Weight* Graph::weight_of(ValueId v) const {
     if (w.value == v) return &w;
   }
   return nullptr;
+}
+
+Dims Graph::given_dims(const Input& input) const {
+  const Dims& have = type(input.value).dims;
+  Dims out = have;
+  for (size_t i = 0; i < input.order.size(); ++i) out[static_cast<size_t>(input.order[i])] = have[i];
+  return out;
 }
 
 OriginId Graph::add_origin(Origin origin) {

@@ -150,6 +150,8 @@ struct Node {
 struct Input {
   ValueId value;
   std::string name;
+  // Canonical level: the axes of the caller's tensor as they lie in memory, outermost first; the value has them in this order. Empty = row-major.
+  std::vector<int64_t> order = {};
 };
 struct Output {
   // Where the value goes: to the caller, or into the memory of the input or weight called `name`, once all else has run.
@@ -192,7 +194,7 @@ class Graph {
   std::vector<Weight> weights;
   std::vector<Check> checks;
 
-  ValueId add_input(std::string name, Type type);
+  ValueId add_input(std::string name, Type type, std::vector<int64_t> order = {});
   ValueId add_weight(Weight weight, Type type);  // Weight::value is filled in
   // Appends a node with one result of the given type (see infer for deriving it).
   ValueId add(Op op, std::vector<ValueId> in, Attributes attributes, Type type);
@@ -200,6 +202,7 @@ class Graph {
   const Type& type(ValueId v) const { return values[v].type; }
   const Node& producer(ValueId v) const { return nodes[values[v].producer]; }
   const Weight* weight_of(ValueId v) const;  // null when v is not a weight
+  Dims given_dims(const Input&) const;       // sizes of the caller's tensor
   // The value that an output to an input or weight writes over; none_id for the caller's, Error (internal) when there is no such leaf.
   ValueId written_by(const Output&) const;
   OriginId add_origin(Origin origin);        // equal origins share an id

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/order.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
@@ -376,7 +377,9 @@ class Parser {
       const std::string& leaf = attributes.string("name");
       ValueId v;
       if (*op == Op::input) {
-        v = g_.add_input(leaf, types[0]);
+        std::vector<int64_t> order = attributes.find("order") != nullptr ? attributes.integers("order") : std::vector<int64_t>();
+        if (!order.empty() && !is_permutation(order, types[0].dims.size())) bad("the order of an input is no permutation of its axes");
+        v = g_.add_input(leaf, types[0], std::move(order));
       } else {
         Weight w;
         w.name = leaf;

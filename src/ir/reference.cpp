@@ -24,7 +24,7 @@ std::vector<int64_t> bind_symbols(const Graph& g, std::span<const std::vector<in
   if (input_dims.size() != g.inputs.size()) fail(Code::invalid_input, "{} inputs are given, the graph takes {}", input_dims.size(), g.inputs.size());
   std::vector<int64_t> symbols(g.symbols.size(), INT64_MIN);
   for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const Dims& dims = g.type(g.inputs[i].value).dims;
+    const Dims dims = g.given_dims(g.inputs[i]);
     if (dims.size() != input_dims[i].size()) {
       fail(Code::invalid_input, "input \"{}\" has rank {}, the graph takes rank {}", g.inputs[i].name, input_dims[i].size(), dims.size());
     }
@@ -39,7 +39,7 @@ std::vector<int64_t> bind_symbols(const Graph& g, std::span<const std::vector<in
     }
   }
   for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const Dims& dims = g.type(g.inputs[i].value).dims;
+    const Dims dims = g.given_dims(g.inputs[i]);
     for (size_t d = 0; d < dims.size(); ++d) {
       int64_t want = dims[d].evaluate(symbols);
       if (want != input_dims[i][d]) {
@@ -112,6 +112,24 @@ Array pack(const Data& d) {
   return a;
 }
 
+Data permuted(const Data& from, const std::vector<int64_t>& order) {
+  Data to{from.dtype, {}, {}, {}};
+  for (int64_t axis : order) to.dims.push_back(from.dims[static_cast<size_t>(axis)]);
+  to.allocate();
+  Index at(from.dims.size(), 0);  // in `from`
+  for (size_t n = 0, count = static_cast<size_t>(to.numel()); n < count; ++n) {
+    size_t source = 0;
+    for (size_t d = 0; d < at.size(); ++d) source = source * static_cast<size_t>(from.dims[d]) + static_cast<size_t>(at[d]);
+    to.copy(n, from, source);
+    for (size_t k = order.size(); k-- > 0;) {
+      const auto axis = static_cast<size_t>(order[k]);
+      if (++at[axis] < from.dims[axis]) break;
+      at[axis] = 0;
+    }
+  }
+  return to;
+}
+
 }  // namespace
 
 std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
@@ -131,6 +149,7 @@ std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
       fail(Code::invalid_input, "input \"{}\" has {} bytes, its shape needs {}", g.inputs[i].name, inputs[i].bytes.size(), static_cast<size_t>(d.numel()) * size_of(type.dtype));
     }
     unpack(type.dtype, inputs[i].bytes.data(), d);
+    if (!g.inputs[i].order.empty()) d = permuted(d, g.inputs[i].order);
   }
   for (const Weight& w : g.weights) {
     Data& d = values[w.value];

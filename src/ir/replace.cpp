@@ -19,6 +19,7 @@ bool replace_nodes(Graph& g, const Replace& f) {
     to.current_group = node.group;
     if (node.op == Op::input) {
       renamed[node.out[0]] = to.add_input(g.values[node.out[0]].name, g.type(node.out[0]));
+      to.nodes.back().attributes = node.attributes;  // with its order
       continue;
     }
     if (node.op == Op::weight) {
@@ -52,7 +53,7 @@ bool replace_nodes(Graph& g, const Replace& f) {
   for (const Output& o : g.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
   // Inputs were added as their nodes came; they keep the order of the signature.
   std::vector<Input> inputs;
-  for (const Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name});
+  for (const Input& i : g.inputs) inputs.push_back({renamed[i.value], i.name, i.order});
   to.inputs = std::move(inputs);
   to.current_origin = none_id;
   to.current_group = 0;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/order.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
@@ -135,6 +136,7 @@ class Verifier {
       if (input.value >= made_.size() || !made_[input.value]) bad("input \"{}\" does not exist", input.name);
       if (g_.producer(input.value).op != Op::input) bad("input \"{}\" is made by a node", input.name);
       if (!seen.insert(input.value).second) bad("input \"{}\" is listed twice", input.name);
+      if (!input.order.empty() && !is_permutation(input.order, g_.type(input.value).dims.size())) bad("the order of input \"{}\" is no permutation of its axes", input.name);
     }
     if (seen.size() != leaves_) bad("{} inputs are listed, {} exist", seen.size(), leaves_);
   }
@@ -151,12 +153,7 @@ class Verifier {
 
   // The recorded order of an output's axes is a permutation.
   void order(const Output& o) {
-    if (o.order.empty()) return;
-    std::vector<int64_t> sorted = o.order;
-    std::sort(sorted.begin(), sorted.end());
-    bool whole = static_cast<int64_t>(sorted.size()) == g_.type(o.value).rank();
-    for (size_t i = 0; i < sorted.size(); ++i) whole = whole && sorted[i] == static_cast<int64_t>(i);
-    if (!whole) bad("the order of output \"{}\" is no permutation of its axes", o.name);
+    if (!o.order.empty() && !is_permutation(o.order, g_.type(o.value).dims.size())) bad("the order of output \"{}\" is no permutation of its axes", o.name);
   }
 
   static constexpr size_t none = SIZE_MAX;

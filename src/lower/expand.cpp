@@ -45,7 +45,7 @@ class Expander {
     for (ir::NodeId id = 0; id < from_.nodes.size(); ++id) {
       const Node& node = from_.nodes[id];
       if (node.op == Op::input) {
-        values_.define(node.out[0], to_.add_input(from_.values[node.out[0]].name, from_.type(node.out[0])));
+        values_.define(node.out[0], input(node.out[0]));
       } else if (node.op == Op::weight) {
         const ir::Weight* w = from_.weight_of(node.out[0]);
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
@@ -55,10 +55,14 @@ class Expander {
         expand(id);
       }
     }
-    for (const ir::Output& o : from_.outputs) to_.outputs.push_back({values_.read(o.value), o.name, o.order, o.to});
+    auto give = [&](ir::Output o) {
+      if (o.to == ir::Output::To::input) o.value = as_it_lies(o.name, o.value);
+      to_.outputs.push_back(std::move(o));
+    };
+    for (const ir::Output& o : from_.outputs) give({values_.read(o.value), o.name, o.order, o.to});
     for (ValueId leaf : values_.written_leaves()) {
       const ir::Weight* w = from_.weight_of(leaf);
-      to_.outputs.push_back({values_.read(leaf), w != nullptr ? w->name : input_name(leaf), {}, w != nullptr ? ir::Output::To::weight : ir::Output::To::input});
+      give({values_.read(leaf), w != nullptr ? w->name : input_name(leaf), {}, w != nullptr ? ir::Output::To::weight : ir::Output::To::input});
     }
     to_.current_origin = ir::none_id;
     to_.current_group = 0;
@@ -73,6 +77,27 @@ class Expander {
       if (i.value == leaf) return i.name;
     }
     fail(Code::internal, "value {} is no input", leaf);
+  }
+
+  // The caller's tensor: what is read is a view of it where its axes lie in another order.
+  ValueId input(ValueId leaf) {
+    const ir::Value& given = from_.values[leaf];
+    if (given.order.empty()) return to_.add_input(given.name, given.type);
+    ir::Type lies{given.type.dtype, {}};
+    ir::Axes back(given.order.size());
+    for (size_t i = 0; i < given.order.size(); ++i) {
+      lies.dims.push_back(given.type.dims[static_cast<size_t>(given.order[i])]);
+      back[static_cast<size_t>(given.order[i])] = static_cast<ir::Axis>(i);
+    }
+    return ir::permute(ir::Handle(&to_, to_.add_input(given.name, std::move(lies), given.order)), back).id();
+  }
+
+  // A new value for an input's memory.
+  ValueId as_it_lies(const std::string& name, ValueId value) {
+    for (const ir::Input& i : to_.inputs) {
+      if (i.name == name && !i.order.empty()) return ir::permute(ir::Handle(&to_, value), ir::Axes(i.order.begin(), i.order.end())).id();
+    }
+    return value;
   }
 
   std::string where(const Node& node) const { return node.origin == ir::none_id ? "" : from_.origins[node.origin].text(); }

@@ -306,6 +306,7 @@ Graph extract(const Graph& g, const Segment& s) {
       if (i.value == v) name = i.name;
     }
     renamed[v] = out.add_input(std::move(name), g.type(v));
+    out.values[renamed[v]].order = g.values[v].order;
   }
   for (NodeId n : s.nodes) {
     for (ValueId v : g.nodes[n].in) {

@@ -171,6 +171,12 @@ void function(Json& j, const Plan& plan, const Function& f) {
       j.text(ir::torch_name_of(b.dtype));
       j.key("dims");
       sizes(j, f, b.dims);
+      if (!b.order.empty()) {
+        j.key("order");
+        j.open('[');
+        for (uint8_t axis : b.order) j.number(axis);
+        j.close(']');
+      }
       if (b.written) {
         j.key("written");
         j.boolean(true);

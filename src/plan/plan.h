@@ -70,7 +70,7 @@ struct Binding {
   std::string name;
   DType dtype;
   std::vector<SizeRef> dims;
-  std::vector<SizeRef> strides;        // outputs: the strides to produce. inputs: empty = any strides are accepted and copied when not row-major
+  std::vector<uint8_t> order;          // inputs: the axes as they lie in memory, outermost first; empty = row-major. A tensor that lies otherwise is copied
   enum class Kind : uint8_t { input, output, state } kind;
   bool written = false;                // inputs: the function writes to the caller's memory
   uint32_t weight = UINT32_MAX;        // states: Plan::weights[weight] is the first value

@@ -24,7 +24,7 @@ Plan sample() {
   f.symbols = {{"B", 1, 4, 64}, {"S", 0, 3, INT64_MAX}};
   f.sizes.code = {{Op::constant, 0, 0, 3}, {Op::symbol, 0},      {Op::symbol, 1},         {Op::add, 1, 2},        {Op::sub, 3, 0},
                   {Op::mul, 4, 3},         {Op::floordiv, 5, 0}, {Op::constant, 0, 0, 0}, {Op::constant, 0, 0, 1}};
-  f.bindings = {{"x", DType::f32, {1, 0}, {}, Binding::Kind::input}, {"ids", DType::i64, {2}, {}, Binding::Kind::input}, {"y", DType::f16, {1, 0}, {0, 8}, Binding::Kind::output}};
+  f.bindings = {{"x", DType::f32, {1, 0}, {1, 0}, Binding::Kind::input}, {"ids", DType::i64, {2}, {}, Binding::Kind::input}, {"y", DType::f16, {1, 0}, {}, Binding::Kind::output}};
   Program program;
   program.buffers = {{Buffer::Kind::binding, 0, 5}, {Buffer::Kind::weight, 1, 5}, {Buffer::Kind::arena, 0, 5, 0, 1}, {Buffer::Kind::derived, 0, 5}, {Buffer::Kind::binding, 2, 5}};
   OperandView view{0, DType::f32, 7, {1, 0}, {0, 8}};
@@ -87,7 +87,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   EXPECT_EQ(code.kernels, (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(code.image, p.targets[0].code[0].image);
   EXPECT_EQ(f.checks[0].why, "the sum is at most the product");
-  EXPECT_EQ(f.bindings[2].strides, (std::vector<SizeRef>{0, 8}));
+  EXPECT_EQ(f.bindings[0].order, (std::vector<uint8_t>{1, 0}));
   EXPECT_EQ(back->functions[0].graph, p.functions[0].graph);
   EXPECT_EQ(std::memcmp(back->weights[1].data, p.weights[1].data, 12), 0);
   EXPECT_EQ(back->weights[2].data, back->weights[0].data);  // tied weights share their bytes
@@ -194,7 +194,10 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
   std::pair<const char*, std::function<void(Plan&)>> damages[] = {
       {"the plan has no function", [](Plan& p) { p.functions.clear(); }},
       {"a binding names a size that does not exist", [](Plan& p) { p.functions[0].bindings[0].dims[0] = 9; }},
-      {"a binding has another number of strides than axes", [](Plan& p) { p.functions[0].bindings[2].strides.pop_back(); }},
+      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order.pop_back(); }},
+      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {1, 1}; }},
+      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {2, 1}; }},
+      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[2].order = {1, 0}; }},
       {"size B has an impossible range", [](Plan& p) { p.functions[0].symbols[0].opt = 65; }},
       {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[1].index = 4; }},
       {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[3].index = 1; }},

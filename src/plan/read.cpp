@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "plan/file.h"
 #include "plan/plan.h"
 #include "plan_generated.h"
@@ -34,7 +35,10 @@ void each(const Vector* v, F fn) {
   }
 }
 
-std::vector<uint32_t> numbers(const flatbuffers::Vector<uint32_t>* v) { return v != nullptr ? std::vector<uint32_t>(v->begin(), v->end()) : std::vector<uint32_t>(); }
+template <class T>
+std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
+  return v != nullptr ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
+}
 
 // Copied as bytes: flatbuffers' verifier lets 64-bit elements lie at any address.
 std::vector<int64_t> numbers(const flatbuffers::Vector<int64_t>* v) {
@@ -80,7 +84,7 @@ Function function(const fb::Function* f) {
   each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
   each(f->bindings(), [&](const fb::Binding& b) {
     if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
-    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.strides()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
+    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.order()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
   });
   each(f->programs(), [&](const fb::Program& p) { out.programs.push_back(program(p)); });
   out.graph = text(f->graph());
@@ -128,8 +132,7 @@ void verify_function(const Plan& plan, const Function& f) {
     if (i > 0 && b.kind < f.bindings[i - 1].kind) bad("its bindings are not inputs, then outputs, then states");
     if (b.dims.size() > max_rank) bad("a binding has an impossible rank");
     for (uint32_t d : b.dims) size(d, "a binding");
-    for (uint32_t d : b.strides) size(d, "a binding");
-    if (!b.strides.empty() && b.strides.size() != b.dims.size()) bad("a binding has another number of strides than axes");
+    if (!b.order.empty() && (b.kind != Binding::Kind::input || !is_permutation(b.order, b.dims.size()))) bad("the order of a binding is no permutation of an input's axes");
     if (b.kind == Binding::Kind::state) {
       if (b.weight >= plan.weights.size()) bad("a state has no first value");
       const Weight& w = plan.weights[b.weight];

@@ -53,7 +53,7 @@ class Writer {
     for (const SizeInstruction& i : f.sizes.code) sizes.push_back(fb::CreateSizeOp(b_, static_cast<uint8_t>(i.op), i.a, i.b, i.value));
     std::vector<Offset<fb::Binding>> bindings;
     for (const Binding& x : f.bindings) {
-      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.strides),
+      bindings.push_back(fb::CreateBinding(b_, b_.CreateString(x.name), static_cast<uint8_t>(x.dtype), b_.CreateVector(x.dims), b_.CreateVector(x.order),
                                            static_cast<uint8_t>(x.kind), x.written, x.weight));
     }
     std::vector<Offset<fb::Check>> checks;

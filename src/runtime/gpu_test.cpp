@@ -116,6 +116,33 @@ TEST(Gpu, StridesOnTheGpuAreRefused) {
   }
 }
 
+TEST(Gpu, AnInputIsReadAsItLies) {
+  SKIP_WITHOUT_ALL;
+  Session session(on_gpu(compiled("%0 = input() {name=\"x\", order=[1, 0]} : f32[2, B]\n%1 = view(%0) {map=map([B, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[B, 2]\n"
+                                  "%2 = add(%1, %1) {} : f32[B, 2]\noutput %2 \"y\" []\n")),
+                  0, 1);
+  Tensor columns{{0, 2, 4, 1, 3, 5}, {3, 2}, {1, 3}}, rows{{0, 1, 2, 3, 4, 5}, {3, 2}}, y{std::vector<float>(6), {3, 2}};
+  const std::vector<float> expected{0, 2, 4, 6, 8, 10};
+  DevicePtr device = Device::open(0);
+  DeviceMemory memory(device, 24);
+  memory.copy_from(columns.data.data(), 24, nullptr);
+  HostTensor out = y.host();
+  for (HostTensor in : {columns.host(), rows.host(), columns.at(memory)}) {
+    std::fill(y.data.begin(), y.data.end(), 0.0f);
+    session.run({&in, 1}, {&out, 1});
+    EXPECT_EQ(y.data, expected);
+  }
+  try {
+    HostTensor in = rows.at(memory);
+    session.run({&in, 1}, {&out, 1});
+    FAIL() << "ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::unsupported);
+    EXPECT_EQ(e.message, "\"x\" lies on the GPU with other strides");
+    EXPECT_EQ(e.remedy, "give a tensor whose axes lie in memory in the order 1, 0");
+  }
+}
+
 TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {
   SKIP_WITHOUT_ALL;
   Session session(on_gpu(compiled("%0 = input() {name=\"ids\"} : i64[B]\n%1 = weight() {name=\"table\"} : f32[3, 2]\n"

@@ -130,12 +130,10 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     throw problem;
   }
   for (const plan::Binding& b : f.bindings) {
-    std::vector<int64_t> dims, strides(b.dims.size(), 1);
+    std::vector<int64_t> dims;
     for (uint32_t d : b.dims) dims.push_back(out->sizes[d]);
     check_sizes(dims, b.name);
-    for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
     out->binding_dims.push_back(std::move(dims));
-    out->binding_strides.push_back(std::move(strides));
   }
   std::vector<size_t> offsets;
   out->arena_bytes = place_arena(p, out->sizes, loaded.backend->alignment(), offsets);

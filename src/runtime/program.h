@@ -72,8 +72,6 @@ struct Resolved {
   std::vector<ArenaOperand> in_arena;
   size_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<std::vector<int64_t>> binding_dims;
-  // Row-major strides every input must have to be used in place.
-  std::vector<std::vector<int64_t>> binding_strides;
 };
 
 struct Memory {

@@ -162,7 +162,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   for (size_t o = 0; o < outputs.size(); ++o) {
     const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
     const std::vector<int64_t>& dims = r.binding_dims[inputs.size() + o];
-    bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && row_major(outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
+    bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && lies_in({}, outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
     if (!fits)
       fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name,
            ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
@@ -227,24 +227,26 @@ void Session::work_in(std::byte* arena, std::byte* scratch) {
   lane_->replay(*met->recording);
 }
 
-// Where kernels find the binding's elements, row-major: the tensor itself, or a copy (`filled`: with what it holds).
+// Where kernels find the binding's elements, in its order: the tensor itself, or a copy (`filled`: with what it holds).
 std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   auto* data = static_cast<std::byte*>(t.data);
-  bool plain = row_major(t);
+  const plan::Binding& b = loaded_.function->bindings[binding];
+  bool plain = lies_in(b.order, t);
   if (plain && !device()) return data;
   size_t bytes = bytes_of(t);
   bool reached = weights_->backend().reaches(data);
   if ((reached && plain) || bytes == 0) return data;
   if (reached && device()) {
-    throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with strides", loaded_.function->bindings[binding].name)).fix("give a contiguous tensor");
+    throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with {}strides", b.name, b.order.empty() ? "" : "other "))
+        .fix(b.order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes lie in memory in the order {}", fmt::join(b.order, ", ")));
   }
   if (!plain) {
-    grow(gathered_[binding], bytes, allocator_, loaded_.function->bindings[binding].name);
-    copy_strided(t, gathered_[binding].data(), true);
+    grow(gathered_[binding], bytes, allocator_, b.name);
+    copy_strided(t, b.order, gathered_[binding].data(), true);
     data = gathered_[binding].data();
   }
   if (!device()) return data;
-  grow(staged_[binding], bytes, memory(), loaded_.function->bindings[binding].name);
+  grow(staged_[binding], bytes, memory(), b.name);
   if (filled) {
     lane_->copy(staged_[binding].data(), data, bytes);
     from_host_ = true;
@@ -258,13 +260,14 @@ bool Session::give(size_t binding, const HostTensor& t) {
   if (bytes == 0) return false;
   if (!device()) return true;
   if (weights_->backend().reaches(t.data)) return false;
-  lane_->copy(row_major(t) ? static_cast<std::byte*>(t.data) : gathered_[binding].data(), staged_[binding].data(), bytes);
+  lane_->copy(lies_in(loaded_.function->bindings[binding].order, t) ? static_cast<std::byte*>(t.data) : gathered_[binding].data(), staged_[binding].data(), bytes);
   return true;
 }
 
-// What was written to the row-major copy goes to the tensor.
+// What was written to the copy goes to the tensor.
 void Session::scatter(size_t binding, const HostTensor& t) {
-  if (!row_major(t) && !(device() && weights_->backend().reaches(t.data))) copy_strided(t, gathered_[binding].data(), false);
+  const std::vector<uint8_t>& order = loaded_.function->bindings[binding].order;
+  if (!lies_in(order, t) && !(device() && weights_->backend().reaches(t.data))) copy_strided(t, order, gathered_[binding].data(), false);
 }
 
 const plan::Binding& Session::state_binding(size_t index) const {
@@ -317,11 +320,11 @@ void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {
     lane_->copy(out ? data : own, out ? own : data, bytes);
     lane_->wait();
   } else if (device() && weights_->backend().reaches(s.bound.data)) {
-    if (!row_major(s.bound)) fail(Code::unsupported, "state \"{}\" lies on the GPU with strides", b.name);
+    if (!lies_in({}, s.bound)) fail(Code::unsupported, "state \"{}\" lies on the GPU with strides", b.name);
     lane_->copy(out ? data : s.bound.data, out ? s.bound.data : data, bytes);
     lane_->wait();
   } else {
-    copy_strided(s.bound, static_cast<std::byte*>(data), out);
+    copy_strided(s.bound, {}, static_cast<std::byte*>(data), out);
   }
 }
 

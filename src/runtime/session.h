@@ -16,8 +16,8 @@ class Session {
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
   // Dims of every output for these inputs; range and shape errors as in run().
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
-  // Inputs may have any strides; outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
-  // GPU, tensors may be on the host or there (row-major). When all of them are there, run() returns before it is done: it is work in the
+  // Inputs may have any strides; those that lie in the order of their binding are read where they are. Outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
+  // GPU, tensors may be on the host or there (in that order). When all of them are there, run() returns before it is done: it is work in the
   // stream, as the caller's own, and wait() or the next run tells what became of it.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   // The caller's CUDA stream, from now on; null is the default one.
@@ -86,7 +86,7 @@ class Session {
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_;                  // with run_memory_ not used
   Allocator* run_memory_ = nullptr;
-  std::vector<MemoryBlock> gathered_;            // row-major copies of strided inputs and states, on the host
+  std::vector<MemoryBlock> gathered_;            // copies of inputs and states that lie otherwise than the plan reads them, on the host
   std::vector<MemoryBlock> staged_;              // and what of the caller's is on the host, on the device
   struct State {
     MemoryBlock own;

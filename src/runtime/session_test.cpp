@@ -135,6 +135,50 @@ TEST(Session, StridedInputsAreGathered) {
   EXPECT_EQ(y.data, scaled_by_hand(x, v));
 }
 
+// The same of an x whose columns lie one after another.
+std::shared_ptr<const plan::Plan> scaled_by_columns() {
+  return compile(
+      "%0 = input() {name=\"x\", order=[1, 0]} : f32[3, B]\n%1 = input() {name=\"v\"} : f32[B, 3]\n%2 = weight() {name=\"w\"} : f32[3]\n"
+      "%3 = view(%0) {map=map([B, 3] <- [<0> + 1*i1, <0> + 1*i0])} : f32[B, 3]\n"
+      "%4 = mul(%3, %2) {} : f32[B, 3]\n%5 = add(%4, %1) {} : f32[B, 3]\noutput %5 \"y\" []\n",
+      {{1, 10, 100}});
+}
+
+TEST(Session, AnInputIsReadAsItLies) {
+  Counting memory;
+  Session session(std::make_shared<Weights>(scaled_by_columns(), 1), 0, 1, memory);
+  Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), columns{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
+  EXPECT_EQ(run(session, {columns, v}), scaled_by_hand(x, v));
+  const int before = memory.count;
+  Tensor one{{7, 8, 9}, {1, 3}, {5, 1}}, first = numbers({1, 3});  // no axis but one: any order
+  EXPECT_EQ(run(session, {one, first}), scaled_by_hand(one, first));
+  EXPECT_EQ(memory.count, before);
+  EXPECT_EQ(run(session, {x, v}), scaled_by_hand(x, v));
+  EXPECT_EQ(memory.count, before + 1);  // for the copy
+  Tensor wide{{0, 3, -1, 1, 4, -1, 2, 5, -1}, {2, 3}, {1, 3}};
+  EXPECT_EQ(run(session, {wide, v}), scaled_by_hand(x, v));
+  EXPECT_EQ(message([&] { run(session, {numbers({2, 4}), v}); }), "axis 1 of input \"x\" (shape [2, 4]) has size 4, but the plan was built for 3 there");
+  EXPECT_EQ(message([&] { run(session, {numbers({65, 3}), v}); }), "axis 0 of input \"x\" has size 65, outside the range 1..64 the plan was built for");
+  EXPECT_EQ(message([&] { run(session, {numbers({2}), v}); }), "input \"x\" has rank 1 (shape [2]), but the plan was built for rank 2: [B, 3]");
+}
+
+TEST(Session, AnInputIsWrittenAsItLies) {
+  auto plan = compile(
+      "%0 = input() {name=\"x\", order=[1, 0]} : f32[3, B]\n%1 = add(%0, %0) {} : f32[3, B]\n%2 = view(%0) {map=map([B] <- [<0>, <0> + 1*i0])} : f32[B]\n"
+      "output %2 \"first\" []\noutput %1 \"x\" [] to input\n",
+      {});
+  Session session(std::make_shared<Weights>(plan, 1), 0, 1);
+  for (std::vector<int64_t> strides : {std::vector<int64_t>{1, 2}, {3, 1}, {4, 1}}) {
+    Tensor x{std::vector<float>(8), {2, 3}, strides}, first = numbers({2});
+    auto at = [&](int64_t i, int64_t j) -> float& { return x.data[static_cast<size_t>(i * strides[0] + j * strides[1])]; };
+    for (int64_t i = 0; i < 6; ++i) at(i / 3, i % 3) = static_cast<float>(i);
+    HostTensor in = x.host(), out = first.host();
+    session.run({&in, 1}, {&out, 1});
+    for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(at(i / 3, i % 3), static_cast<float>(2 * i));
+    EXPECT_EQ(first.data, (std::vector<float>{0, 3}));
+  }
+}
+
 TEST(Session, WrongInputsLeaveItUsable) {
   Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), y = numbers({2, 3});

@@ -5,13 +5,34 @@
 
 namespace ingot::runtime {
 
-bool row_major(const HostTensor& t) {
-  if (t.strides == nullptr) return true;
+namespace {
+
+// Sizes and strides from the outermost axis in memory to the innermost.
+struct Axes {
+  int64_t dims[32], strides[32];
+};
+
+Axes in_order(const HostTensor& t, Order order) {
+  Axes given, out;
+  for (int64_t d = t.rank - 1, row = 1; d >= 0; row *= t.dims[d--]) given.strides[d] = t.strides != nullptr ? t.strides[d] : row;
+  for (int k = 0; k < t.rank; ++k) {
+    const int d = order.empty() ? k : order[static_cast<size_t>(k)];
+    out.dims[k] = t.dims[d];
+    out.strides[k] = given.strides[d];
+  }
+  return out;
+}
+
+}  // namespace
+
+bool lies_in(Order order, const HostTensor& t) {
+  if (t.strides == nullptr && order.empty()) return true;
   if (std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return true;  // whatever the strides of an empty tensor say
+  const Axes axes = in_order(t, order);
   int64_t expected = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    if (t.dims[d] != 1 && t.strides[d] != expected) return false;
-    expected *= t.dims[d];
+  for (int k = t.rank - 1; k >= 0; --k) {
+    if (axes.dims[k] != 1 && axes.strides[k] != expected) return false;
+    expected *= axes.dims[k];
   }
   return true;
 }
@@ -23,21 +44,22 @@ size_t bytes_of(const HostTensor& t) {
 }
 
 // Runs of neighbours are copied at once.
-void copy_strided(const HostTensor& t, std::byte* plain, bool out) {
+void copy_strided(const HostTensor& t, Order order, std::byte* plain, bool out) {
   auto size = static_cast<int64_t>(ir::size_of(t.dtype));
+  const auto [dims, strides] = in_order(t, order);
   int64_t run = 1;
   int outer = t.rank;
-  while (outer > 0 && (t.dims[outer - 1] == 1 || t.strides == nullptr || t.strides[outer - 1] == run)) run *= t.dims[--outer];
+  while (outer > 0 && (dims[outer - 1] == 1 || strides[outer - 1] == run)) run *= dims[--outer];
   int64_t count = 1;
-  for (int d = 0; d < outer; ++d) count *= t.dims[d];
+  for (int k = 0; k < outer; ++k) count *= dims[k];
   auto* data = static_cast<std::byte*>(t.data);
   int64_t index[32] = {};
   for (int64_t n = 0; n < count && run > 0; ++n) {
     int64_t offset = 0;
-    for (int d = 0; d < outer; ++d) offset += index[d] * t.strides[d];
+    for (int k = 0; k < outer; ++k) offset += index[k] * strides[k];
     std::byte *here = data + offset * size, *there = plain + n * run * size;
     std::memcpy(out ? there : here, out ? here : there, static_cast<size_t>(run * size));
-    for (int d = outer - 1; d >= 0 && ++index[d] == t.dims[d]; --d) index[d] = 0;
+    for (int k = outer - 1; k >= 0 && ++index[k] == dims[k]; --k) index[k] = 0;
   }
 }
 

@@ -1,15 +1,21 @@
-// Strided tensors of the caller as row-major memory.
+// Strided tensors of the caller as dense memory.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "runtime/program.h"
 
 namespace ingot::runtime {
 
-bool row_major(const HostTensor&);
+// Axes from outermost to innermost in memory; empty = row-major.
+using Order = std::span<const uint8_t>;
+
+// Dense, its axes in that order.
+bool lies_in(Order, const HostTensor&);
 size_t bytes_of(const HostTensor&);
-// Between a strided tensor and row-major memory, both of the host: `out` of the tensor, or into it.
-void copy_strided(const HostTensor& t, std::byte* plain, bool out);
+// Between a strided tensor and memory that is dense in that order, both of the host: `out` of the tensor, or into it.
+void copy_strided(const HostTensor& t, Order, std::byte* plain, bool out);
 std::string shape_text(const HostTensor&);  // "[2, 3]"
 
 }  // namespace ingot::runtime

@@ -80,17 +80,6 @@ int number_of(DataType t) {
   return -1;
 }
 
-bool row_major(const View& v) {
-  int64_t expected = 1;
-  bool rows = true, empty = false;
-  for (int32_t d = v.rank; d-- > 0;) {
-    empty |= v.dims[d] == 0;
-    rows &= v.strides == nullptr || v.dims[d] == 1 || v.strides[d] == expected;
-    expected *= v.dims[d];
-  }
-  return rows || empty;
-}
-
 // Python's limited API, of the interpreter in this process.
 struct Python {
   void* (*tuple)(intptr_t size);
@@ -155,7 +144,9 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     const int dtype = number_of(v.dtype);
     if (dtype < 0) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " has a dtype that ingot does not support");
     if (v.device_type != device || (gpu >= 0 && v.device != gpu)) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " is not on " + device_text(gpu));
-    if (gpu >= 0 && !row_major(v)) raise(INGOT_UNSUPPORTED, "input " + std::to_string(i) + " has strides");  // ingot::run copies it
+    if (gpu >= 0 && v.strides != nullptr && !lies_in(lease.order(i), v.rank, v.dims, v.strides)) {
+      raise(INGOT_UNSUPPORTED, "input " + std::to_string(i) + " has other strides");  // ingot::run copies it
+    }
     tensors[i] = ingot_tensor{};
     tensors[i].data = static_cast<char*>(v.data) + v.byte_offset;
     tensors[i].dtype = static_cast<ingot_dtype>(dtype);

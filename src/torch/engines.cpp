@@ -28,6 +28,7 @@ void describe(Entry& entry, uint32_t function, Entry::Function& into) {
     check(ingot_plan_input(entry.plan, function, i, &b));
     into.written_inputs.push_back(b.written != 0);
     into.written += b.written != 0;
+    into.orders.emplace_back(b.order, b.order != nullptr ? static_cast<size_t>(b.rank) : 0);
   }
   for (size_t o = 0; o < outputs; ++o) {
     ingot_binding b;

@@ -17,10 +17,11 @@ struct Entry {
   const ingot_options* options = nullptr;  // of every session
   int32_t gpu = -1;                        // where it runs; -1: the CPU
   std::mutex mutex;
-  // Per function: sessions nobody uses, which inputs are written, how many states there are, what it gives.
+  // Per function: sessions nobody uses, which inputs are written and how they lie in memory, how many states there are, what it gives.
   struct Function {
     std::vector<ingot_session*> idle;
     std::vector<bool> written_inputs;
+    std::vector<Order> orders;               // of the inputs
     size_t written = 0, states = 0;
     std::vector<ingot_dtype> outputs;
   };
@@ -42,6 +43,8 @@ class Lease {
   Lease(Entry& entry, int64_t function);
   ~Lease();
   const std::vector<bool>& written_inputs() const { return function_->written_inputs; }
+  // Of an input; row-major where there is none of that number.
+  Order order(size_t input) const { return input < function_->orders.size() ? function_->orders[input] : Order(); }
   size_t written() const { return function_->written; }
   size_t states() const { return function_->states; }
   const std::vector<ingot_dtype>& outputs() const { return function_->outputs; }

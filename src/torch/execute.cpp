@@ -35,28 +35,49 @@ void drop_nothing(std::vector<Tensor>& list) {
   if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
 }
 
-// On a GPU the session takes row-major tensors: others are copied there by torch, in the current stream, and what was written to the copy is copied back.
-class Rows {
- public:
-  void read(std::vector<Tensor>& tensors) {
-    for (Tensor& t : tensors) {
-      if (!t.is_contiguous()) t = torch::stable::contiguous(t);
-    }
+// A new tensor that lies in that order.
+Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dtype type, int32_t gpu, const std::string& what) {
+  std::array<int64_t, 64> strides;
+  int64_t next = 1;
+  for (int32_t k = rank; k-- > 0;) {
+    const int32_t d = order.empty() ? k : order[static_cast<size_t>(k)];
+    strides[static_cast<size_t>(d)] = next;
+    next *= dims[d] > 1 ? dims[d] : 1;
   }
-  void write(std::vector<Tensor>& tensors) {
-    for (Tensor& t : tensors) {
-      if (t.is_contiguous()) continue;
-      Tensor given = t;
-      t = torch::stable::contiguous(given);
-      copies_.emplace_back(given, t);
-    }
+  const int32_t device = gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
+  AtenTensorHandle handle = nullptr;
+  if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
+    raise(INGOT_OUT_OF_MEMORY, "no memory for " + what);
+  }
+  return Tensor(handle);
+}
+
+// On a GPU the session takes tensors that lie as the plan reads them: others are copied there by torch, in the current stream, and what was written to
+// the copy is copied back.
+class Given {
+ public:
+  explicit Given(int32_t gpu) : gpu_(gpu) {}
+  ingot_tensor view(const Tensor& t, Order order, bool written) {
+    const ingot_tensor own = ingot_torch::view(t, written, gpu_);
+    if (gpu_ < 0 || lies_in(order, own.rank, own.dims, own.strides)) return own;
+    Tensor copy = empty_in(order, own.rank, own.dims, own.dtype, gpu_, "a copy of a tensor");
+    torch::stable::copy_(copy, t);
+    copies_.push_back({t, copy, written});
+    return ingot_torch::view(copy, written, gpu_);
   }
   void put_back() {
-    for (auto& [given, copy] : copies_) torch::stable::copy_(given, copy);
+    for (Copy& c : copies_) {
+      if (c.written) torch::stable::copy_(c.given, c.copy);
+    }
   }
 
  private:
-  std::vector<std::pair<Tensor, Tensor>> copies_;
+  struct Copy {
+    Tensor given, copy;
+    bool written;
+  };
+  int32_t gpu_;
+  std::vector<Copy> copies_;
 };
 
 // `state`: the inputs that the function writes, then its states, in the order of its bindings.
@@ -75,26 +96,21 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   }
   CallTensors all(given + outputs.size());
   ingot_tensor* tensors = all.data();
-  Rows rows;
-  if (entry->gpu >= 0) {
-    rows.read(inputs);
-    rows.write(state);
-    rows.write(outputs);
-  }
+  Given tensor(entry->gpu);
   size_t n = 0, next_input = 0, next_state = 0;
   for (; n < given; ++n) {
     bool from_state = n < written.size() ? written[n] : next_input == inputs.size();
     if (from_state ? next_state == state.size() : next_input == inputs.size()) break;  // the call below says what is missing
-    tensors[n] = from_state ? view(state[next_state++], true, entry->gpu) : view(inputs[next_input++], false, entry->gpu);
+    tensors[n] = tensor.view(from_state ? state[next_state++] : inputs[next_input++], lease.order(n), from_state);
   }
   size_t count = n;
-  for (const Tensor& t : outputs) tensors[n++] = view(t, true, entry->gpu);
+  for (const Tensor& t : outputs) tensors[n++] = tensor.view(t, {}, true);
   for (size_t i = 0; i < lease.states(); ++i) {
-    ingot_tensor memory = view(state[lease.written() + i], true, entry->gpu);
+    ingot_tensor memory = tensor.view(state[lease.written() + i], {}, true);
     check(ingot_session_bind_state(lease.get(), i, &memory));
   }
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, outputs.size()));
-  rows.put_back();
+  tensor.put_back();
 }
 
 // The same for eager calls of functions that write nothing but their outputs: it makes these itself, row-major, so that a call is few steps.
@@ -105,27 +121,16 @@ std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t functio
   const size_t count = inputs.size(), made = lease.outputs().size();
   CallTensors all(count + made);
   ingot_tensor* tensors = all.data();
-  if (entry->gpu >= 0) Rows().read(inputs);
-  for (size_t i = 0; i < count; ++i) tensors[i] = view(inputs[i], false, entry->gpu);
+  Given tensor(entry->gpu);
+  for (size_t i = 0; i < count; ++i) tensors[i] = tensor.view(inputs[i], lease.order(i), false);
   check(ingot_session_resolve(lease.get(), tensors, count));
-  const int32_t device = entry->gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
   std::vector<Tensor> outputs;
   outputs.reserve(made);
   for (size_t o = 0; o < made; ++o) {
     int32_t rank = 0;
     const int64_t* dims = nullptr;
     check(ingot_session_output(lease.get(), o, &rank, &dims));
-    std::array<int64_t, 64> strides;
-    int64_t row = 1;
-    for (int32_t d = rank; d-- > 0;) {
-      strides[static_cast<size_t>(d)] = row;
-      row *= dims[d] > 1 ? dims[d] : 1;
-    }
-    AtenTensorHandle handle = nullptr;
-    if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(lease.outputs()[o]), device, std::max(entry->gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
-      raise(INGOT_OUT_OF_MEMORY, "ingot::run: no memory for output " + std::to_string(o));
-    }
-    outputs.emplace_back(handle);
+    outputs.push_back(empty_in({}, rank, dims, lease.outputs()[o], entry->gpu, "output " + std::to_string(o)));
     tensors[count + o] = view(outputs.back(), true, entry->gpu);
   }
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));

@@ -4,6 +4,7 @@
 #include <torch/headeronly/core/ScalarType.h>
 
 #include <array>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -62,6 +63,23 @@ inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
   out.dims = sizes.data();
   out.strides = strides.data();
   return out;
+}
+
+// Axes of a tensor from outermost to innermost in memory; empty = row-major.
+using Order = std::span<const uint8_t>;
+
+// Dense, its axes in that order. Of another rank it is what it should be: the session refuses it.
+inline bool lies_in(Order order, int32_t rank, const int64_t* dims, const int64_t* strides) {
+  if (!order.empty() && order.size() != static_cast<size_t>(rank)) return true;
+  int64_t expected = 1;
+  bool lies = true, empty = false;
+  for (int32_t k = rank; k-- > 0;) {
+    const int32_t d = order.empty() ? k : order[static_cast<size_t>(k)];
+    empty |= dims[d] == 0;
+    lies &= dims[d] == 1 || strides[d] == expected;
+    expected *= dims[d];
+  }
+  return lies || empty;
 }
 
 // The tensors of one call; few need no heap.

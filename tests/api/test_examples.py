@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,3 +84,23 @@ def test_errors_are_told_in_full(example, plan):
 def test_the_runtime_stands_alone(lib):
     needed = output_of("ldd", lib / "libingot_runtime.so")
     assert "libc.so" in needed and "torch" not in needed and "python" not in needed and "libingot.so" not in needed
+
+
+def test_an_image_in_channels_last(prefix, example, tmp_path):
+    """Files and programs have the caller's axes, however the plan reads them."""
+    torch.manual_seed(0)
+    conv = torch.nn.Conv2d(3, 4, 3).eval().to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 5).to(memory_format=torch.channels_last)
+    torch.export.save(torch.export.export(conv, (x,)), tmp_path / "image.pt2")
+    output_of(prefix / "bin/ingot", "compile", tmp_path / "image.pt2", "-o", tmp_path / "image.ingot")
+    assert "input input float32[2, 3, 6, 5], axes in memory: [0, 2, 3, 1]" in output_of(prefix / "bin/ingot", "inspect", tmp_path / "image.ingot")
+    np.save(tmp_path / "x.npy", np.ascontiguousarray(x.numpy()))
+    output_of(prefix / "bin/ingot", "run", tmp_path / "image.ingot", "--input", f"input={tmp_path / 'x.npy'}", "--output", tmp_path)
+    made = torch.from_numpy(np.load(next(f for f in tmp_path.glob("*.npy") if f.name != "x.npy")))
+    torch.testing.assert_close(made, conv(x), rtol=1e-5, atol=1e-6)
+    done = example(tmp_path / "image.ingot", "2,3,6,5")
+    assert done.stdout.startswith("output 0 [2, 4, 4, 3]:"), done.stderr
+    expected = conv(torch.ones(2, 3, 6, 5)).flatten()[:8]
+    torch.testing.assert_close(torch.tensor([float(v) for v in done.stdout.split(":")[1].split()]), expected, rtol=1e-5, atol=1e-6)
+    done = example(tmp_path / "image.ingot", "2,4,6,5")
+    assert done.returncode == 1 and "axis 1 of input \"input\" (shape [2, 4, 6, 5]) has size 4, but the plan was built for 3 there" in done.stderr
