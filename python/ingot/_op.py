@@ -180,7 +180,7 @@ def _allocator(engine, function, device):
         for axis, size in enumerate(binding["dims"]):
             if isinstance(size, str) and size.isidentifier():
                 places.setdefault(size, f"x[{i}].shape[{axis}]")
-    names = sorted({n for b in outputs for d in b["dims"] + b.get("strides", []) if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*", d)} - {"floordiv", "mod", "min", "max"})
+    names = sorted({n for b in outputs for d in b["dims"] if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*", d)} - {"floordiv", "mod", "min", "max"})
     missing = [n for n in names if n not in places]
     if missing:
         raise InputError(f"size {missing[0]!r} of an output is not the size of any input axis")
@@ -189,16 +189,11 @@ def _allocator(engine, function, device):
     for binding in outputs:
         dtype = dtypes.setdefault(binding["dtype"], f"d{len(dtypes)}")
         shape = "(" + "".join(f"{d}," for d in binding["dims"]) + ")"
-        if binding.get("strides"):
-            strides = "(" + "".join(f"{d}," for d in binding["strides"]) + ")"
-            made.append(f"empty_strided({shape}, {strides}, dtype={dtype}, device=device)")
-        else:
-            made.append(f"empty({shape}, dtype={dtype}, device=device)")
+        made.append(f"empty({shape}, dtype={dtype}, device=device)")
     lines = ["def allocate(x):"] + [f"    {n} = {places[n]}" for n in names] + [f"    return [{', '.join(made)}]"]
     scope = {
         "device": device,
         "empty": torch.empty,
-        "empty_strided": torch.empty_strided,
         "floordiv": lambda a, b: a // b,
         "mod": lambda a, b: a % b,
         "min": min,

@@ -129,6 +129,8 @@ def _compile_file(path, arguments, keywords, options):
             raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(leaves)}")
         check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
         _set_ranges(model, zip(names, leaves))
+        if any(isinstance(leaf, Input) and leaf.memory_format for _, leaf in leaves):  # torch knows how the program's inputs lie
+            match_program(torch.export.load(path), leaves)
     # What autocast casts is written out by torch.
     if autocast.state() is not None or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model

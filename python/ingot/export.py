@@ -84,7 +84,7 @@ def _example(leaf, device):
         return leaf.value
     # A size of 0 or 1 would be taken for a constant while tracing.
     shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(leaf.min_shape, leaf.opt_shape, leaf.max_shape)]
-    return torch.zeros(shape, dtype=getattr(torch, leaf.dtype), device=leaf.device or device)
+    return torch.empty(shape, dtype=getattr(torch, leaf.dtype), device=leaf.device or device, memory_format=leaf.memory_format or torch.contiguous_format).zero_()
 
 
 class _Dims:
@@ -213,3 +213,5 @@ def match_program(program, leaves):
             raise InputError(f"{label} has rank {len(leaf.opt_shape)}, but the exported program takes rank {len(meta.shape)} there")
         if str(meta.dtype).removeprefix("torch.") != leaf.dtype:
             raise InputError(f"{label} has dtype {leaf.dtype}, but the exported program takes {meta.dtype} there")
+        if leaf.memory_format and not meta.is_contiguous(memory_format=leaf.memory_format):
+            raise InputError(f"{label} has memory_format {leaf.memory_format}, but the program was exported for another one", remedy="export it with an example that lies so")

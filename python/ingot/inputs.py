@@ -29,12 +29,13 @@ class Input:
         name: used in messages and for the engine's binding; None takes the parameter's name.
         shared_dims: {axis: name}: axes with one name are one dimension across all inputs, positional and keyword.
         value: for a constant (int, float, bool, None) argument that is no tensor.
+        memory_format: torch.channels_last (four axes) or torch.channels_last_3d (five) for a tensor that lies so; it is read where it is.
 
     Raises InputError when ranks differ, a size is negative, or min <= opt <= max is broken.
     """
 
     def __init__(self, shape=None, *, min_shape=None, opt_shape=None, max_shape=None, dtype=None, name=None,
-                 shared_dims: Mapping[int, str] | None = None, device=None, value=None):  # fmt: skip
+                 shared_dims: Mapping[int, str] | None = None, device=None, value=None, memory_format=None):  # fmt: skip
         self.name, self.device, self.value = name, device, value
         label = f"input {name!r}" if name else "an input"
         ranged = [s for s in (min_shape, opt_shape, max_shape) if s is not None]
@@ -59,6 +60,7 @@ class Input:
             if not low <= opt <= high:
                 raise InputError(f"{label}: axis {axis} has min {low}, opt {opt}, max {high}; min <= opt <= max must hold")
         self.dtype = _dtype_name(dtype, label)
+        self.memory_format = _memory_format(memory_format, len(self.min_shape), label)
         self.shared_dims = {}
         for axis, shared in dict(shared_dims or {}).items():
             rank = len(self.min_shape)
@@ -83,8 +85,12 @@ class Input:
 
     @classmethod
     def from_tensor(cls, tensor, *, name=None) -> "Input":
-        """An Input with the tensor's shape and dtype."""
-        return cls(tuple(tensor.shape), dtype=tensor.dtype, name=name)
+        """An Input with the tensor's shape, dtype and memory format."""
+        import torch
+
+        known = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+        lies = known is not None and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=known)
+        return cls(tuple(tensor.shape), dtype=tensor.dtype, name=name, memory_format=known if lies else None)
 
     @property
     def dynamic_axes(self) -> list[int]:
@@ -98,11 +104,13 @@ class Input:
 
         shape = {"min": self.min_shape, "opt": self.opt_shape, "max": self.max_shape}[which]
         dtype = getattr(torch, self.dtype)
-        return torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+        made = torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+        return made.contiguous(memory_format=self.memory_format or torch.contiguous_format)
 
     def __repr__(self):
         shape = f"{self.opt_shape}" if self.min_shape == self.max_shape else f"{self.min_shape}..{self.opt_shape}..{self.max_shape}"
-        return f"Input({shape}, {self.dtype}{f', name={self.name!r}' if self.name else ''})"
+        lies = f", memory_format={self.memory_format}" if self.memory_format else ""
+        return f"Input({shape}, {self.dtype}{f', name={self.name!r}' if self.name else ''}{lies})"
 
 
 def _dtype_name(dtype, label):
@@ -115,6 +123,17 @@ def _dtype_name(dtype, label):
     if text not in _DTYPES:
         raise InputError(f"{label}: dtype {dtype!r} is not known", remedy="one of " + ", ".join(sorted(set(_DTYPES.values()))))
     return _DTYPES[text]
+
+
+def _memory_format(given, rank, label):
+    if given is None or str(given) == "torch.contiguous_format":
+        return None
+    needed = {"torch.channels_last": 4, "torch.channels_last_3d": 5}.get(str(given))
+    if needed is None:
+        raise InputError(f"{label}: memory_format {given!r} is not known", remedy="torch.contiguous_format, torch.channels_last or torch.channels_last_3d")
+    if needed != rank:
+        raise InputError(f"{label}: {given} is for tensors of {needed} axes, and the input has rank {rank}")
+    return given
 
 
 def check_shared(leaves: list[tuple[str, "Input"]]) -> dict[str, tuple[int, int, int]]:

@@ -147,10 +147,8 @@ class _Program(Shell):
         return self.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), {"dtype": torch.uint8, "device": self.f.device, "pin_memory": False})
 
     def _empty(self, binding, places):
-        dims, strides = ([self._sized(d, places) for d in binding.get(what, ())] for what in ("dims", "strides"))
+        dims = [self._sized(d, places) for d in binding["dims"]]
         more = {"dtype": getattr(torch, binding["dtype"]), "device": self.f.device, "pin_memory": False}
-        if strides:
-            return self.graph.call_function(torch.ops.aten.empty_strided.default, (dims, strides), more)
         return self.graph.call_function(torch.ops.aten.empty.memory_format, (dims,), more)
 
     def _sized(self, text, places):

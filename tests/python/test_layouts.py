@@ -1,0 +1,277 @@
+"""Inputs as they lie: what a model was compiled for in channels_last, or in any dense order, is read where it is; another tensor is copied."""
+
+import copy
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+from ingot.inputs import Input
+
+nn = torch.nn
+LAST = torch.channels_last
+COPIES = {"aten::copy_", "aten::contiguous", "aten::clone", "aten::_to_copy"}
+
+
+class Image(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Sequential(nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.last = nn.Conv2d(16, 8, 1)
+
+    def forward(self, image):
+        return self.last(self.first(image))
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture
+def model():
+    return Image().eval().to(memory_format=LAST)
+
+
+def last(*shape):
+    return torch.randn(shape).to(memory_format=LAST)
+
+
+def orders(engine, function=0):
+    return [binding.get("order") for binding in engine.inputs(function)]
+
+
+def labels(engine):
+    return [step["label"] for step in engine.inspect()["functions"][0]["programs"][0]["steps"]]
+
+
+def check(compiled, model, x):
+    got, want = compiled(x), model(x)
+    assert_accurate(got, want, copy.deepcopy(model).double()(x.double()), depth=1000)
+    assert got.stride() == want.stride()
+
+
+def operators_of(call):
+    with torch.profiler.profile() as seen:
+        call()
+    return {event.name for event in seen.events() if event.name.startswith("aten::")}
+
+
+def test_read_where_it_is(model):
+    x = last(2, 3, 12, 10)
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    assert orders(compiled.engine) == [[0, 2, 3, 1]] and compiled.engine.inputs()[0]["dims"] == [2, 3, 12, 10]
+    steps = labels(compiled.engine)
+    assert steps[0].startswith("matmul") and steps == labels(ingot.compile(model, inputs=[x.contiguous()]).engine)  # no padding, no copy
+    check(compiled, model, x)
+    assert not operators_of(lambda: compiled(x)) & COPIES
+
+
+def test_any_other_tensor(model):
+    compiled = ingot.compile(model, inputs=[last(2, 3, 12, 10)])
+    wide = torch.randn(2, 3, 12, 20)[..., ::2]
+    for x in (torch.randn(2, 3, 12, 10), wide, torch.randn(3, 10, 2, 12).permute(2, 0, 3, 1), torch.randn(1, 3, 12, 10).expand(2, 3, 12, 10)):
+        check(compiled, model, x)
+
+
+def test_contiguous_stays_contiguous(model):
+    for x in (torch.randn(2, 3, 12, 10), torch.randn(1, 1, 1, 10).to(memory_format=LAST)):
+        compiled = ingot.compile(model if x.shape[1] == 3 else nn.ReLU(), inputs=[x])
+        assert orders(compiled.engine) == [None]
+        y = last(*x.shape)
+        assert_accurate(compiled(y), compiled(y.contiguous()), compiled(y.contiguous()).double(), depth=1)
+
+
+def test_one_channel_or_one_image(model):
+    one = nn.Conv2d(1, 4, 3)
+    assert orders(ingot.compile(one, inputs=[last(2, 1, 8, 8)]).engine) == [None]  # contiguous too
+    single = ingot.compile(model, inputs=[last(1, 3, 12, 10)])
+    assert orders(single.engine) == [[0, 2, 3, 1]]
+    check(single, model, last(1, 3, 12, 10))
+    check(single, model, torch.randn(12, 10, 3).permute(2, 0, 1)[None])  # lies so, whatever the stride of its one image
+
+
+@pytest.mark.parametrize("order", [o for o in itertools.permutations(range(3))])
+def test_every_order(order):
+    class Two(nn.Module):
+        def forward(self, x, y):
+            return torch.softmax(x, -1) + y, x.sum(1)
+
+    def lying(o, shape=(4, 5, 6)):
+        return torch.randn([shape[a] for a in o]).permute([o.index(a) for a in range(3)])
+
+    x, y = lying(order), torch.randn(4, 5, 6)
+    compiled = ingot.compile(Two(), inputs=[x, y], fallback="error")
+    assert orders(compiled.engine) == [None if order == (0, 1, 2) else list(order), None]
+    for given in (x, y, lying((2, 1, 0))):
+        for got, want, exact in zip(compiled(given, y), Two()(given, y), Two()(given.double(), y.double())):
+            assert_accurate(got, want, exact, depth=16)
+
+
+def test_gaps_and_repeats_are_copied_as_ever():
+    model = nn.Sequential(nn.ReLU(), nn.Tanh())
+    for x in (torch.randn(4, 5, 6)[:, ::2], torch.randn(4, 5, 6).permute(2, 0, 1)[:, :, 1:], torch.randn(4, 1).expand(4, 6)):
+        compiled = ingot.compile(model, inputs=[x])
+        assert orders(compiled.engine) == [None]
+        assert_accurate(compiled(x), model(x), model(x.double()), depth=4)
+
+
+@pytest.mark.parametrize("open_axes", [(0,), (2, 3), (0, 2, 3)], ids=str)
+def test_open_sizes(model, open_axes):
+    low, high = [1, 3, 9, 8], [4, 3, 20, 21]
+    usual = [2, 3, 12, 10]
+    low, high = ([b if axis in open_axes else u for axis, (b, u) in enumerate(zip(bound, usual))] for bound in (low, high))
+    compiled = ingot.compile(model, inputs=[Input(min_shape=low, opt_shape=usual, max_shape=high, memory_format=LAST, name="image")], fallback="error")
+    assert orders(compiled.engine) == [[0, 2, 3, 1]]
+    assert [isinstance(size, str) for size in compiled.engine.inputs()[0]["dims"]] == [axis in open_axes for axis in range(4)]
+    for shape in (low, usual, high):
+        check(compiled, model, last(*shape))
+        check(compiled, model, torch.randn(shape))
+    for axis in open_axes:
+        shape = [*usual]
+        shape[axis] = high[axis] + 1
+        with pytest.raises(ingot.InputError) as caught:
+            compiled(last(*shape))
+        assert caught.value.message == f"axis {axis} of input 'image' has size {high[axis] + 1}, outside the range {low[axis]}..{high[axis]} the plan was built for"
+
+
+def test_refusals_speak_of_the_callers_axes(model):
+    compiled = ingot.compile(model, inputs=[Input((2, 3, 12, 10), name="image", memory_format=LAST)])
+    with pytest.raises(ingot.InputError, match=r"axis 1 of input .image. \(shape \[2, 4, 12, 10\]\) has size 4, but the plan was built for 3 there"):
+        compiled(last(2, 4, 12, 10))
+    with pytest.raises(ingot.InputError, match="rank 3"):
+        compiled(torch.randn(2, 3, 12))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 12, 10), (1, 3, 9, 9)], ids=str)
+def test_torch_compile(model, shape):
+    torch._dynamo.reset()
+    made = []
+
+    def backend(graph, examples):
+        from ingot.backend import ingot_backend
+
+        made.append(ingot_backend(graph, examples))
+        return made[-1]
+
+    compiled = torch.compile(model, backend=backend)
+    x = last(*shape)
+    check(compiled, model, x)
+    assert orders(made[0].engine) == [[0, 2, 3, 1]]
+    assert not operators_of(lambda: compiled(x)) & COPIES
+    check(compiled, model, torch.randn(shape))
+
+
+def test_torch_compile_with_open_sizes(model):
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="ingot", dynamic=True)
+    for shape in ((2, 3, 12, 10), (3, 3, 17, 11)):
+        check(compiled, model, last(*shape))
+        check(compiled, model, torch.randn(shape))
+
+
+def test_written_as_it_lies():
+    class Writes(nn.Module):
+        def forward(self, x):
+            x[:, 0].mul_(2)
+            x.add_(1)
+            return x * 3
+
+    for make in (lambda: last(2, 3, 4, 5), lambda: torch.randn(2, 3, 4, 5)):
+        compiled = ingot.compile(Writes(), inputs=[last(2, 3, 4, 5)])
+        assert orders(compiled.engine) == [[0, 2, 3, 1]]
+        x = make()
+        expected = x.clone()
+        want, got = Writes()(expected), compiled(x)
+        assert torch.equal(x, expected) and torch.equal(got, want)
+
+
+def test_a_cut_between(model):
+    """What torch makes in channels_last goes to the engine as it lies."""
+
+    class Cut(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model.last(torch.sin(self.model.first(x)))
+
+    cut = Cut(model)
+    x = last(2, 3, 12, 10)
+    compiled = ingot.compile(cut, inputs=[x], torch_executed_ops=["sin"], min_block_size=1)
+    assert len(compiled.segments) == 2 and [orders(compiled.engine, f) for f in (0, 1)] == [[[0, 2, 3, 1]]] * 2
+    check(compiled, cut, x)
+    check(compiled, cut, x.contiguous())
+
+
+@pytest.mark.parametrize("form", ["ingot", "exported_program"])
+def test_saved_and_loaded(model, tmp_path, form):
+    x = last(2, 3, 12, 10)
+    path = tmp_path / ("m.ingot" if form == "ingot" else "m.pt2")
+    ingot.save(ingot.compile(model, inputs=[x]), path, format=form)
+    loaded = ingot.load(path)
+    assert orders(loaded.engine) == [[0, 2, 3, 1]]
+    for given in (x, x.contiguous()):
+        assert_accurate(loaded(given), model(given), copy.deepcopy(model).double()(given.double()), depth=1000)
+    if form == "exported_program":
+        program = torch.export.load(path).module()
+        for given in (x, x.contiguous()):
+            assert_accurate(program(given), model(given), copy.deepcopy(model).double()(given.double()), depth=1000)
+
+
+def test_a_file_of_torch(model, tmp_path):
+    x = last(2, 3, 12, 10)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
+    compiled = ingot.compile(tmp_path / "m.pt2")
+    assert orders(compiled.engine) == [[0, 2, 3, 1]]
+    assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+    ingot.compile(tmp_path / "m.pt2", inputs=[Input((2, 3, 12, 10), memory_format=LAST)])
+    torch.export.save(torch.export.export(model, (x.contiguous(),)), tmp_path / "rows.pt2")
+    with pytest.raises(ingot.InputError, match="has memory_format torch.channels_last, but the program was exported for another one"):
+        ingot.compile(tmp_path / "rows.pt2", inputs=[Input((2, 3, 12, 10), memory_format=LAST)])
+
+
+def test_arrays_and_the_reference(model, tmp_path):
+    x = last(2, 3, 12, 10)
+    ingot.save(ingot.compile(model, inputs=[x]), tmp_path / "m.ingot")
+    engine = ingot.load_engine(tmp_path / "m.ingot")
+    exact = copy.deepcopy(model).double()(x.double())
+    for array in (x.numpy(), x.contiguous().numpy(), np.asfortranarray(x.numpy())):
+        assert_accurate(torch.from_numpy(engine.session().run(array)[0]), model(x), exact, depth=1000)
+        assert_accurate(torch.from_numpy(engine.reference(array)[0]), model(x), exact, depth=1000)
+
+
+def test_three_spatial_axes():
+    model = nn.Conv3d(4, 6, 3).to(memory_format=torch.channels_last_3d)
+    compiled = ingot.compile(model, inputs=[Input((2, 4, 5, 6, 7), memory_format=torch.channels_last_3d)])
+    assert orders(compiled.engine) == [[0, 2, 3, 4, 1]]
+    for x in (torch.randn(2, 4, 5, 6, 7).to(memory_format=torch.channels_last_3d), torch.randn(2, 4, 5, 6, 7)):
+        assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (dict(shape=(2, 3), memory_format=LAST, name="x"), "input 'x': torch.channels_last is for tensors of 4 axes, and the input has rank 2"),
+    (dict(shape=(2, 3), memory_format="last"), "an input: memory_format 'last' is not known"),
+    (dict(shape=(2, 3), memory_format=torch.preserve_format), "an input: memory_format torch.preserve_format is not known"),
+])  # fmt: skip
+def test_formats_refused(arguments, text):
+    with pytest.raises(ingot.InputError) as caught:
+        Input(**arguments)
+    assert caught.value.message == text
+
+
+def test_inputs_of_tensors():
+    assert Input.from_tensor(last(2, 3, 4, 5)).memory_format is LAST and Input.from_tensor(torch.randn(2, 3, 4, 5)).memory_format is None
+    assert Input((2, 3, 4, 5), memory_format=LAST).example().is_contiguous(memory_format=LAST)
+    assert Input((2, 3), memory_format=torch.contiguous_format).memory_format is None
+    assert repr(Input((2, 3, 4, 5), memory_format=LAST)) == "Input((2, 3, 4, 5), float32, memory_format=torch.channels_last)"
