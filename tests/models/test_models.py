@@ -58,25 +58,19 @@ def family_depth(module):
     return layers * 4 * config.hidden_size
 
 
-def torch_refuses(module, device):
-    """What torch's own export says, without ingot, to leaving batch and sequence open (of attention without kernels of its own); None where it takes the model."""
-    example = [torch.zeros((2, 16), dtype=torch.int64, device=device) for _ in range(2)]
-    batch, sequence = torch.export.Dim("B", min=1, max=8), torch.export.Dim("S", min=1, max=64)
+def compile_open(module, inputs, open_on_gpu, dynamic_shapes):
+    """Skips where torch.export itself, without ingot, does not take a model with open axes on a GPU: torch 2.11 refuses some decoders and image sizes, 2.13 takes them."""
     try:
-        with sdpa_kernel(SDPBackend.MATH):
-            torch.export.export(module, tuple(example), dynamic_shapes=[{0: batch, 1: sequence}] * 2, strict=False)
-    except Exception as problem:
-        return f"{type(problem).__name__}: {problem}"
-    return None
-
-
-def compile_small(name, module, dynamic, device):
-    """Skips where torch.export itself does not take a decoder with open axes on a GPU (torch 2.11 does not, 2.13 does)."""
-    try:
-        return ingot.compile(module, inputs=specs(dynamic))
+        return ingot.compile(module, inputs=inputs)
     except Exception:
-        if dynamic and device == "cuda" and name in ("llama", "qwen2") and (reason := torch_refuses(module, device)):
-            pytest.skip(f"torch {torch.__version__} does not export it with these axes open: {reason[:200]}")
+        if not open_on_gpu:
+            raise
+        example = tuple(spec.example().cuda() for spec in inputs)
+        try:
+            with sdpa_kernel(SDPBackend.MATH):
+                torch.export.export(module, example, dynamic_shapes=dynamic_shapes, strict=False)
+        except Exception as problem:
+            pytest.skip(f"torch {torch.__version__} does not export it with these axes open: {type(problem).__name__}: {str(problem)[:200]}")
         raise
 
 
@@ -86,7 +80,8 @@ def compile_small(name, module, dynamic, device):
 def test_small(name, dynamic, device, dtype):
     family = architectures.SMALL[name]
     module = family().to(device, dtype)
-    compiled = compile_small(name, module, dynamic, device)
+    axes = {0: torch.export.Dim("B", min=1, max=8), 1: torch.export.Dim("S", min=1, max=64)}
+    compiled = compile_open(module, specs(dynamic), dynamic and device == "cuda" and name in ("llama", "qwen2"), [axes] * 2)
     assert torch.device(compiled.engine.device).type == device
     assert compiled.report.whole
     for batch, sequence in [(2, 9)] if not dynamic else [(2, 9), (1, 1), (3, 17), (8, 64), (1, 40)]:
@@ -128,7 +123,9 @@ KINDS = [(name, dynamic) for name in architectures.SMALL_IMAGES for dynamic in S
 def test_small_images(name, dynamic, device, dtype):
     module = architectures.SMALL_IMAGES[name]().to(device, dtype)
     ranges = dict(zip(("min_shape", "opt_shape", "max_shape"), OPEN[dynamic])) if dynamic else {"shape": (2, 3, 32, 32)}
-    compiled = ingot.compile(module, inputs=[ingot.Input(name="pixel_values", dtype=dtype, **ranges)])
+    inputs = [ingot.Input(name="pixel_values", dtype=dtype, **ranges)]
+    axes = {0: torch.export.Dim("B", min=1, max=8), 2: torch.export.Dim("H", min=32, max=64), 3: torch.export.Dim("W", min=32, max=80)}
+    compiled = compile_open(module, inputs, dynamic == "images" and device == "cuda", [axes])
     assert torch.device(compiled.engine.device).type == device
     assert compiled.report.whole
     for shape in SHAPES[dynamic]:
