@@ -155,13 +155,13 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   product.constant = where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
-  if (made && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{base_of(anchor.in[0])};
-  if (a.map && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{a.copied};
+  // What has to be stored for a product that neither makes its row nor follows a map.
+  const ValueId instead = made ? base_of(anchor.in[0]) : a.copied;
+  if (instead != none_id && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{instead};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
-  if (a.map && answer.kind != Answer::taken) throw Cut{a.copied};
-  if (made && answer.kind != Answer::taken) throw Cut{base_of(anchor.in[0])};
+  if (instead != none_id && answer.kind != Answer::taken) throw Cut{instead};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
   std::vector<Place> operands{std::move(a.place)};
   if (made) {

@@ -99,21 +99,24 @@ TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
   }
 }
 
+void expect_refused(Session& session, const HostTensor& in, const HostTensor& out, const std::string& message, const std::string& remedy) {
+  try {
+    session.run({&in, 1}, {&out, 1});
+    FAIL() << "ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::unsupported);
+    EXPECT_EQ(e.message, message);
+    EXPECT_EQ(e.remedy, remedy);
+  }
+}
+
 TEST(Gpu, StridesOnTheGpuAreRefused) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
   DeviceMemory memory(device, 64);
   Session session(on_gpu(product()), 0, 1);
   Tensor x{std::vector<float>(8), {2, 2}, {1, 2}}, y{std::vector<float>(4), {2, 2}};
-  HostTensor in = x.at(memory), out = y.host();
-  try {
-    session.run({&in, 1}, {&out, 1});
-    FAIL() << "ran";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::unsupported);
-    EXPECT_EQ(e.message, "\"x\" lies on the GPU with strides");
-    EXPECT_EQ(e.remedy, "give a contiguous tensor");
-  }
+  expect_refused(session, x.at(memory), y.host(), "\"x\" lies on the GPU with strides", "give a contiguous tensor");
 }
 
 TEST(Gpu, AnInputIsReadAsItLies) {
@@ -132,15 +135,7 @@ TEST(Gpu, AnInputIsReadAsItLies) {
     session.run({&in, 1}, {&out, 1});
     EXPECT_EQ(y.data, expected);
   }
-  try {
-    HostTensor in = rows.at(memory);
-    session.run({&in, 1}, {&out, 1});
-    FAIL() << "ran";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::unsupported);
-    EXPECT_EQ(e.message, "\"x\" lies on the GPU with other strides");
-    EXPECT_EQ(e.remedy, "give a tensor whose axes lie in memory in the order 1, 0");
-  }
+  expect_refused(session, rows.at(memory), out, "\"x\" lies on the GPU with other strides", "give a tensor whose axes lie in memory in the order 1, 0");
 }
 
 TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {

@@ -61,7 +61,7 @@ std::string ElementText::load(const FusedBody& body, const Instruction& i, size_
 }
 
 std::string ElementText::code(const FusedBody& body, size_t first_operand, const std::vector<std::string>& coordinates, const std::vector<std::string>& accumulators,
-                              const std::vector<std::string>& brought) {
+                              const std::vector<std::string>& brought, bool for_halves) {
   std::string out;
   for (size_t k = 0; k < body.code.size(); ++k) {
     const Instruction& i = body.code[k];
@@ -78,7 +78,7 @@ std::string ElementText::code(const FusedBody& body, size_t first_operand, const
       case Kind::map: {
         std::vector<Argument> in;
         for (Reg r : i.in) in.push_back({body.code[r].dtype, fmt::format("r{}", r)});
-        e = map_expression(i.op, i.dtype, in);
+        e = for_halves && i.op == ir::Op::gelu ? fmt::format("gelu_for_half(r{})", i.in[0]) : map_expression(i.op, i.dtype, in);
         break;
       }
       default: fail(Code::unsupported, "a body of single elements on CUDA reduces its rows");

@@ -24,9 +24,9 @@ class ElementText {
 
   // The body's instructions as constants r0, r1, .., a line each; the caller has `status` in scope. Coordinates by axis of the domain, loads of operand k
   // of the body being those of layouts[first_operand + k]; `brought`: expressions of loads that are there already, by instruction (others empty); `accumulators`: by half.
-  // Error (unsupported) for what no function of one element expresses.
+  // `for_halves`: the results become halves, for which a formula of fewer digits does. Error (unsupported) for what no function of one element expresses.
   std::string code(const FusedBody&, size_t first_operand, const std::vector<std::string>& coordinates, const std::vector<std::string>& accumulators,
-                   const std::vector<std::string>& brought = {});
+                   const std::vector<std::string>& brought = {}, bool for_halves = false);
 
   const std::vector<kernels::CudaNumber>& numbers() const { return numbers_; }
   const std::vector<kernels::CudaKnown>& known() const { return known_; }

@@ -144,10 +144,8 @@ class Printer {
         put += "    " + own;
       }
     }
-    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought);
-    const bool halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
-    constexpr std::string_view exact = "gelu_of(";
-    for (size_t at = 0; halves && (at = code.find(exact, at)) != std::string::npos;) code.replace(at, exact.size(), "gelu_for_half(");
+    const bool for_halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
+    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
                        args_.column_bytes, args_.halves ? 2 : 1) +

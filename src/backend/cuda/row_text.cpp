@@ -12,8 +12,6 @@ using Source = kernels::MatmulMapCudaArgs::Source;
 
 namespace {
 
-bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
-
 // Sizes in numbers; nullopt where one is known at run time only.
 std::optional<std::vector<int64_t>> known(const ir::Dims& dims) {
   std::vector<int64_t> out;
@@ -55,7 +53,7 @@ std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<Layo
   for (size_t d = layouts[loads].dims.size(); d-- > 0;) {
     const ir::Dim& n = layouts[loads].dims[d];
     const ir::Dim& wanted = d < body.outer.size() ? ir::Dim(1) : body.row[d - body.outer.size()];
-    if (!(n == wanted) || !(is(n, 1) || layouts[loads].strides[d] == step)) return std::nullopt;
+    if (!(n == wanted) || !(n == ir::Dim(1) || layouts[loads].strides[d] == step)) return std::nullopt;
     step *= n;
   }
   Walk walk = make_walk(body, layouts);

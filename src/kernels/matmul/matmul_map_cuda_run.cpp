@@ -311,7 +311,7 @@ class Launches {
       if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
       CudaTiles t;
       t.at = at;
-      t.index = size_t{2} + k;
+      t.index = first_ + k;
       t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
       t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
       t.box = {64, 1, 64};
