@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "torch/saved.h"
 
@@ -31,14 +33,28 @@ int64_t written(const Tensor& tensor) {
   return version != nullptr ? version(tensor.get()) : 0;
 }
 
+std::optional<int64_t> version_of(const Tensor& tensor) {
+  try {
+    return written(tensor);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// An at::Tensor is a pointer to what all copies of it share.
+const void* shared_by_copies(const Tensor& tensor) {
+  const void* shared = nullptr;
+  std::memcpy(&shared, tensor.get(), sizeof shared);
+  return shared;
+}
+
 // Where a weight is: weights may be anywhere.
 int32_t gpu_of(const Tensor& t) { return t.is_cuda() ? t.get_device_index() : -1; }
 
 // What tells a weight from another value of it.
 struct Value {
   const void* data = nullptr;
-  bool counted = true;                // tensors of torch.inference_mode are not
-  int64_t version = 0;
+  std::optional<int64_t> version;     // tensors of torch.inference_mode have none
   int32_t gpu = -1;                   // where it is
   std::array<uint64_t, 3> sample{};   // of its first bytes, those in the middle and the last; on a GPU that would be waiting for it, so none is taken
   std::vector<int64_t> strides;       // empty = row-major
@@ -108,16 +124,31 @@ struct Prepared {
   }
 };
 
+// The tensor that a plan was read from, kept so that no other tensor is taken for it. It is let go when the next program comes: it may be nobody's by then.
+struct Source {
+  std::optional<Tensor> tensor;
+  std::optional<int64_t> version;
+
+  Source() = default;
+  explicit Source(const Tensor& from) : tensor(from), version(version_of(from)) {}
+  bool is(const Tensor& given) const { return tensor && shared_by_copies(*tensor) == shared_by_copies(given) && (!version || written(given) == *version); }
+};
+
 struct Program {
   const void* address = nullptr;
   std::shared_ptr<const Plan> plan;
+  Source source;  // changes under programs_mutex
   std::mutex preparing;
   std::shared_mutex swapping;
   std::shared_ptr<Prepared> prepared;
   std::atomic<uint64_t> last_call = 0;
 
-  // Its bytes are in the tensor, as far as the hashes in their head tell.
-  bool is(const Tensor& tensor) const { return static_cast<size_t>(tensor.numel()) == plan->size && std::memcmp(plan->bytes.data(), tensor.const_data_ptr(), header_bytes) == 0; }
+  // All of its bytes, or as many as its head has, are in the tensor.
+  bool holds(const Tensor& tensor, bool all) const {
+    return static_cast<size_t>(tensor.numel()) == plan->size && std::memcmp(plan->bytes.data(), tensor.const_data_ptr(), all ? plan->size : header_bytes) == 0;
+  }
+  // Of the tensor it was read from the head is enough: whoever wrote to it was counted.
+  bool is(const Tensor& tensor) const { return source.is(tensor) && holds(tensor, false); }
 };
 
 std::shared_mutex programs_mutex;
@@ -158,11 +189,7 @@ void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
 Value value_of(const Tensor& tensor, size_t bytes) {
   Value v;
   v.data = tensor.const_data_ptr();
-  try {
-    v.version = written(tensor);
-  } catch (const std::exception&) {
-    v.counted = false;
-  }
+  v.version = version_of(tensor);
   v.gpu = gpu_of(tensor);
   if (tensor.is_contiguous()) {
     if (v.gpu < 0) v.sample = sample_of(v.data, bytes);
@@ -180,7 +207,7 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     const Description& w = prepared.of->weights[i];
     const Tensor& now = given[i];
     if (now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
-    if (was.counted && written(now) != was.version) return false;
+    if (was.version && written(now) != *was.version) return false;
     if (now.is_contiguous() != was.strides.empty()) return false;
     // An address may be another tensor's by now, of one that was written as often.
     if (was.strides.empty() ? was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample : !std::equal(was.strides.begin(), was.strides.end(), now.strides().begin())) return false;
@@ -265,19 +292,31 @@ bool replaced(const Program& old, const Program& now, const std::vector<Tensor>&
 std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& weights) {
   const void* address = plan.const_data_ptr();
   auto& all = programs();
+  std::shared_ptr<Program> known;
   {
     std::shared_lock lock(programs_mutex);
     auto found = all.find(address);
-    if (found != all.end() && found->second->is(plan)) return found->second;
+    if (found != all.end()) known = found->second;
+    if (known != nullptr && known->is(plan)) return known;
+  }
+  Source source(plan);
+  // Another tensor of the same memory, or one whose memory was the other's.
+  if (known != nullptr && known->holds(plan, true)) {
+    std::unique_lock lock(programs_mutex);
+    std::swap(known->source, source);  // the old one goes after the lock: that may run what its owner wrote
+    return known;
   }
   auto made = std::make_shared<Program>();
   made->address = address;
   made->plan = std::make_shared<const Plan>(plan);
+  made->source = std::move(source);
   check_weights(*made->plan, weights);
   std::vector<std::shared_ptr<Program>> gone;  // let go after the lock
+  std::vector<Source> sources;
   std::unique_lock lock(programs_mutex);
   if (auto found = all.find(address); found != all.end() && found->second->is(plan)) return found->second;
   for (auto old = all.begin(); old != all.end();) {
+    sources.push_back(std::exchange(old->second->source, {}));
     if (replaced(*old->second, *made, weights)) {
       gone.push_back(std::move(old->second));
       old = all.erase(old);

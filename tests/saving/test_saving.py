@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -360,6 +361,33 @@ def test_damaged_plan_tensors(program):
     assert told(ingot.FormatError, lambda: execute(torch.zeros_like(plan), weights, x)) == (
         "ingot::execute: `plan` is not a plan tensor: it does not start as one", "", "save the program again with ingot.save")  # fmt: skip
     assert torch.equal(execute(plan, weights, x), good)
+
+
+def test_a_plan_damaged_where_it_was_run(program):
+    """Its head is that of the plan, and so is its address."""
+    plan, weights, x = program.constants["ingot_plan_0"], [program.state_dict[f"up.{n}"] for n in ("weight", "bias")], torch.randn(2, 16)
+    damage = ("the plan is damaged: its metadata does not match its checksum", "", REPAIR)
+    memory = bytearray(plan.numpy().tobytes())
+    good = execute(torch.frombuffer(memory, dtype=torch.uint8), weights, x)
+    memory[200] ^= 1
+    again = torch.frombuffer(memory, dtype=torch.uint8)
+    assert told(ingot.FormatError, lambda: execute(again, weights, x)) == damage
+    memory[200] ^= 1
+    assert torch.equal(execute(again, weights, x), good)
+    again[200] ^= 1
+    assert told(ingot.FormatError, lambda: execute(again, weights, x)) == damage
+    with torch.inference_mode():  # whose tensors do not count what is written to them
+        again = plan.clone()
+        assert torch.equal(execute(again, weights, x), good)
+
+
+def test_a_plan_is_let_go_when_another_comes(program):
+    plan, weights, x = program.constants["ingot_plan_0"], [program.state_dict[f"up.{n}"] for n in ("weight", "bias")], torch.randn(2, 16)
+    array = plan.numpy().copy()
+    execute(torch.from_numpy(array), weights, x)
+    array = weakref.ref(array)
+    execute(plan.clone(), weights, x)
+    assert array() is None
 
 
 def test_weights_that_do_not_fit(program):
