@@ -87,7 +87,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
   std::vector<bool> packed;
   for (const NamedGraph& f : functions) {
     auto stays = [&](const Type& q, const Type& v) { return emitter->attends(q.dtype, q.dims.back(), v.dims.back()); };
-    parts.push_back(split(without_attention(f.graph, stays), emitter->packs(), static_cast<uint32_t>(bytes.size())));
+    parts.push_back(split(without_attention(f.graph, stays), *emitter, static_cast<uint32_t>(bytes.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       target.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       order.push_back(static_cast<uint32_t>(order.size()));

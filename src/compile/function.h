@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/emitter.h"
+#include "compile/columns.h"
 #include "compile/place.h"
 #include "compile/size_table.h"
 #include "compile/split.h"
@@ -104,6 +105,8 @@ class FunctionCompiler {
   Window layout_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
   bool makes_row(const ir::Node& product) const;
+  // What a product reads its columns from, if it reads them apart.
+  const ColumnsApart* apart(const ir::Node& product) const;
   std::optional<Followed> follow(ir::ValueId v) const;
   void find_window_sums();
   Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;
@@ -141,6 +144,8 @@ class FunctionCompiler {
   std::vector<uint32_t> uses_;  // counting outputs
   std::set<ir::ValueId> cuts_;
   std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
+  std::map<ir::ValueId, ColumnsApart> apart_;  // by a product's right operand
+  std::set<ir::ValueId> unmade_;               // their joins
   bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
   std::vector<int> cost_;
   Layout layout_;

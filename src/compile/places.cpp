@@ -138,7 +138,7 @@ void FunctionCompiler::place_join_parts() {
   auto& places = layout_.places;
   for (NodeId id = static_cast<NodeId>(g_.nodes.size()); id-- > 0;) {
     const Node& node = g_.nodes[id];
-    if (node.op != Op::join) continue;
+    if (node.op != Op::join || !layout_.stored[node.out[0]]) continue;
     ValueId whole = node.out[0];
     if (places[whole].buffer == UINT32_MAX) {
       Dim bytes = product(g_.type(whole).dims) * Dim(static_cast<int64_t>(size_of(g_.type(whole).dtype)));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compile/columns.h"
+
 namespace ingot::compile {
 
 using namespace ir;
@@ -35,10 +37,6 @@ std::optional<std::vector<std::vector<size_t>>> groups(const Dims& from, const D
   return out;
 }
 
-bool is_one_row(const Dims& dims) {
-  return !dims.empty() && std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); });
-}
-
 }  // namespace
 
 // What must be stored for a product to read rows from.
@@ -53,6 +51,11 @@ bool FunctionCompiler::makes_row(const Node& product) const {
   const ValueId left = product.in[0], base = base_of(left);
   const Type& t = g_.type(left);
   return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) && emitter_.makes_rows(t.dtype, t.dims.back());
+}
+
+const ColumnsApart* FunctionCompiler::apart(const Node& product) const {
+  auto found = apart_.find(product.in[1]);
+  return found == apart_.end() || cuts_.contains(found->second.join) ? nullptr : &found->second;
 }
 
 bool FunctionCompiler::meets_halves(ValueId product, const Dims& dims) const {

@@ -1,8 +1,10 @@
 #include "compile/split.h"
 
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
+#include "compile/columns.h"
 #include "compile/place.h"
 #include "kernels/matmul/matmul_args.h"
 
@@ -16,7 +18,7 @@ bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
 
 class Splitter {
  public:
-  Splitter(const Graph& g, bool packs, uint32_t first) : g_(g), packs_(packs), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
+  Splitter(const Graph& g, const backend::Emitter& emitter, uint32_t first) : g_(g), emitter_(emitter), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
 
   Split run() {
     classify();
@@ -151,7 +153,7 @@ class Splitter {
   }
 
   void copy_main(const Node& node) {
-    if (packs_ && node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
+    if (emitter_.packs() && node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
       uint32_t index = derive(node.in[1], true);
       ValueId a = main(node.in[0]);
       // The packed operand keeps its place as a leaf of its own, so that the node still infers.
@@ -165,6 +167,16 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
+    if (node.op == Op::matmul && constant_[node.in[1]] && columns_apart(g_, node, emitter_)) {
+      // A join of this product's own, which nobody makes; others share one that prepare makes.
+      const ValueId turned = node.in[1], join = g_.producer(turned).in[0];
+      const std::pair shared(in_main_[turned], in_main_[join]);
+      copy(out_.main, in_main_, g_.producer(join), join, &Splitter::main);
+      copy(out_.main, in_main_, g_.producer(turned), turned, &Splitter::main);
+      copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
+      std::tie(in_main_[turned], in_main_[join]) = shared;
+      return;
+    }
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
       if (constant_[v] && in_main_[v] == none_id && is_kernel(v)) in_main_[v] = leaf_of(v, derive(v, false));
@@ -173,7 +185,7 @@ class Splitter {
   }
 
   const Graph& g_;
-  const bool packs_;
+  const backend::Emitter& emitter_;
   const uint32_t first_;
   Split out_;
   std::vector<bool> constant_, free_;
@@ -183,6 +195,6 @@ class Splitter {
 
 }  // namespace
 
-Split split(const Graph& g, bool packs, uint32_t first) { return Splitter(g, packs, first).run(); }
+Split split(const Graph& g, const backend::Emitter& emitter, uint32_t first) { return Splitter(g, emitter, first).run(); }
 
 }  // namespace ingot::compile

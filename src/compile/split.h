@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/emitter.h"
 #include "ir/graph.h"
 
 namespace ingot::compile {
@@ -23,8 +24,8 @@ struct Split {
   std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
 };
 
-// `packs`: products read weights packed. `first`: index of the first derived tensor among those of all functions; indices in the result
+// `emitter`: whether products read weights packed, and which read joined ones where they are. `first`: index of the first derived tensor among those of all functions; indices in the result
 // count from there.
-Split split(const ir::Graph&, bool packs, uint32_t first = 0);
+Split split(const ir::Graph&, const backend::Emitter&, uint32_t first = 0);
 
 }  // namespace ingot::compile

@@ -113,6 +113,8 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   const Type& left = g_.type(anchor.in[0]);
   Rows a = made ? Rows{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt} : rows_of(anchor.in[0], batch);
   Place b;
+  std::vector<Place> beside;
+  const ColumnsApart* apart = this->apart(anchor);
   backend::Product product;
   product.type = left.dtype;
   product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
@@ -120,6 +122,14 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     uint32_t d = packed_operand_[id];
     int64_t floats = derived_bytes_[d] / 4;
     b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
+  } else if (apart != nullptr) {
+    for (ValueId part : apart->parts) {
+      beside.push_back(require(part));
+      std::swap(beside.back().window.dims[0], beside.back().window.dims[1]);
+      std::swap(beside.back().window.strides[0], beside.back().window.strides[1]);
+    }
+    b = with_batch(beside.front(), batch);
+    beside.erase(beside.begin());
   } else {
     b = with_batch(require(anchor.in[1]), batch);
   }
@@ -139,29 +149,35 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     batch.pop_back();
   }
   // Nothing but the body behind keeps the batch apart.
-  if ((made || written.halves) && !batch.empty() && other(written.anchor)) throw Cut{written.anchor};
+  if ((made || written.halves || apart != nullptr) && !batch.empty() && other(written.anchor)) throw Cut{written.anchor};
   product.batch_rank = batch.size();
   product.a = layouts_of({a.place})[0];
   product.map = a.map;
   product.m_rank = a.m_rank;
   product.b = layouts_of({b})[0];
+  product.beside = layouts_of(beside);
   product.halves = written.halves;
   if (made) {
     product.made = &made->body;
     product.made_of = layouts_of(made->operands);
   }
   // What prepare makes is written while it runs.
-  const plan::Buffer::Kind where = out_.buffers[b.buffer].kind;
-  product.constant = where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
+  auto constant = [&](const Place& p) {
+    const plan::Buffer::Kind where = out_.buffers[p.buffer].kind;
+    return where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
+  };
+  product.constant = constant(b) && std::all_of(beside.begin(), beside.end(), constant);
   backend::ProductAnswer answer = emitter_.product(product, written.body, layouts_of(written.operands));
   using Answer = backend::ProductAnswer;
   // What has to be stored for a product that neither makes its row nor follows a map.
   const ValueId instead = made ? base_of(anchor.in[0]) : a.copied;
   if (instead != none_id && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{instead};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
+  if (apart != nullptr && (answer.kind == Answer::copy_b || answer.kind == Answer::refused)) throw Cut{apart->join};
   if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
   if (instead != none_id && answer.kind != Answer::taken) throw Cut{instead};
+  if (apart != nullptr && answer.kind != Answer::taken) throw Cut{apart->join};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
   std::vector<Place> operands{std::move(a.place)};
   if (made) {
@@ -170,6 +186,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     written.label = made->label + " + " + written.label;
   }
   operands.push_back(std::move(b));
+  operands.insert(operands.end(), beside.begin(), beside.end());
   auto writes = static_cast<uint32_t>(written.body.stores.size());
   operands.insert(operands.end(), written.operands.begin(), written.operands.end());
   push(step_of(std::move(answer.step), std::move(written.label), writes, operands), anchor.origin);
@@ -359,6 +376,7 @@ void FunctionCompiler::emit_node(NodeId n) {
   const Node& node = g_.nodes[n];
   if (node.op == Op::attention) return emit_attention(n);
   if (node.op == Op::join) {
+    if (!layout_.stored[node.out[0]]) return;  // read apart
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       if (emitted_parts_.contains(node.in[i])) continue;  // made in place
       emit_root(layout_.part_root.at({n, i}));

@@ -71,13 +71,13 @@ void FunctionCompiler::seed() {
       case Op::take_along: store_base(node.in[0]); break;
       case Op::matmul:
         if (!makes_row(node)) stored[rows_base(node.in[0])] = true;
-        store_base(node.in[1]);
+        if (apart(node) == nullptr) store_base(node.in[1]);
         break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;
         break;
-      case Op::join:
+      case Op::join: stored[node.out[0]] = !unmade_.contains(node.out[0]) || cuts_.contains(node.out[0]); break;
       case Op::update: stored[node.out[0]] = true; break;
       case Op::scatter:
       case Op::scatter_along:
@@ -143,7 +143,7 @@ void FunctionCompiler::decide() {
       uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});
       layout_.part_root[{id, 3}] = r;
       homes[node.in[3]].insert(r);
-    } else if (node.op == Op::join) {
+    } else if (node.op == Op::join && layout_.stored[node.out[0]]) {
       for (uint32_t i = 0; i < node.in.size(); ++i) {
         uint32_t r = add_root({Root::Kind::join_part, node.in[i], node.out[0], i});
         layout_.part_root[{id, i}] = r;

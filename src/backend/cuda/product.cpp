@@ -153,6 +153,9 @@ std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels
 }  // namespace
 
 bool makes_rows(DType type, const Dim& k) { return is_half(type) && in_eights(k) && k.value() <= kernels::matmul_map_row_made; }
+bool takes_columns_apart(DType type, const Dim& k, const Dims& columns) {
+  return is_half(type) && in_eights(k) && columns.size() <= kernels::matmul_map_columns_apart && std::all_of(columns.begin(), columns.end(), in_eights);
+}
 bool takes_halves(DType type, const Dim& columns) { return is_half(type) && in_eights(columns); }
 
 ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
@@ -160,6 +163,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
   if (p.map || p.made != nullptr) return {Answer::copy_a, {}};
   if (p.halves) return {Answer::body_apart, {}};
+  if (!p.beside.empty()) return {Answer::copy_b, {}};
   if (!is_matrix(p.a)) return {Answer::copy_a, {}};
   if (!is_matrix(p.b)) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
@@ -192,13 +196,14 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   const bool one_row = is(p.a.dims[0], 1) && along_k && !p.map;
+  if (!p.beside.empty() && !one_row) return no(Answer::copy_b);
   if (!is_of_elements(body) || (p.halves && !one_row)) return no(Answer::body_apart);
   std::optional<EmittedRow> row;
   if (p.made != nullptr && one_row) row = emit_row(*p.made, p.made_of);
   if (p.made != nullptr && !row) return no(Answer::copy_a);
   std::vector<kernels::MatmulPatchCuda> patches;
   if (only == kernels::MatmulMapCudaArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
-  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, patches, p.halves, row ? &*row : nullptr, body, layouts, only)};
+  OwnProduct out{{Answer::taken, {}}, emit_product_text(p.type, *map, along_k, p.constant, large, patches, 1 + p.beside.size(), p.halves, row ? &*row : nullptr, body, layouts, only)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];

@@ -49,6 +49,7 @@ struct Site {
   int only = kernels::MatmulMapCudaArgs::by_sizes;
   Made made = Made::no;
   bool halves = false;          // of B's columns meet
+  std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
 
   double left(int64_t row, int64_t column) const {
     if (!map) return at(a, {row, column});
@@ -173,12 +174,22 @@ void check(Site s, Where where) {
   backend::Product p;
   p.type = s.type;
   p.a = layout_of(s.a);
-  p.b = layout_of(s.b);
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
   p.halves = s.halves;
-  std::vector<HostTensor*> tensors = {&s.a, &s.b};
+  std::vector<HostTensor> rights;
+  int64_t from = 0;
+  for (int64_t columns : s.apart) {
+    HostTensor part(s.type, {s.k, columns}, {1, 0});
+    for (int64_t e = 0; e < s.k * columns; ++e) part.set(static_cast<size_t>(e), s.b.get(static_cast<size_t>(from * s.k + e)));
+    rights.push_back(std::move(part));
+    from += columns;
+  }
+  if (rights.empty()) rights.push_back(s.b);
+  p.b = layout_of(rights[0]);
+  for (size_t i = 1; i < rights.size(); ++i) p.beside.push_back(layout_of(rights[i]));
+  std::vector<HostTensor*> tensors = {&s.a};
   std::optional<MadeRow> made;
   if (s.made != Made::no) {
     made.emplace(s);
@@ -187,8 +198,8 @@ void check(Site s, Where where) {
     p.made_of = made->layouts;
     tensors.clear();
     for (HostTensor& t : made->tensors) tensors.push_back(&t);
-    tensors.push_back(&s.b);
   }
+  for (HostTensor& t : rights) tensors.push_back(&t);
   OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups, s.only);
   ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
@@ -338,6 +349,17 @@ std::vector<Site> sites() {
       gated.shifted = shifted;
       gated.name += fmt::format(", halves meet{}{}", made == Made::norm ? ", the row is made" : "", shifted ? ", odd addresses" : "");
       out.push_back(gated);
+      gated.apart = {40, 40};
+      gated.name += ", apart";
+      out.push_back(gated);
+    }
+    for (Made made : {Made::no, Made::gated}) {
+      Site three = plain(1, 88, 2072, true);
+      three.apart = {56, 8, 24};
+      three.made = made;
+      three.shifted = shifted;
+      three.name += fmt::format(", columns apart{}{}", made == Made::gated ? ", the row is made" : "", shifted ? ", odd addresses" : "");
+      out.push_back(three);
     }
   }
   for (bool channels_last : {false, true}) {

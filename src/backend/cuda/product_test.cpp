@@ -215,6 +215,22 @@ TEST(cuda_product, rows_that_are_made) {
   EXPECT_EQ(halves([](Site&) {}).answer.kind, ProductAnswer::taken);
   EXPECT_EQ(halves([](Site& s) { s.product.made = nullptr; }).answer.kind, ProductAnswer::taken);
   EXPECT_EQ(halves([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(1)}; }).answer.kind, ProductAnswer::body_apart);
+  auto apart = [&](auto change) {
+    return own([&](Site& s) {
+      s.product.made = nullptr;
+      s.product.beside = {s.product.b, s.product.b};
+      change(s);
+    });
+  };
+  OwnProduct three = apart([](Site&) {});
+  ASSERT_EQ(three.answer.kind, ProductAnswer::taken);
+  EXPECT_EQ(three.code.kernels.size(), 2u);
+  EXPECT_EQ(kernels::parse_matmul_map_cuda(three.answer.step.constants).behind(), 4u);
+  EXPECT_EQ(apart([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_b);
+  EXPECT_EQ(apart([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_b);
+  EXPECT_TRUE(takes_columns_apart(DType::bf16, Dim(4096), {Dim(4096), Dim(1024), Dim(1024)}));
+  EXPECT_FALSE(takes_columns_apart(DType::bf16, Dim(4096), {Dim(4096), Dim(1020)}) || takes_columns_apart(DType::f32, Dim(4096), {Dim(8), Dim(8)}) ||
+               takes_columns_apart(DType::bf16, Dim(4096), {Dim(8), Dim(8), Dim(8), Dim(8), Dim(8)}));
   EXPECT_TRUE(makes_rows(DType::bf16, Dim(4096)));
   EXPECT_FALSE(makes_rows(DType::f32, Dim(4096)) || makes_rows(DType::bf16, Dim(4100)) || makes_rows(DType::bf16, Dim(14336)));
 }

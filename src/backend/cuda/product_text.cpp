@@ -23,8 +23,9 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
-  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches, bool halves,
+  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches, size_t rights, bool halves,
                      const EmittedRow* row, int only) {
+    args_.rights = static_cast<uint8_t>(rights);
     args_.halves = halves;
     std::string finish = finish_text();
     args_.type = type;
@@ -47,7 +48,7 @@ class Printer {
                finish;
     for (const kernels::MatmulMapCudaKernel& k :
          kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2, patches, only)) {
-      if ((row != nullptr || halves) && !k.one_row) continue;
+      if ((row != nullptr || halves || rights > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
@@ -147,8 +148,8 @@ class Printer {
     const bool for_halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
     std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
-                       args_.column_bytes, args_.halves ? 2 : 1) +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
+                       args_.column_bytes, args_.halves ? 2 : 1, args_.rights) +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += 128) {\n" +
            "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
@@ -171,8 +172,8 @@ class Printer {
 }  // namespace
 
 EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 bool halves, const EmittedRow* row, const FusedBody& body, const std::vector<Layout>& layouts, int only) {
-  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, halves, row, only);
+                                 size_t rights, bool halves, const EmittedRow* row, const FusedBody& body, const std::vector<Layout>& layouts, int only) {
+  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, rights, halves, row, only);
 }
 
 }  // namespace ingot::backend::cuda

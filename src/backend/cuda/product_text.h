@@ -21,9 +21,9 @@ struct EmittedProduct {
 };
 
 // One text serves all sizes. `large`: with the kernels for Hopper (sm_90a) alone; `only`: one of their tiles, to be measured. `patches`: see MatmulMapCudaArgs.
-// `b_constant`, `halves`: see Product. `row`: what makes A, or null. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours
+// `b_constant`, `halves`: see Product. `rights`: matrices that B's columns are in. `row`: what makes A, or null. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours
 // are along N or along K. A pure function.
 EmittedProduct emit_product_text(ir::DType, const kernels::MatmulMap&, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 bool halves, const EmittedRow* row, const FusedBody&, const std::vector<Layout>&, int only = kernels::MatmulMapCudaArgs::by_sizes);
+                                 size_t rights, bool halves, const EmittedRow* row, const FusedBody&, const std::vector<Layout>&, int only = kernels::MatmulMapCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -10,7 +10,7 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3743504d;  // "MPC7"
+constexpr uint32_t magic = 0x3843504d;  // "MPC8"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
@@ -33,7 +33,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.halves);
+  s.all(a.row, a.rights, a.halves);
 }
 
 void check(const MatmulMapCudaArgs& a) {
@@ -66,6 +66,7 @@ void check(const MatmulMapCudaArgs& a) {
   }
   require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= matmul_map_row_made)), "the row");
   require(!a.halves || a.b_along_k, "halves");
+  require(a.rights >= 1 && a.rights <= matmul_map_columns_apart && (a.rights == 1 || a.b_along_k), "columns");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 

@@ -3,7 +3,7 @@
 // "matmul_map": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
 // [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
 // with a map has them), then the body's. N is a multiple of 8. Where the kernel makes A itself, one row, what it reads for that stands in A's place; where
-// halves of its columns meet, B is [K, 2 N].
+// halves of its columns meet, B is [K, 2 N]; one row may have B's columns apart, in several operands one behind another.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,6 +22,8 @@
     unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */                   \
     unsigned long a, b, parts;                                                               \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */                \
+    unsigned long beside[3]; /* where B's columns are from these on, counted from B's first: one row alone */ \
+    int beside_from[3];                                                                      \
     long base, m_step[3], k_step[3]; /* elements of A */                                     \
     int m_extent[3], k_extent[3];                                                            \
     int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
@@ -66,16 +68,18 @@ struct MatmulMapCudaArgs {
   };
   std::vector<Source> sources;
   int64_t row = 0;  // its length
+  uint8_t rights = 1;   // operands that B's columns are in; more than one: of one row, along K
   bool halves = false;  // one row whose body is over half of B's columns and sees the others as well
   bool makes_row() const { return !sources.empty(); }
   size_t left() const { return makes_row() ? sources.size() : 1; }  // operands in front of B
+  size_t behind() const { return left() + rights; }                  // the body's first
 };
 std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
 // Checks every index. Error (format).
 MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
 
 // Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
-// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address. Rows that are made, and halves, need the two
+// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address. Rows that are made, halves, and columns apart need the two
 // for one row alone.
 struct MatmulMapTile {
   int rows, columns, threads;
@@ -107,6 +111,7 @@ inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in s
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
 inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
 inline constexpr int matmul_map_row_shared = 2 * matmul_map_row_threads / 32 * 8 * 4;  // bytes, for each half, besides a row that is made
+inline constexpr size_t matmul_map_columns_apart = 4;  // the most operands that B's columns are in
 inline constexpr int64_t matmul_map_row_made = 8192;  // the longest row that is made: every block does it
 
 }  // namespace ingot::kernels

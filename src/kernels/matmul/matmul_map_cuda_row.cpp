@@ -44,6 +44,20 @@ struct RowInMemory {
   template <class H>
   __device__ __forceinline__ void operator()(H*) const {}
 };
+// Column c of B, whose columns are in `Apart` matrices one beside another; eight that begin at a multiple of it are in one.
+template <class H, int Apart>
+__device__ __forceinline__ const H* column_of(const MatmulMapCudaParameters& p, i64 c) {
+  u64 matrix = p.b;
+  i64 from = 0;
+#pragma unroll
+  for (int i = 1; i < Apart; ++i) {
+    if (c >= p.beside_from[i - 1]) {
+      matrix = p.beside[i - 1];
+      from = p.beside_from[i - 1];
+    }
+  }
+  return (const H*)matrix + (c - from) * p.b_step;
+}
 // One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
 // their way while these are multiplied, also those of the next columns. While a row is made the first columns come as near as the second-level cache:
 // registers would have to hold them for all that time, and the compiler rather asks later. Where both halves of the columns meet in the body, a block takes eight
@@ -63,7 +77,7 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
   uint4 next[8], x = make_uint4(0, 0, 0, 0);
   auto bring_columns = [&] {
     const bool there = group < groups && at < p.k;
-    const H* const from = (const H*)p.b + (half * p.n + group * 8) * p.b_step + at;
+    const H* const from = column_of<H, Finish::apart>(p, half * p.n + (there ? group * 8 : 0)) + at;
 #pragma unroll
     for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
   };
@@ -89,7 +103,7 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
   };
   if (Row::made) {
     constexpr int ahead = 2 * threads * 8;
-    if (Aligned && lane == 0) bring_near((const H*)p.b + (group * 8 + warp) * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
+    if (Aligned && lane == 0) bring_near(column_of<H, Finish::apart>(p, group * 8) + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
     wait_for_others();
     row(own);
     __syncthreads();
@@ -123,16 +137,17 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
       if (lane % 4 == 0) all[(h * warps + warp) * 8 + lane / 4] = sum;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      f32 sums[8 * halves];
+    if (warp == 0) {
+      constexpr int each = 32 / (8 * halves);  // lanes that add up a column
+      const int column = lane / each;
+      f32 sum = 0.0f, sums[8 * halves];
 #pragma unroll
-      for (int c = 0; c < 8 * halves; ++c) sums[c] = 0.0f;
+      for (int w = 0; w < warps; w += each) sum += all[(column / 8 * warps + w + lane % each) * 8 + column % 8];
 #pragma unroll
-      for (int w = 0; w < warps; ++w) {
+      for (int lanes = each / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
 #pragma unroll
-        for (int c = 0; c < 8 * halves; ++c) sums[c] += all[(c / 8 * warps + w) * 8 + c % 8];
-      }
-      finish(0, mine * 8, sums, held, true);
+      for (int c = 0; c < 8 * halves; ++c) sums[c] = __shfl_sync(0xffffffffu, sum, c * each);
+      if (lane == 0) finish(0, mine * 8, sums, held, true);
     }
     side ^= 1;
   }

@@ -27,9 +27,16 @@ void require(bool good, const char* what) {
 void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
-  require((args.makes_row() || a.dtype == args.type) && b.dtype == args.type, "types");
-  require((args.makes_row() || a.rank == args.map.rank) && b.rank == 2 && b.dims[0] == k && b.dims[1] == (args.halves ? 2 : 1) * n, "matrices");
-  require(!(args.makes_row() || args.halves) || (m == 1 && k % 8 == 0), "one row");
+  require(args.makes_row() || a.dtype == args.type, "types");
+  int64_t columns = 0;
+  for (size_t i = args.left(); i < args.behind(); ++i) {
+    const TensorRef& part = call.operands[i];
+    require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k && (args.rights == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+            "the right matrices");
+    columns += part.dims[1];
+  }
+  require((args.makes_row() || a.rank == args.map.rank) && columns == (args.halves ? 2 : 1) * n, "matrices");
+  require(!(args.makes_row() || args.halves || args.rights > 1) || (m == 1 && k % 8 == 0), "one row");
   require(!args.makes_row() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
@@ -41,7 +48,7 @@ void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
   for (size_t i = 0; i < args.operands.size(); ++i) {
-    const TensorRef& t = call.operands[args.left() + 1 + i];
+    const TensorRef& t = call.operands[args.behind() + i];
     require(t.dtype == args.operands[i].dtype && t.rank == 2 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
     for (int axis = 0; axis < 2; ++axis) require(t.dims[axis] == (axis == 0 ? m : n) || (!store && t.dims[axis] == 1), "the body's sizes");
@@ -261,7 +268,7 @@ class Launches {
   Launches(const MatmulMapCudaArgs& args, const backend::Call& call, const CudaMachine& machine)
       : args_(args),
         machine_(machine),
-        first_(args.left() + 1),
+        first_(args.behind()),
         numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
         sources_{call.operands.first(args.sources.size()), {}} {
     numbers_.check(args.known, "a matmul_map");
@@ -269,6 +276,11 @@ class Launches {
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
     p_.b_step = call.operands[args.left()].strides[args.b_along_k ? 1 : 0];
+    int64_t from = 0;
+    for (size_t i = 1; i < args.rights; ++i) {
+      from += call.operands[args.left() + i - 1].dims[1];
+      p_.beside_from[i - 1] = static_cast<int>(from);
+    }
     walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
     bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % 8 == 0, others = true;
@@ -284,7 +296,7 @@ class Launches {
     if (others && !a) patch_ = patch_of(args, call, p_);
     way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
     if (patch_ ? patch_->p.eights != 0 : a && !args.makes_row()) aligned_.push_back(0);
-    if (!patch_) aligned_.push_back(args.left());
+    for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
   }
 
   CudaLaunches run() {
@@ -325,6 +337,7 @@ class Launches {
     CudaLaunches list;
     P p = way == Way::patch ? patch_->p : p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
+    for (size_t i = 1; i < args_.rights; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
@@ -411,7 +424,7 @@ class Launches {
 
 std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
-  size_t wanted = args->left() + 1 + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
+  size_t wanted = args->behind() + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
   if (operands != wanted || sizes != numbers) fail(Code::format, "a matmul_map step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
