@@ -35,7 +35,7 @@ struct Product {
   // A convolution, say: A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
-  // One row: B's further columns, where these stand in matrices of their own with the strides of `b`. They are operands behind B.
+  // Without batch axes: B's further columns, where these stand in matrices of their own with the strides of `b`. They are operands behind B.
   std::vector<Layout> beside = {};
   // One row whose body has half as many columns as B and sees both halves of them beside one another (Instruction::half).
   bool halves = false;
@@ -92,8 +92,8 @@ class Emitter {
   virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<Layout>&) = 0;
   // Whether there may be a kernel for products of this type that make their left operand, a row of this length, themselves (Product::made).
   virtual bool makes_rows(ir::DType, const ir::Dim&) const { return false; }
-  // Whether there is a kernel for products of one row of this type by K neighbours of these many columns in each of several matrices (Product::beside).
-  virtual bool takes_columns_apart(ir::DType, const ir::Dim& /*k*/, const ir::Dims& /*columns*/) const { return false; }
+  // Whether products of this type read as many columns as these, neighbours along K, from a matrix each (Product::beside), and not from one that is made of them.
+  virtual bool takes_columns_apart(ir::DType, bool /*one_row*/, const ir::Dim& /*k*/, const ir::Dims& /*columns*/) const { return false; }
   // Whether there may be a kernel for products of one row of this type whose body sees this many columns, and as many others (Product::halves).
   virtual bool takes_halves(ir::DType, const ir::Dim&) const { return false; }
   // Whether there may be a kernel for sums over windows of this type; else, and where it has no step for one, a fused body does it.

@@ -27,7 +27,7 @@ bool is_one_row(const Dims& dims) {
 }
 
 std::optional<ColumnsApart> columns_apart(const Graph& g, const Node& product, const backend::Emitter& emitter) {
-  if (product.op != Op::matmul || !is_one_row(g.type(product.out[0]).dims)) return std::nullopt;
+  if (product.op != Op::matmul) return std::nullopt;
   // B is the join's transpose: layers store [N, K].
   const Node& turned = g.producer(product.in[1]);
   if (turned.op != Op::view || g.type(product.in[1]).dims.size() != 2 || g.type(turned.in[0]).dims.size() != 2) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<ColumnsApart> columns_apart(const Graph& g, const Node& product, c
     step = w->strides[0];
     columns.push_back(w->dims[0]);
   }
-  if (!emitter.takes_columns_apart(g.type(product.in[0]).dtype, g.type(product.in[1]).dims[0], columns)) return std::nullopt;
+  if (!emitter.takes_columns_apart(g.type(product.in[0]).dtype, is_one_row(g.type(product.out[0]).dims), g.type(product.in[1]).dims[0], columns)) return std::nullopt;
   return ColumnsApart{join.out[0], join.in};
 }
 

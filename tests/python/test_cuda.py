@@ -87,6 +87,29 @@ def test_weights_stay_where_they_are():
     check(model, compiled(x), x)
 
 
+class Heads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (torch.nn.Linear(4096, n) for n in (2048, 1024, 1024))
+
+    def forward(self, x):
+        return torch.relu(self.q(x)), torch.nn.functional.silu(self.k(x)) * self.v(x)
+
+
+@pytest.mark.parametrize("rows", [1, 7, None], ids=["one row", "seven rows", "any rows"])
+def test_weights_of_several_layers_stay_where_they_are(rows):
+    """Layers that read one value are one product, and yet each weight is read in the module's own memory."""
+    model = Heads().eval().to(HERE, torch.float16)
+    rising = ingot.Input(min_shape=(1, 4096), opt_shape=(8, 4096), max_shape=(64, 4096), dtype=torch.float16)
+    compiled = ingot.compile(model, inputs=[noise(rows, 4096, dtype=torch.float16) if rows else rising])
+    for layer in (model.q, model.k, model.v):
+        layer.weight.mul_(-0.5)  # in place, behind the engine's back
+    for n in (rows,) if rows else (8, 1, 64):
+        x = noise(n, 4096, dtype=torch.float16, seed=n)
+        for ours, eager, exact in zip(compiled(x), model(x), copy.deepcopy(model).double()(x.double())):
+            assert_accurate(ours, eager, exact, depth=4096)
+
+
 def test_autocast():
     model, x = layers(), noise(5, 64)
     with torch.autocast("cuda", dtype=torch.float16):

@@ -17,10 +17,16 @@ using backend::TensorRef;
 enum Which { A, B, C, D };
 using Offsets = std::array<int64_t, 4>;  // elements, of each operand
 
-struct Prepared {
+// The columns of D that one right operand makes.
+struct Part {
   std::unique_ptr<Product> aligned, any;  // every pointer a multiple of 16 bytes; of the element
   std::vector<Offsets> calls;             // bytes
-  size_t zeros = 0;                       // bytes in front of the workspace that stand for A and B, where K is 0
+  int64_t bias = 0;                       // bytes
+};
+
+struct Prepared {
+  std::vector<Part> parts;
+  size_t zeros = 0;  // bytes in front of the workspace that stand for A and B, where K is 0
 };
 
 // The library knows no sums of nothing: where K is 0, A and B become a column and a row of zeros.
@@ -107,7 +113,7 @@ std::vector<Offsets> combinations(const std::vector<Axis>& axes) {
 
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
-  size_t wanted = size_t{3} + (args->bias != 0) + (args->residual != 0);
+  size_t wanted = size_t{2} + args->rights + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
   need_cublaslt();  // said when the plan is loaded, not in the first run
   return args;
@@ -123,37 +129,52 @@ void check(const MatmulCudaArgs& args, const backend::Call& call) {
   for (size_t i = 0; i + 1 < call.operands.size(); ++i) {
     const TensorRef& t = call.operands[i];
     require(t.rank == d.rank, "ranks");
-    bool product = i < 2;
+    bool product = i <= args.rights;
     for (int axis = 0; axis < args.batch_rank; ++axis) require(t.dims[axis] == d.dims[axis] || (!product && t.dims[axis] == 1), "batch axes");
     if (!product) require(t.dtype == d.dtype, "types");
   }
   const TensorRef &a = call.operands[0], &b = call.operands[1];
-  require(a.dims[a.rank - 2] == m && a.dims[a.rank - 1] == k && b.dims[b.rank - 2] == k && b.dims[b.rank - 1] == n, "M, N and K");
+  int64_t columns = 0;
+  for (size_t i = 1; i <= args.rights; ++i) {
+    const TensorRef& t = call.operands[i];
+    require(t.dims[t.rank - 2] == k && t.dtype == b.dtype, "the right operand");
+    columns += t.dims[t.rank - 1];
+  }
+  require(a.dims[a.rank - 2] == m && a.dims[a.rank - 1] == k && columns == n, "M, N and K");
   bool half = a.dtype == ir::DType::f16 || a.dtype == ir::DType::bf16;
   require(a.dtype == b.dtype && ir::is_float(a.dtype) && (d.dtype == a.dtype || (half && d.dtype == ir::DType::f32)), "types");
   if (args.residual != 0) {
-    const TensorRef& c = call.operands[args.residual];
+    const TensorRef& c = call.operands[args.operand(args.residual)];
     require(c.dims[c.rank - 2] == m && c.dims[c.rank - 1] == n, "the residual");
   }
   if (args.bias != 0) {
-    const TensorRef& c = call.operands[args.bias];
+    const TensorRef& c = call.operands[args.operand(args.bias)];
     bool row = c.dims[c.rank - 1] == n && (n == 1 || c.strides[c.rank - 1] == 1);
     for (int axis = 0; axis + 1 < c.rank; ++axis) row = row && (c.dims[axis] == 1 || c.strides[axis] == 0);
     require(row, "the bias");
   }
 }
 
-backend::Resolved resolve(const backend::Call& call) {
-  const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
-  check(args, call);
-  auto out = std::make_shared<Prepared>();
-  TensorRef a = call.operands[0], b = call.operands[1];
-  const TensorRef& d = call.operands.back();
-  Columns columns(a, b);
-  std::array<const TensorRef*, 4> t = {&a, &b, args.residual != 0 ? &call.operands[args.residual] : nullptr, &d};
-  int64_t elements = 1;
-  for (int axis = 0; axis < d.rank; ++axis) elements *= d.dims[axis];
-  if (elements == 0) return {0, out};
+// The same tensor's columns [from, from + n), as long as this lives.
+class Slice {
+ public:
+  Slice(const TensorRef& t, int64_t n) : dims_(t.dims, t.dims + t.rank), ref(t) {
+    dims_.back() = n;
+    ref.dims = dims_.data();
+  }
+  Slice(const Slice&) = delete;
+
+ private:
+  std::vector<int64_t> dims_;
+
+ public:
+  TensorRef ref;
+};
+
+// A product by one right operand, whose columns of D and the residual begin `from` behind theirs.
+Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from) {
+  Part out;
+  std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
   // Column-major is what cuBLASLt speaks: a row-major D is the transposed result of B^T A^T.
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   if (!turned && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
@@ -180,38 +201,64 @@ backend::Resolved resolve(const backend::Call& call) {
   p.bias = args.bias != 0;
   p.residual = args.residual != 0;
   p.tf32 = args.tf32;
-  const Products& products = static_cast<const Gpu&>(*call.backend).products();
-  out->aligned = std::make_unique<Product>(products, p);
+  out.aligned = std::make_unique<Product>(products, p);
   p.alignment = static_cast<int64_t>(std::min(ir::size_of(a.dtype), ir::size_of(d.dtype)));
-  out->any = std::make_unique<Product>(products, p);
-  out->calls = combinations(axes);
-  for (Offsets& o : out->calls) {
+  out.any = std::make_unique<Product>(products, p);
+  out.calls = combinations(axes);
+  for (Offsets& o : out.calls) {
+    for (size_t k : {C, D}) o[k] += t[k] != nullptr ? from * t[k]->strides[t[k]->rank - 1] : 0;
     for (size_t k = 0; k < o.size(); ++k) o[k] *= t[k] != nullptr ? static_cast<int64_t>(ir::size_of(t[k]->dtype)) : 0;
   }
-  out->zeros = columns.zeros;
-  return {out->zeros + std::max(out->aligned->workspace(), out->any->workspace()), out};
+  out.bias = from * static_cast<int64_t>(ir::size_of(d.dtype));
+  return out;
+}
+
+backend::Resolved resolve(const backend::Call& call) {
+  const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
+  check(args, call);
+  auto out = std::make_shared<Prepared>();
+  const TensorRef& d = call.operands.back();
+  int64_t elements = 1, from = 0;
+  for (int axis = 0; axis < d.rank; ++axis) elements *= d.dims[axis];
+  if (elements == 0) return {0, out};
+  size_t workspace = 0;
+  for (size_t i = 1; i <= args.rights; ++i) {
+    TensorRef a = call.operands[0], b = call.operands[i];
+    const int64_t n = b.dims[b.rank - 1];
+    Columns columns(a, b);
+    out->zeros = std::max(out->zeros, columns.zeros);
+    if (n == 0) fail(Code::format, "the operands of a matmul step do not fit: a right operand is empty");
+    const Slice to(d, n), residual(args.residual != 0 ? call.operands[args.operand(args.residual)] : d, n);
+    const Part& part = out->parts.emplace_back(part_of(args, static_cast<const Gpu&>(*call.backend).products(), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from));
+    workspace = std::max({workspace, part.aligned->workspace(), part.any->workspace()});
+    from += n;
+  }
+  return {out->zeros + workspace, out};
 }
 
 void run(const backend::Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
-  if (prepared.calls.empty()) return;
+  if (prepared.parts.empty()) return;
   auto& lane = static_cast<GpuLane&>(*call.lane);
   const TensorRef& d = call.operands.back();
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   auto address = [&](const TensorRef& t, int64_t offset) { return reinterpret_cast<Address>(t.data + offset); };
   constexpr Address together = 16;
-  Address bias = args.bias != 0 ? address(call.operands[args.bias], 0) : 0;
   auto scratch = reinterpret_cast<Address>(call.scratch);
   if (prepared.zeros > 0) {
     Device::Use use(*static_cast<const Gpu&>(*call.backend).device());
     driver().check(driver().fill(scratch, 0, prepared.zeros, lane.stream()), "filling {} bytes with zeros", prepared.zeros);
   }
-  for (const Offsets& o : prepared.calls) {
-    Address a = prepared.zeros > 0 ? scratch : address(call.operands[0], o[A]), b = prepared.zeros > 0 ? scratch : address(call.operands[1], o[B]), to = address(d, o[D]);
-    Address c = args.residual != 0 ? address(call.operands[args.residual], o[C]) : to;
-    Product& product = (a | b | c | to | bias) % together == 0 ? *prepared.aligned : *prepared.any;
-    product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, lane.stream());
+  for (size_t i = 0; i < prepared.parts.size(); ++i) {
+    const Part& part = prepared.parts[i];
+    Address bias = args.bias != 0 ? address(call.operands[args.operand(args.bias)], part.bias) : 0;
+    for (const Offsets& o : part.calls) {
+      Address a = prepared.zeros > 0 ? scratch : address(call.operands[0], o[A]), b = prepared.zeros > 0 ? scratch : address(call.operands[1 + i], o[B]), to = address(d, o[D]);
+      Address c = args.residual != 0 ? address(call.operands[args.operand(args.residual)], o[C]) : to;
+      Product& product = (a | b | c | to | bias) % together == 0 ? *part.aligned : *part.any;
+      product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, lane.stream());
+    }
   }
 }
 

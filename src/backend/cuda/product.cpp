@@ -78,7 +78,7 @@ class Matcher {
     for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
     whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && lies(x, last, last - 1);
     row = row && is(x.strides[last], 1);
-    auto operand = static_cast<uint8_t>(2 + i.operand);
+    auto operand = static_cast<uint8_t>(1 + i.operand);
     uint8_t& place = row ? args_.bias : args_.residual;
     if ((!row && !whole) || place != 0) return false;
     place = operand;
@@ -100,6 +100,7 @@ bool stays_inside(const ir::AffineMap& map, const Layout& a, size_t axis) {
   return extent.is_constant() && size.is_constant() && (extent.value() - 1) * along.terms[0].coefficient < size.value();
 }
 
+constexpr size_t most_beside = 200;
 bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
@@ -153,8 +154,12 @@ std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels
 }  // namespace
 
 bool makes_rows(DType type, const Dim& k) { return is_half(type) && in_eights(k) && k.value() <= kernels::matmul_map_row_made; }
-bool takes_columns_apart(DType type, const Dim& k, const Dims& columns) {
-  return is_half(type) && in_eights(k) && columns.size() <= kernels::matmul_map_columns_apart && std::all_of(columns.begin(), columns.end(), in_eights);
+bool takes_columns_apart(DType type, bool one_row, const Dim& k, const Dims& columns) {
+  if (one_row && is_half(type)) return in_eights(k) && columns.size() <= kernels::matmul_map_columns_apart && std::all_of(columns.begin(), columns.end(), in_eights);
+  // The library multiplies by each of them. It is faster at small ones together, whose copies take little room.
+  constexpr int64_t least = int64_t{8} << 20;
+  const Dim row = k * Dim(static_cast<int64_t>(ir::size_of(type)));
+  return ir::is_float(type) && std::all_of(columns.begin(), columns.end(), [&](const Dim& n) { return (row * n).is_constant() && (row * n).value() >= least; });
 }
 bool takes_halves(DType type, const Dim& columns) { return is_half(type) && in_eights(columns); }
 
@@ -163,9 +168,8 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
   if (p.map || p.made != nullptr) return {Answer::copy_a, {}};
   if (p.halves) return {Answer::body_apart, {}};
-  if (!p.beside.empty()) return {Answer::copy_b, {}};
   if (!is_matrix(p.a)) return {Answer::copy_a, {}};
-  if (!is_matrix(p.b)) return {Answer::copy_b, {}};
+  if (!is_matrix(p.b) || (!p.beside.empty() && p.batch_rank > 0) || p.beside.size() > most_beside) return {Answer::copy_b, {}};
   auto args = Matcher(body, layouts).run();
   if (!args) return {Answer::body_apart, {}};
   DType stored = body.operands[body.stores[0].operand];
@@ -181,6 +185,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   // Loads that nothing uses have no place among the operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return {Answer::body_apart, {}};
   args->batch_rank = static_cast<uint8_t>(p.batch_rank);
+  args->rights = static_cast<uint8_t>(1 + p.beside.size());
   args->tf32 = tf32 && p.type == DType::f32;
   return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
 }
@@ -196,7 +201,7 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   const bool one_row = is(p.a.dims[0], 1) && along_k && !p.map;
-  if (!p.beside.empty() && !one_row) return no(Answer::copy_b);
+  if (!p.beside.empty() && !(one_row && p.beside.size() < kernels::matmul_map_columns_apart)) return no(Answer::copy_b);
   if (!is_of_elements(body) || (p.halves && !one_row)) return no(Answer::body_apart);
   std::optional<EmittedRow> row;
   if (p.made != nullptr && one_row) row = emit_row(*p.made, p.made_of);

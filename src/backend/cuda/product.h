@@ -7,7 +7,7 @@ namespace ingot::backend::cuda {
 
 // See Emitter.
 bool makes_rows(ir::DType, const ir::Dim& k);
-bool takes_columns_apart(ir::DType, const ir::Dim& k, const ir::Dims& columns);
+bool takes_columns_apart(ir::DType, bool one_row, const ir::Dim& k, const ir::Dims& columns);
 bool takes_halves(ir::DType, const ir::Dim& columns);
 
 // The library's step of a product, or what stands in its way. A pure function. `tf32`: see EmitterSettings.

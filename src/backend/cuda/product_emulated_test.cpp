@@ -490,6 +490,10 @@ TEST(cuda_product, equals_sums) {
     gated.made = made;
     check(gated, Where::gpu);
   }
+  Site apart = plain(1, 6144, 4096, true, DType::bf16);
+  apart.apart = {4096, 1024, 1024};
+  apart.made = Made::norm;
+  check(apart, Where::gpu);
   check(convolution(56, 56, 64, 3, 1, 1, 136, false), Where::gpu);
 }
 

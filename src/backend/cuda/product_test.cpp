@@ -84,8 +84,8 @@ TEST(cuda_product, epilogues_that_are_taken) {
     Site s;
     Reg b = s.bias(), r = s.residual();
     MatmulCudaArgs a = taken(s.store(s.map(Op::relu, {s.map(Op::add, {r, s.map(Op::add, {s.accumulator, b})})})));
-    EXPECT_EQ(a.bias, 2);
-    EXPECT_EQ(a.residual, 3);
+    EXPECT_EQ(a.bias, 1);
+    EXPECT_EQ(a.residual, 2);
     EXPECT_EQ(a.activation, MatmulCudaArgs::relu);
   }
   {
@@ -93,7 +93,7 @@ TEST(cuda_product, epilogues_that_are_taken) {
     Reg scaled = s.map(Op::mul, {s.number(0.125), s.accumulator});
     MatmulCudaArgs a = taken(s.store(s.map(Op::cast, {s.map(Op::gelu_tanh, {s.map(Op::add, {scaled, s.bias()})})}, DType::f16)));
     EXPECT_EQ(a.alpha, 0.125);
-    EXPECT_EQ(a.bias, 2);
+    EXPECT_EQ(a.bias, 1);
     EXPECT_EQ(a.activation, MatmulCudaArgs::gelu_tanh);
   }
   {
@@ -228,9 +228,9 @@ TEST(cuda_product, rows_that_are_made) {
   EXPECT_EQ(kernels::parse_matmul_map_cuda(three.answer.step.constants).behind(), 4u);
   EXPECT_EQ(apart([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_b);
   EXPECT_EQ(apart([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_b);
-  EXPECT_TRUE(takes_columns_apart(DType::bf16, Dim(4096), {Dim(4096), Dim(1024), Dim(1024)}));
-  EXPECT_FALSE(takes_columns_apart(DType::bf16, Dim(4096), {Dim(4096), Dim(1020)}) || takes_columns_apart(DType::f32, Dim(4096), {Dim(8), Dim(8)}) ||
-               takes_columns_apart(DType::bf16, Dim(4096), {Dim(8), Dim(8), Dim(8), Dim(8), Dim(8)}));
+  auto takes = [](DType type, bool one_row, std::vector<int64_t> columns) { return takes_columns_apart(type, one_row, Dim(4096), ir::Dims(columns.begin(), columns.end())); };
+  EXPECT_TRUE(takes(DType::bf16, true, {4096, 8, 8}) && takes(DType::f16, false, {4096, 1024}) && takes(DType::f32, true, {512, 520, 512, 512, 512}));
+  EXPECT_FALSE(takes(DType::bf16, true, {4096, 1020}) || takes(DType::bf16, true, {8, 8, 8, 8, 8}) || takes(DType::f16, false, {4096, 1016}) || takes(DType::i64, false, {4096, 4096}));
   EXPECT_TRUE(makes_rows(DType::bf16, Dim(4096)));
   EXPECT_FALSE(makes_rows(DType::f32, Dim(4096)) || makes_rows(DType::bf16, Dim(4100)) || makes_rows(DType::bf16, Dim(14336)));
 }
@@ -289,8 +289,9 @@ TEST(cuda_product, arguments_are_checked) {
       bytes[at] = static_cast<std::byte>(v);
       try {
         MatmulCudaArgs a = kernels::parse_matmul_cuda(bytes);
-        EXPECT_TRUE(a.bias != 1 && a.residual != 1 && a.bias <= 3 && a.residual <= 3 && (a.bias == 0 || a.bias != a.residual));
-        EXPECT_TRUE((a.bias != 3 || a.residual == 2) && (a.residual != 3 || a.bias == 2));
+        EXPECT_TRUE(a.bias <= 2 && a.residual <= 2 && (a.bias == 0 || a.bias != a.residual));
+        EXPECT_TRUE((a.bias != 2 || a.residual == 1) && (a.residual != 2 || a.bias == 1));
+        EXPECT_TRUE(a.rights == 1 || (a.rights > 1 && a.batch_rank == 0));
       } catch (const Error& e) {
         EXPECT_EQ(e.code, Code::format);
         ++refused;

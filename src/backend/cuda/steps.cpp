@@ -53,7 +53,7 @@ class Steps final : public backend::Emitter {
   // The library multiplies; what it cannot follow (maps), and what would cost a pass of its own behind it, ingot's kernel does.
   ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
     ProductAnswer library = emit_product(p, body, layouts, tf32_);
-    const bool must = p.map || p.made != nullptr || p.halves || !p.beside.empty();
+    const bool must = p.map || p.made != nullptr || p.halves;
     bool own = must || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
     if (!own || architecture_ < 80) return library;
     OwnProduct mine = emit_own_product(p, body, layouts, architecture_ == 90);
@@ -63,8 +63,8 @@ class Steps final : public backend::Emitter {
   }
 
   bool makes_rows(ir::DType type, const ir::Dim& k) const override { return architecture_ >= 80 && cuda::makes_rows(type, k); }
-  bool takes_columns_apart(ir::DType type, const ir::Dim& k, const ir::Dims& columns) const override {
-    return architecture_ >= 80 && cuda::takes_columns_apart(type, k, columns);
+  bool takes_columns_apart(ir::DType type, bool one_row, const ir::Dim& k, const ir::Dims& columns) const override {
+    return (architecture_ >= 80 || !one_row) && cuda::takes_columns_apart(type, one_row, k, columns);
   }
   bool takes_halves(ir::DType type, const ir::Dim& columns) const override { return architecture_ >= 80 && cuda::takes_halves(type, columns); }
 
