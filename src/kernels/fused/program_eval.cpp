@@ -467,7 +467,11 @@ void Evaluator::row(const int64_t* at) {
     }
     return;
   }
-  // Long rows: one pass over the blocks a stage; what a stage needs is computed again.
+  // Long rows: one pass over the blocks a stage; what a stage needs is computed again. What the last stage reduces is known when its pass is over.
+  auto ends_with = [&](size_t s) {
+    const ProgramInstruction& i = p_.code[p_.stores[s].reg];
+    return i.kind == Kind::reduce && i.stage + 1 == p_.stages;
+  };
   for (int stage = 0; stage < p_.stages; ++stage) {
     bool last = stage + 1 == p_.stages;
     for (int64_t begin = 0; begin < length; begin += block) {
@@ -481,12 +485,15 @@ void Evaluator::row(const int64_t* at) {
           run(i, k, at, begin, n);
         }
       }
-      if (last) {
-        for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
+      for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+        if (!ends_with(s)) write(s, at, begin, n);
       }
     }
     for (uint32_t k : b_.reductions) {
       if (p_.code[k].stage == stage) finish(p_.code[k], k);
+    }
+    for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+      if (ends_with(s)) write(s, at, 0, length);
     }
   }
 }
