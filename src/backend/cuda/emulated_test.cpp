@@ -194,15 +194,14 @@ inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.
 // ---- what a warp does together
 
 f32 shuffled[64][32];
-inline f32 __shfl_sync(u32, f32 v, u32 lane) {
+inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
   f32* all = shuffled[current / 32];
   all[current % 32] = v;
   meet_warp();
-  f32 out = all[lane];
+  f32 out = all[(current % 32) ^ mask];
   meet_warp();
   return out;
 }
-inline f32 __shfl_xor_sync(u32 who, f32 v, u32 mask) { return __shfl_sync(who, v, (current % 32) ^ mask); }
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();

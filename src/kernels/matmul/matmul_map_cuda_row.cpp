@@ -75,9 +75,10 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
   i64 group = blockIdx.x, at = threadIdx.x * 8;  // of what is brought next
   int piece = 0, half = 0;
   uint4 next[8], x = make_uint4(0, 0, 0, 0);
+  const H* columns = column_of<H, Finish::apart>(p, group * 8);
   auto bring_columns = [&] {
     const bool there = group < groups && at < p.k;
-    const H* const from = column_of<H, Finish::apart>(p, half * p.n + (there ? group * 8 : 0)) + at;
+    const H* const from = columns + at;
 #pragma unroll
     for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
   };
@@ -99,11 +100,12 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
         half = 0;
         group += gridDim.x;
       }
+      columns = column_of<H, Finish::apart>(p, half * p.n + group * 8);
     }
   };
   if (Row::made) {
     constexpr int ahead = 2 * threads * 8;
-    if (Aligned && lane == 0) bring_near(column_of<H, Finish::apart>(p, group * 8) + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
+    if (Aligned && lane == 0) bring_near(columns + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
     wait_for_others();
     row(own);
     __syncthreads();
@@ -137,17 +139,16 @@ __device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameter
       if (lane % 4 == 0) all[(h * warps + warp) * 8 + lane / 4] = sum;
     }
     __syncthreads();
-    if (warp == 0) {
-      constexpr int each = 32 / (8 * halves);  // lanes that add up a column
-      const int column = lane / each;
-      f32 sum = 0.0f, sums[8 * halves];
+    if (threadIdx.x == 0) {
+      f32 sums[8 * halves];
 #pragma unroll
-      for (int w = 0; w < warps; w += each) sum += all[(column / 8 * warps + w + lane % each) * 8 + column % 8];
+      for (int c = 0; c < 8 * halves; ++c) sums[c] = 0.0f;
 #pragma unroll
-      for (int lanes = each / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+      for (int w = 0; w < warps; ++w) {
 #pragma unroll
-      for (int c = 0; c < 8 * halves; ++c) sums[c] = __shfl_sync(0xffffffffu, sum, c * each);
-      if (lane == 0) finish(0, mine * 8, sums, held, true);
+        for (int c = 0; c < 8 * halves; ++c) sums[c] += all[(c / 8 * warps + w) * 8 + c % 8];
+      }
+      finish(0, mine * 8, sums, held, true);
     }
     side ^= 1;
   }
