@@ -1,4 +1,6 @@
 // Softmax and normalisations, composed; fuse makes one staged body of each.
+#include <limits>
+
 #include "base/error.h"
 #include "ops/binding.h"
 
@@ -50,7 +52,8 @@ std::tuple<Value, Value, Value> layer_norm(const Value& x, const Dims& shape, co
 
 Value rms_norm(const Value& x, const Dims& shape, const std::optional<Value>& weight, std::optional<double> eps) {
   Value wide = widened(x);
-  double e = eps.value_or(x.dtype() == DType::f64 ? 2.220446049250313e-16 : x.dtype() == DType::f16 ? 0.0009765625 : x.dtype() == DType::bf16 ? 0.0078125 : 1.1920928955078125e-07);
+  // Of the type it is computed in: float32 for half types too.
+  double e = eps.value_or(x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon()));
   Value r = rsqrt(mean(square(wide), last_axes(x, shape.size()), keep) + e);
   return with_affine(wide * r, weight, std::nullopt, x.dtype());
 }
