@@ -53,7 +53,8 @@ def _functionalised(module, fakes):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         try:
             with torch.no_grad():
-                return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=pre_dispatch)
+                traced = aot_export_module(module, fakes, trace_joint=False, pre_dispatch=pre_dispatch)
+            break
         except UnsupportedError:
             raise
         except Exception as problem:  # of many kinds, most of them assertions
@@ -61,7 +62,23 @@ def _functionalised(module, fakes):
         finally:
             # A trace that fails inside vmap leaves its level behind, and Dynamo's guards would ask for it with every call.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-    raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
+    else:
+        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
+    _drop_tokens(*traced)
+    return traced
+
+
+def _drop_tokens(traced, signature):
+    """Torch puts one more input and result, which order effects, into a graph in which it met an effect: the check behind linalg.inv, say."""
+    tokens = set(getattr(signature, "input_tokens", ()))
+    if not tokens:
+        return
+    output = next(n for n in traced.graph.nodes if n.op == "output")
+    output.args = (tuple(v for v in output.args[0] if getattr(v, "name", None) not in signature.output_tokens),)
+    for node in [n for n in traced.graph.nodes if n.op == "placeholder" and n.name in tokens]:
+        if node.users:
+            raise NotFunctional("it has effects whose order torch keeps")
+        traced.graph.erase_node(node)
 
 
 def _example(node, value):

@@ -185,6 +185,27 @@ def test_parameters_and_buffers_that_are_replaced(model):
         check(compiled, model, x)
 
 
+def test_a_check_is_an_effect():
+    """Torch puts a token, which orders effects, into the graph of what meets one: here of a check for singular matrices."""
+    call, x = Counted(lambda x: torch.linalg.inv(x) * 2), torch.eye(4) * 3
+    with torch.no_grad():
+        assert torch.allclose(call(x), torch.linalg.inv(x) * 2)
+    assert "aten.linalg_inv.default" in {n["target"] for n in call.graphs[0].report.nodes}
+
+
+def test_effects_keep_their_order_in_torch():
+    from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+
+    said = []
+    op = torch.library.custom_op("ingot_tests::say", lambda x: said.append(1) or x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+    op.register_fake(torch.empty_like)
+    _register_effectful_op(torch.ops.ingot_tests.say.default, _EffectType.ORDERED)
+    call, x = Counted(lambda x: torch.ops.ingot_tests.say(x * 2) * 3), torch.randn(4)
+    with torch.no_grad():
+        assert torch.equal(call(x), (x * 2 + 1) * 3)
+    assert said == [1] and {n["reason"] for n in call.graphs[0].report.nodes} == {"it has effects whose order torch keeps"}
+
+
 def test_what_stays_in_torch_is_told(caplog):
     class Partly(Scaled):
         def forward(self, x):
