@@ -23,16 +23,16 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
-  EmittedProduct run(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches, size_t rights, bool halves,
-                     const EmittedRow* row, int only) {
-    args_.rights = static_cast<uint8_t>(rights);
-    args_.halves = halves;
+  EmittedProduct run(const ProductKernels& of) {
+    const EmittedRow* row = of.row;
+    args_.rights = static_cast<uint8_t>(of.rights);
+    args_.halves = of.halves;
     std::string finish = finish_text();
-    args_.type = type;
-    args_.map = map;
-    args_.b_along_k = b_along_k;
-    args_.patches = patches;
-    args_.only = static_cast<uint8_t>(only);
+    args_.type = of.type;
+    args_.map = of.map;
+    args_.b_along_k = of.b_along_k;
+    args_.patches = of.patches;
+    args_.only = static_cast<uint8_t>(of.only);
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.sizes = static_cast<uint32_t>(text_.sizes().size());
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
@@ -46,9 +46,9 @@ class Printer {
     out.text = fmt::format("{}struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text,
                            b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
                finish;
-    for (const kernels::MatmulMapCudaKernel& k :
-         kernels::matmul_map_cuda_kernels(type, b_along_k, b_constant, large, map.m_rank != 1 || map.k_rank != 1 || map.rank != 2, patches, only)) {
-      if ((row != nullptr || halves || rights > 1) && !k.one_row) continue;
+    const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
+    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
+      if ((row != nullptr || of.halves || of.rights > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
@@ -171,9 +171,6 @@ class Printer {
 
 }  // namespace
 
-EmittedProduct emit_product_text(ir::DType type, const kernels::MatmulMap& map, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 size_t rights, bool halves, const EmittedRow* row, const FusedBody& body, const std::vector<Layout>& layouts, int only) {
-  return Printer(body, layouts).run(type, map, b_along_k, b_constant, large, patches, rights, halves, row, only);
-}
+EmittedProduct emit_product_text(const ProductKernels& of, const FusedBody& body, const std::vector<Layout>& layouts) { return Printer(body, layouts).run(of); }
 
 }  // namespace ingot::backend::cuda

@@ -20,10 +20,22 @@ struct EmittedProduct {
   std::vector<ir::Dim> sizes;        // of the body
 };
 
-// One text serves all sizes. `large`: with the kernels for Hopper (sm_90a) alone; `only`: one of their tiles, to be measured. `patches`: see MatmulMapCudaArgs.
-// `b_constant`, `halves`: see Product. `rights`: matrices that B's columns are in. `row`: what makes A, or null. The body is one of elements (element_text.h) over [M, N], N a multiple of 8; B's neighbours
-// are along N or along K. A pure function.
-EmittedProduct emit_product_text(ir::DType, const kernels::MatmulMap&, bool b_along_k, bool b_constant, bool large, const std::vector<kernels::MatmulPatchCuda>& patches,
-                                 size_t rights, bool halves, const EmittedRow* row, const FusedBody&, const std::vector<Layout>&, int only = kernels::MatmulMapCudaArgs::by_sizes);
+// What the kernels of a product are for, besides the body behind it.
+struct ProductKernels {
+  ir::DType type;                                    // of A and B
+  kernels::MatmulMap map;                            // of A
+  bool b_along_k;                                    // B's neighbours; else along N
+  bool b_constant;                                   // see Product
+  bool large;                                        // with the kernels for Hopper (sm_90a) alone
+  int only = kernels::MatmulMapCudaArgs::by_sizes;   // one of their tiles, to be measured
+  std::vector<kernels::MatmulPatchCuda> patches = {};  // see MatmulMapCudaArgs
+  // Of one row: the matrices that B's columns are in; whether halves of them meet (Product); what makes A, or null.
+  size_t rights = 1;
+  bool halves = false;
+  const EmittedRow* row = nullptr;
+};
+
+// One text serves all sizes. The body is one of elements (element_text.h) over [M, N], N a multiple of 8. A pure function.
+EmittedProduct emit_product_text(const ProductKernels&, const FusedBody&, const std::vector<Layout>&);
 
 }  // namespace ingot::backend::cuda
