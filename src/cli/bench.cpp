@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <simdjson.h>
 
 #include "command.h"
@@ -104,9 +105,9 @@ void add_bench(CLI::App& app) {
   verb->add_option("--against", a->against, "another plan, run in turn with the first");
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
   verb->add_option("--seconds", a->seconds, "how long")->check(CLI::PositiveNumber);
-  verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::NonNegativeNumber);
+  verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
-  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_flag("--json", a->json, "one JSON line a plan");
   verb->callback([a] { run(*a); });

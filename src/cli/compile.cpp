@@ -109,7 +109,7 @@ void add_compile(CLI::App& app) {
   verb->add_option("--budget", a->budget, "seconds for timing on the GPU at hand: --set build_seconds=SECONDS");
   verb->add_flag("--dry-run", a->dry_run, "build nothing: tell which operators an engine runs, which it leaves to torch, and why");
   verb->add_flag("--json", a->json, "with --dry-run: as JSON");
-  verb->add_option("--progress", a->progress, "json: one line a stage on standard error");
+  verb->add_option("--progress", a->progress, "json: one line a stage on standard error")->check(CLI::IsMember({"json"}));
   verb->callback([a] { run(*a); });
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "command.h"
@@ -57,7 +58,7 @@ void add_doctor(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
   verb->add_flag("--json", *json, "as JSON");
   verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
-  verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
   verb->callback([=] {
     char* text = nullptr;
     check(ingot_describe_machine(&text));

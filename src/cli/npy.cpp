@@ -52,7 +52,9 @@ HostArray read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw io_failure("open", path);
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  auto bad = [&](const char* what) { return Failure{10 + INGOT_FORMAT, path + " is not a .npy file that can be read: " + what + "\n  remedy: write it with numpy.save"}; };
+  auto bad = [&](const char* what, const char* remedy = "write it with numpy.save") {
+    return Failure{10 + INGOT_FORMAT, path + " is not a .npy file that can be read: " + what + "\n  remedy: " + remedy};
+  };
   if (all.size() < 12 || all.compare(0, 6, "\x93NUMPY") != 0) throw bad("it does not start as one");
   size_t head = all[6] == 1 ? 10 : 12, length = static_cast<unsigned char>(all[8]) + 256u * static_cast<unsigned char>(all[9]);
   if (all[6] != 1) length += 65536u * static_cast<unsigned char>(all[10]);
@@ -60,14 +62,15 @@ HostArray read_npy(const std::string& path) {
   std::string header = all.substr(head, length);
   size_t at = header.find("'descr':"), order = header.find("'fortran_order':"), shape = header.find("'shape':");
   if (at == std::string::npos || order == std::string::npos || shape == std::string::npos) throw bad("its header lacks a field");
-  if (header.find("True", order) < header.find(',', order)) throw bad("it is in Fortran order");
+  if (header.find("True", order) < header.find(',', order)) throw bad("it is in Fortran order", "write numpy.ascontiguousarray(x) with numpy.save");
   size_t q0 = header.find('\'', at + 8), q1 = header.find('\'', q0 + 1);
   if (q1 == std::string::npos) throw bad("its dtype is missing");
   std::string code = header.substr(q0 + 1, q1 - q0 - 1);
   const Kind* found = nullptr;
   for (const Kind& k : kinds) {
-    if (code == k.code || (code.size() == 3 && code.substr(1) == k.code + 1)) found = found == nullptr ? &k : found;
+    if (code.size() == 3 && code.substr(1) == k.code + 1) found = &k;
   }
+  if (found != nullptr && found->size > 1 && code[0] == '>') throw bad("it is big-endian", "write x.astype(x.dtype.newbyteorder(\"<\")) with numpy.save");
   if (found == nullptr) throw bad("its dtype is not supported");
   std::vector<int64_t> dims;
   size_t p = header.find('(', shape), close = header.find(')', shape);

@@ -537,6 +537,8 @@ def test_archives(plan, archive, tmp_path):
     (["run", "PLAN", "-i", "x=TMP/none.npy"], 21, "ingot: cannot open TMP/none.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
     (["run", "PLAN", "-i", "x=PLAN"], 15, "ingot: PLAN is not a .npy file that can be read: it does not start as one\n  remedy: write it with numpy.save\n"),
     (["run", "PLAN", "-o", "PLAN"], 21, "ingot: cannot write PLAN/add.npy: Not a directory\n  remedy: check the path and its permissions\n"),
+    (["run", "PLAN", "--repeat", "0"], 2, "--repeat: Value 0 not in range 1 to 2147483647\nRun with --help for more information.\n"),
+    (["compile", "ARCHIVE", "-o", "TMP/a", "--progress", "yaml"], 2, "--progress: yaml not in {json}\nRun with --help for more information.\n"),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--set", "threads"], 2, 'ingot: --set takes NAME=VALUE, not "threads"\n'),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "x"], 2, 'ingot: --shape takes INPUT:AXIS=MIN..OPT..MAX[,NAME], not "x"\n'),
     (["compile", "ARCHIVE", "-o", "TMP/a", "--shape", "z:0=1..2..3"], 13, 'ingot: the model has no input "z"\n  remedy: Did you mean "x"?\n'),
@@ -551,6 +553,17 @@ def test_command_line(plan, archive, tmp_path, arguments, code, text):
 
     assert cli(*map(put, arguments)) == (code, put(text))
     assert not any(tmp_path.iterdir())
+
+
+def test_arrays_in_another_order(plan, tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for array, what, remedy in (
+        (x.astype(">f4"), "it is big-endian", 'write x.astype(x.dtype.newbyteorder("<")) with numpy.save'),
+        (np.asfortranarray(x), "it is in Fortran order", "write numpy.ascontiguousarray(x) with numpy.save"),
+    ):
+        path = tmp_path / "x.npy"
+        np.save(path, array)
+        assert cli("run", plan, "-i", f"x={path}") == (15, f"ingot: {path} is not a .npy file that can be read: {what}\n  remedy: {remedy}\n")
 
 
 def test_unsupported_on_the_command_line(tmp_path):
