@@ -199,7 +199,7 @@ plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
   }
   for (plan::Weight& w : made.weights) {
     const plan::Weight& given = *weight_named(w.name);
-    if (given.dtype != w.dtype || given.dims != w.dims) fail(Code::format, "weight \"{}\" of the plan is not what its graph reads", w.name);
+    if (given.dtype != w.dtype || given.dims != w.dims || given.order != w.order) fail(Code::format, "weight \"{}\" of the plan is not what its graph reads", w.name);
     w = given;
   }
   made.signature = old.signature;

@@ -90,7 +90,7 @@ typedef struct ingot_binding {
   const int64_t* dims;       /* at the usual sizes (each dynamic axis at its "opt"; 0 where these do not go together); ingot_plan_describe has the ranges */
   int32_t written;           /* 1: the function writes to this memory (an input that the model changes, a state) */
   const uint8_t* order;      /* rank axes as they lie in memory, from outermost to innermost, e.g. {0, 2, 3, 1} for an image in channels_last; NULL = row-major.
-                              * An input that lies so (its strides say it) is read where it is, any other one on the host is copied. dims are not turned. */
+                              * An input or weight that lies so (its strides say it) is read where it is, any other one on the host is copied. dims are not turned. */
 } ingot_binding;
 
 typedef struct ingot_options ingot_options;
@@ -129,6 +129,7 @@ typedef struct ingot_weight_source {
   const char* name;          /* state-dict name */
   const void* data;          /* first element; must outlive the model and every plan made from it */
   size_t bytes;              /* that may be read from there */
+  const int64_t* strides;    /* ingot_plan_with_weights: one for each axis, in elements; NULL = row-major. ingot_model_from_memory: NULL, the JSON has them */
 } ingot_weight_source;
 
 /* A torch.export archive (.pt2); mapped, not copied. */
@@ -173,8 +174,8 @@ INGOT_API ingot_status ingot_plan_write(const ingot_plan* plan, int values, uint
 INGOT_API void ingot_bytes_release(uint8_t* bytes);
 /* A plan of one function of another, with the weights and the share of prepare that this function needs; it is function 0 there. */
 INGOT_API ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function, ingot_plan** out);
-/* The same plan with other values for some of its weights, by name: row-major, borrowed as those of ingot_model_from_memory are. The rest
- * stays the plan's; a plan without values takes them all. */
+/* The same plan with other values for some of its weights, by name: borrowed as those of ingot_model_from_memory are, or copied where they lie otherwise
+ * than the weight does (ingot_binding.order). The rest stays the plan's; a plan without values takes them all. */
 INGOT_API ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_source* values, size_t count, ingot_plan** out);
 /* 32 bytes; zeros for a plan that was never written or read. */
 INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
@@ -206,8 +207,9 @@ INGOT_API void ingot_plan_release(ingot_plan* plan);
  * ingot_plan_write). Options: threads, device ("cpu", "cuda", "cuda:1"). A GPU that the plan has no program for gets one compiled from the plan's graph
  * ([compiler], NVRTC is needed; compiled code is cached); libingot_runtime alone gives INGOT_VERSION. */
 INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* options, ingot_weights** out);
-/* Another value for a weight, row-major, of the same dtype and shape. copy = 0: the memory must outlive the weights, and may be the GPU's. */
-INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy);
+/* Another value for a weight, of the same dtype and shape; `strides`: one for each axis, in elements, NULL = row-major. copy = 0: the memory must outlive
+ * the weights, and may be the GPU's. What lies otherwise than the weight does (ingot_binding.order) is copied before this returns; on a GPU it is refused. */
+INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, const int64_t* strides, int copy);
 /* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
 /* Where they are, and with them their sessions: the number of a GPU, or -1 for the host. */

@@ -210,10 +210,10 @@ class Plan {
 class Weights {
  public:
   explicit Weights(const Plan& plan, const Options& options = {}) : handle_(detail::make<decltype(handle_)>(ingot_weights_create, plan.handle(), options.handle())) {}
-  // Row-major values, copied.
+  // Row-major values, copied as the weight lies.
   template <class T, size_t N>
   void set(const std::string& name, std::span<T, N> values) {
-    detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), 1));
+    detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), nullptr, 1));
   }
   void commit() { detail::check(ingot_weights_commit(handle_.get())); }
   ingot_weights* handle() const { return handle_.get(); }

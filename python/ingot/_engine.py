@@ -41,7 +41,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _WeightSource(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t), ("strides", POINTER(c_int64))]
 
 
 _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
@@ -75,7 +75,7 @@ _SIGNATURES = {
     "ingot_plan_reference": [c_void_p, c_uint32, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
     "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_weights_device": [c_void_p, POINTER(c_int32)],
-    "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, c_int],
+    "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_int64), c_int],
     "ingot_weights_commit": [c_void_p],
     "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
     "ingot_session_resolve": [c_void_p, POINTER(_Tensor), c_size_t],
@@ -247,10 +247,10 @@ class _Plan(_Handle):
         return _Plan(out)
 
     def with_weights(self, values: dict) -> "_Plan":
-        """The same plan with other values (row-major, not copied) for some of its weights."""
+        """The same plan with other values (dense; not copied where they lie as the weights do) for some of its weights."""
         table = (_WeightSource * max(len(values), 1))()
         for entry, (name, value) in zip(table, values.items()):
-            entry.name, (entry.data, entry.bytes) = name.encode(), _memory(value)
+            entry.name, (entry.data, entry.bytes, entry.strides) = name.encode(), _memory(value)
         out = c_void_p()
         check(lib().ingot_plan_with_weights(self.pointer, table, len(values), byref(out)))
         made = _Plan(out, self.session_options)
@@ -400,22 +400,37 @@ class Engine:
 
 
 def _fitting(value, weight: dict):
-    """The value, row-major, of a weight as a plan describes it."""
+    """The value of a weight as a plan describes it, as it lies there."""
     have = (str(value.dtype).removeprefix("torch."), list(value.shape))
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
-    return value.detach().contiguous() if hasattr(value, "detach") else __import__("numpy").ascontiguousarray(value)
+    return lying(value.detach() if hasattr(value, "detach") else value, weight.get("order"))
+
+
+def lying(value, order):
+    """The tensor or array, dense with its axes from outermost to innermost in memory in this order (None: row-major); itself where it is so."""
+    if not hasattr(value, "data_ptr"):
+        import numpy as np
+
+        return np.ascontiguousarray(value) if order is None else np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
+    if order is None:
+        return value.contiguous()
+    return value.permute(order).contiguous().permute([order.index(axis) for axis in range(len(order))])
 
 
 def _on_host(values: dict) -> dict:
     """The tensors by name, those on a GPU copied from there; what shares memory goes on sharing it."""
     copies: dict = {}
-    return {n: copies.setdefault((t.data_ptr(), t.nbytes), t.cpu()) if getattr(t, "is_cuda", False) else t for n, t in values.items()}
+    return {n: copies.setdefault((t.data_ptr(), t.shape, t.stride()), t.cpu()) if getattr(t, "is_cuda", False) else t for n, t in values.items()}
 
 
 def _memory(value):
-    """Address and bytes of a row-major tensor or array."""
-    return (value.data_ptr(), value.numel() * value.element_size()) if hasattr(value, "data_ptr") else (value.ctypes.data, value.nbytes)
+    """Address, bytes and strides of a dense tensor or array."""
+    if hasattr(value, "data_ptr"):
+        strides, at, size = value.stride(), value.data_ptr(), value.numel() * value.element_size()
+    else:
+        strides, at, size = [s // value.itemsize for s in value.strides], value.ctypes.data, value.nbytes
+    return at, size, (c_int64 * max(len(strides), 1))(*strides)
 
 
 class _WeightsHandle(_Handle):

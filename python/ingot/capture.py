@@ -18,7 +18,9 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
 from torch.fx.node import _side_effectful_functions
 
+from . import _engine
 from .errors import UnsupportedError
+from .functional import order_in_memory
 
 _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
@@ -329,9 +331,10 @@ def write(f) -> Captured:
             specs.append({"buffer": {"arg": argument, "buffer_name": slot.name, "persistent": True}})
         else:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
-        weights.append((slot.name, slot.tensor.detach().contiguous()))
-        if not slot.tensor.is_contiguous():  # the table has its elements row-major
-            writer.tensors[node.name]["strides"] = [{"as_int": s} for s in weights[-1][1].stride()]
+        tensor = slot.tensor.detach()
+        tensor = _engine.lying(tensor, order_of(tensor) if slot.kind == "weight" else None)
+        weights.append((slot.name, tensor))
+        writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
     slots = {s.node for s in f.slots}
     elsewhere = _elsewhere(f)
     for node in f.module.graph.nodes:
@@ -359,6 +362,11 @@ def write(f) -> Captured:
         outputs.append({kind: {"arg": argument, owner: slot.node.name if slot.kind == "input" else slot.name}})
     document = writer.document(inputs, arguments, specs, outputs, _ranges(writer.symbols, f.ranges))
     return Captured(document, weights, names)
+
+
+def order_of(tensor: torch.Tensor) -> list[int] | None:
+    """Its axes from outermost to innermost in memory where it is dense but not row-major."""
+    return None if tensor.is_contiguous() else order_in_memory(tensor.shape, tensor.stride())
 
 
 def _elsewhere(f) -> dict[torch.fx.Node, torch.device]:

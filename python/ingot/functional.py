@@ -96,7 +96,7 @@ class Functional:
             base = self.views[result].base if result in self.views else result
             if base not in written and self._want(base, slots):
                 value = base.meta["val"]
-                if (order := _order(value.shape, lost.get(base, value.stride()))) is not None:
+                if (order := order_in_memory(value.shape, lost.get(base, value.stride()))) is not None:
                     self.orders[base] = order
 
     def _want(self, node, slots):
@@ -141,7 +141,7 @@ def _zero(size):
     return isinstance(size, int) and size == 0
 
 
-def _order(shape, strides):
+def order_in_memory(shape, strides):
     """Axes from outermost to innermost where a tensor is dense but not row-major; None when it is row-major, or has gaps."""
     strides, sizes = _hints(strides), _hints(shape)
     if None in strides or None in sizes:

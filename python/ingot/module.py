@@ -8,7 +8,7 @@ import torch.utils._pytree as pytree
 
 from . import _engine, _op, autocast, torch_program
 from .assemble import Segment
-from .capture import write
+from .capture import order_of, write
 from .errors import InputError, UnsupportedError
 from .follow import follow, refresh
 from .loaded import Loaded
@@ -274,7 +274,7 @@ class Module(torch.nn.Module):
         if number := next((leaf["number"] for leaf in self._inputs if "number" in leaf), None):
             raise UnsupportedError(f"input {number!r} is a number that varies, which a .ingot file does not take", remedy='give it as a tensor, compile for one value of it, or save with format="exported_program"')
         captured = write(self._assembled.functional.complete())
-        weights = [(name, self._assembled.value(name).cpu().contiguous()) for name, _ in captured.weights]
+        weights = [(name, _engine.lying(self._assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _engine.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **self._assembled.options}), values=dict(weights), here=False)

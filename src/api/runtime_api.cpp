@@ -9,6 +9,7 @@
 #include "backend/device.h"
 #include "base/text.h"
 #include "plan/describe.h"
+#include "runtime/strided.h"
 
 namespace ingot::api {
 
@@ -233,6 +234,12 @@ ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_
         w.data = value.bytes > 0 ? &required(static_cast<const std::byte*>(value.data), "data") : nullptr;
         w.source = plan::Weight::Source::embedded;
         w.keep = nullptr;
+        const runtime::HostTensor given = runtime::value_of(w, w.data, value.strides);
+        if (runtime::lies_in(w.order, given)) continue;
+        auto copy = std::make_shared<const MemoryBlock>(w.bytes, system_allocator());
+        runtime::copy_strided(given, w.order, copy->data(), true);
+        w.data = copy->data();
+        w.keep = std::move(copy);
       }
       if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
     }
@@ -285,7 +292,7 @@ ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_bindi
     if (index >= all.size()) fail(Code::invalid_input, "there is no weight {}: the plan has {}, counted from 0", index, all.size());
     const plan::Weight& w = all[index];
     required(out, "out") = {w.name.c_str(), static_cast<ingot_dtype>(w.dtype),           static_cast<int32_t>(w.dims.size()),
-                            w.dims.data(),  plan::only_first_values(*plan->plan)[index], nullptr};
+                            w.dims.data(),  plan::only_first_values(*plan->plan)[index], w.order.empty() ? nullptr : w.order.data()};
   });
 }
 
@@ -312,10 +319,10 @@ ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {
   return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().gpu(); });
 }
 
-ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, int copy) {
+ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, const int64_t* strides, int copy) {
   return guard([&] {
     if (bytes > 0) required(static_cast<const std::byte*>(data), "data");
-    required(weights, "weights").weights->set(&required(name, "name"), data, bytes, copy != 0);
+    required(weights, "weights").weights->set(&required(name, "name"), data, bytes, copy != 0, strides);
   });
 }
 

@@ -44,10 +44,7 @@ class Payloads {
     if (p.meta.type.dtype != in_graph.type.dtype || !(p.meta.type.dims == in_graph.type.dims)) {
       fail(Code::format, "weight \"{}\" has another dtype or shape in the archive's data than in its graph", weight.name);
     }
-    WeightBytes b = weight_bytes(weight.name, p.meta, zip_.bytes(p.entry), zip_.file());
-    weight.data = b.data;
-    weight.bytes = b.bytes;
-    weight.keep = std::move(b.keep);
+    find_bytes(weight, p.meta, zip_.bytes(p.entry), zip_.file());
   }
 
  private:
@@ -81,18 +78,19 @@ class Ties {
   void look(ir::Weight& w, const ir::Type& type) {
     if (w.bytes == 0) return;
     for (const Seen& s : seen_) {
-      if (s.data == w.data && s.type == type) {
+      if (s.data == w.data && s.type == type && s.order == w.order) {
         w.tied_to = s.name;
         return;
       }
     }
-    seen_.push_back({w.data, type, w.name});
+    seen_.push_back({w.data, type, w.order, w.name});
   }
 
  private:
   struct Seen {
     const std::byte* data;
     ir::Type type;
+    std::vector<int64_t> order;
     std::string name;
   };
   std::vector<Seen> seen_;
@@ -137,10 +135,7 @@ Model import_json(std::string_view json, const std::vector<HostWeight>& weights)
     // The pointer is that of the tensor's first element, so the recorded offset does not count.
     TensorMeta at_first = m;
     at_first.offset = 0;
-    WeightBytes b = weight_bytes(w.name, at_first, {found->second->data, found->second->bytes}, nullptr);
-    w.data = b.data;
-    w.bytes = b.bytes;
-    w.keep = std::move(b.keep);
+    find_bytes(w, at_first, {found->second->data, found->second->bytes}, nullptr);
     ties.look(w, m.type);
   });
   return importer.run(root);

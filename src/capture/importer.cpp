@@ -56,9 +56,7 @@ Model Importer::run(Json program) {
   add_inputs(graph, signature, scope);
   add_nodes(graph, scope);
   add_outputs(graph, signature, scope);
-  for (const ir::Node& n : g_.nodes) {
-    if (n.op == ir::Op::row && in_place(n.attributes.string("target"))) model_.functional = false;
-  }
+  settle_writes();
   std::string specs = "null";
   if (auto calls = module.find("module_call_graph")) {
     for (auto entry : calls->array()) {
@@ -68,6 +66,24 @@ Model Importer::run(Json program) {
   }
   model_.signature = std::move(specs);
   return std::move(model_);
+}
+
+// Says whether the graph writes in place. A weight that may be written is row-major, as states are.
+void Importer::settle_writes() {
+  std::vector<bool> written(g_.values.size(), false);
+  for (const ir::Node& n : g_.nodes) {
+    if (n.op != ir::Op::row || !in_place(n.attributes.string("target"))) continue;
+    model_.functional = false;
+    const ir::Node* at = &n;
+    while (at->op == ir::Op::row && !at->in.empty() && !written[at->in[0]]) {
+      written[at->in[0]] = true;
+      at = &g_.producer(at->in[0]);
+    }
+  }
+  for (ir::Weight& w : g_.weights) {
+    const bool state = std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.to == ir::Output::To::weight && o.name == w.name; });
+    if ((state || written[w.value]) && !w.order.empty()) make_row_major(w, g_.type(w.value));
+  }
 }
 
 void Importer::ranges(Json program) {

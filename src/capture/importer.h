@@ -13,7 +13,7 @@
 namespace ingot::capture {
 
 // Where a weight's bytes are: called once for each with its state-dict name, kind ("parameter", "buffer", "constant") and
-// the meta the graph records. Fills data, bytes, keep and tied_to.
+// the meta the graph records. Fills data, bytes, keep, order and tied_to.
 using WeightSource = std::function<void(ir::Weight&, bool constant, const TensorMeta&)>;
 
 class Importer {
@@ -55,6 +55,7 @@ class Importer {
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
   void add_check(Json node, const Scope&);
+  void settle_writes();
 
   WeightSource weight_source_;
   Model model_;

@@ -54,9 +54,17 @@ void copy_strided(std::byte* to, const std::byte* from, const std::vector<int64_
   }
 }
 
+void copy_row_major(ir::Weight& weight, const std::byte* from, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, size_t item) {
+  auto copy = std::make_shared<std::vector<std::byte>>(weight.bytes);
+  copy_strided(copy->data(), from, dims, strides, 0, item);
+  weight.data = copy->data();
+  weight.keep = std::move(copy);
+}
+
 }  // namespace
 
-WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep) {
+void find_bytes(ir::Weight& weight, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep) {
+  const std::string& name = weight.name;
   auto item = static_cast<int64_t>(size_of(meta.type.dtype));
   std::vector<int64_t> dims, strides;
   for (const ir::Dim& d : meta.type.dims) {
@@ -82,7 +90,10 @@ WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::spa
     row_major = checked_mul(row_major, dims[i], name);
   }
   int64_t bytes = checked_mul(count, item, name);
-  if (count == 0) return {storage.data(), 0, std::move(keep)};
+  weight.data = storage.data();
+  weight.bytes = static_cast<size_t>(bytes);
+  weight.keep = std::move(keep);
+  if (count == 0) return;
   int64_t needed = 0;
   if (__builtin_add_overflow(last, 1, &needed)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
   needed = checked_mul(needed, item, name);
@@ -91,12 +102,28 @@ WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::spa
   }
   const std::byte* first = storage.data() + meta.offset.value() * item;
   bool aligned = reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(item) == 0;
-  if (contiguous && aligned) return {first, static_cast<size_t>(bytes), std::move(keep)};
+  std::vector<int64_t> order = memory_order(meta);
+  if (aligned && (contiguous || !order.empty())) {
+    weight.data = first;
+    weight.order = std::move(order);
+    return;
+  }
   // An expanded weight could be far larger than its file; the copy is what the graph works on, so only a sane size is taken.
   if (bytes > (int64_t{1} << 40)) fail(Code::format, "weight {} is recorded with impossible sizes", name);
-  auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
-  copy_strided(copy->data(), first, dims, strides, 0, static_cast<size_t>(item));
-  return {copy->data(), copy->size(), copy};
+  copy_row_major(weight, first, dims, strides, static_cast<size_t>(item));
+}
+
+void make_row_major(ir::Weight& weight, const ir::Type& type) {
+  std::vector<int64_t> dims, strides(type.dims.size());
+  for (const ir::Dim& d : type.dims) dims.push_back(d.value());
+  int64_t next = 1;
+  for (size_t i = weight.order.size(); i-- > 0;) {
+    const auto axis = static_cast<size_t>(weight.order[i]);
+    strides[axis] = next;
+    next *= dims[axis];
+  }
+  weight.order.clear();
+  copy_row_major(weight, weight.data, dims, strides, size_of(type.dtype));
 }
 
 std::vector<int64_t> memory_order(const TensorMeta& meta) {

@@ -1,4 +1,4 @@
-// What torch records about a tensor, and a weight's bytes made row-major.
+// What torch records about a tensor, and a weight's bytes.
 #pragma once
 #include <memory>
 #include <span>
@@ -19,14 +19,11 @@ struct TensorMeta {
 // torch's number of a dtype; Error (unsupported) naming it and its owner when ingot has no such type.
 ir::DType dtype_of(int64_t code, std::string_view owner);
 
-// The bytes of a weight with constant sizes. Row-major ones stay where they are; others are copied once into owned
-// memory. `storage` begins at element 0 of the storage. Error (format) when the strides reach outside it.
-struct WeightBytes {
-  const std::byte* data = nullptr;
-  size_t bytes = 0;
-  std::shared_ptr<const void> keep;
-};
-WeightBytes weight_bytes(std::string_view name, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep);
+// Fills data, bytes, keep and order of a weight with constant sizes. Dense bytes stay where they are, in whatever order; others are copied once into
+// owned memory, row-major. `storage` begins at element 0 of the storage. Error (format) when the strides reach outside it.
+void find_bytes(ir::Weight&, const TensorMeta& meta, std::span<const std::byte> storage, std::shared_ptr<const void> keep);
+// Copies bytes that lie in an order.
+void make_row_major(ir::Weight&, const ir::Type&);
 
 // Axes from outermost to innermost in memory; empty when the tensor is row-major, or has gaps or repeats for any of its sizes.
 std::vector<int64_t> memory_order(const TensorMeta& meta);

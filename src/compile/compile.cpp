@@ -57,9 +57,9 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
       if (std::any_of(out.weights.begin(), out.weights.end(), [&](const plan::Weight& have) { return have.name == w.name; })) continue;
       plan::Weight p;
       p.name = w.name;
-      const Type& t = f.graph.type(w.value);
-      p.dtype = t.dtype;
-      for (const Dim& d : t.dims) p.dims.push_back(d.value());
+      p.dtype = f.graph.type(w.value).dtype;
+      for (const Dim& d : f.graph.given_dims(w)) p.dims.push_back(d.value());
+      p.order.assign(w.order.begin(), w.order.end());
       p.tied_to = w.tied_to;
       p.data = w.data;
       p.bytes = w.bytes;

@@ -15,10 +15,18 @@ std::string Origin::text() const {
   return out;
 }
 
+namespace {
+
+Attributes leaf_attributes(const std::string& name, const std::vector<int64_t>& order) {
+  Attributes out{{"name", Attribute(name)}};
+  if (!order.empty()) out.set("order", to_attribute(order));
+  return out;
+}
+
+}  // namespace
+
 ValueId Graph::add_input(std::string name, Type type, std::vector<int64_t> order) {
-  Attributes attributes{{"name", Attribute(name)}};
-  if (!order.empty()) attributes.set("order", to_attribute(order));
-  NodeId id = add_node(Op::input, {}, std::move(attributes), {std::move(type)});
+  NodeId id = add_node(Op::input, {}, leaf_attributes(name, order), {std::move(type)});
   ValueId value = nodes[id].out[0];
   values[value].name = name;
   inputs.push_back({value, std::move(name), std::move(order)});
@@ -26,7 +34,7 @@ ValueId Graph::add_input(std::string name, Type type, std::vector<int64_t> order
 }
 
 ValueId Graph::add_weight(Weight weight, Type type) {
-  NodeId id = add_node(Op::weight, {}, Attributes{{"name", Attribute(weight.name)}}, {std::move(type)});
+  NodeId id = add_node(Op::weight, {}, leaf_attributes(weight.name, weight.order), {std::move(type)});
   weight.value = nodes[id].out[0];
   values[weight.value].name = weight.name;
   weights.push_back(std::move(weight));
@@ -55,10 +63,10 @@ const Weight* Graph::weight_of(ValueId v) const {
   return nullptr;
 }
 
-Dims Graph::given_dims(const Input& input) const {
-  const Dims& have = type(input.value).dims;
+Dims Graph::given_dims(ValueId v, const std::vector<int64_t>& order) const {
+  const Dims& have = type(v).dims;
   Dims out = have;
-  for (size_t i = 0; i < input.order.size(); ++i) out[static_cast<size_t>(input.order[i])] = have[i];
+  for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = have[i];
   return out;
 }
 

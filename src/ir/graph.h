@@ -169,10 +169,12 @@ struct Weight {
   ValueId value;
   std::string name;          // state-dict name
   std::string tied_to;       // name of the weight whose storage this shares, or empty
-  const std::byte* data = nullptr;  // row-major contiguous; null when stripped
+  const std::byte* data = nullptr;  // dense, in its order; null when stripped
   size_t bytes = 0;
   std::shared_ptr<const void> keep;  // keeps `data` alive
   bool mutated = false;      // a buffer that the model writes
+  // The axes of the state dict's tensor as they lie in `data`, outermost first; empty = row-major. Canonical level: the value has them in this order.
+  std::vector<int64_t> order = {};
 };
 
 // A run-time condition on sizes that capture or infer could not decide: left == right (or <=) must hold.
@@ -202,7 +204,9 @@ class Graph {
   const Type& type(ValueId v) const { return values[v].type; }
   const Node& producer(ValueId v) const { return nodes[values[v].producer]; }
   const Weight* weight_of(ValueId v) const;  // null when v is not a weight
-  Dims given_dims(const Input&) const;       // sizes of the caller's tensor
+  // Sizes of the caller's tensor, and of the state dict's.
+  Dims given_dims(const Input& i) const { return given_dims(i.value, i.order); }
+  Dims given_dims(const Weight& w) const { return given_dims(w.value, w.order); }
   // The value that an output to an input or weight writes over; none_id for the caller's, Error (internal) when there is no such leaf.
   ValueId written_by(const Output&) const;
   OriginId add_origin(Origin origin);        // equal origins share an id
@@ -217,6 +221,9 @@ class Graph {
   void replace_uses(ValueId from, ValueId to);
   // Removes nodes whose results nobody needs and renumbers; inputs stay, unused weights go.
   void remove_unused();
+
+ private:
+  Dims given_dims(ValueId, const std::vector<int64_t>& order) const;
 };
 
 enum class Level : uint8_t { captured, canonical };

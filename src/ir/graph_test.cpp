@@ -25,6 +25,7 @@ Graph sample() {
   Handle x(&g, g.add_input("x", {DType::f32, {B, S, 16}}));
   Weight tied;
   tied.name = "emb.weight";
+  tied.order = {1, 0};
   Handle w(&g, g.add_weight(std::move(tied), {DType::f32, {16, 4}}));
   Weight head;
   head.name = "head.weight";
@@ -61,6 +62,8 @@ TEST(Graph, PrintsAndParsesBack) {
     EXPECT_EQ(back.type(back.nodes[n].out[0]), g.type(g.nodes[n].out[0]));
   }
   EXPECT_EQ(back.origins, g.origins);
+  EXPECT_EQ(back.weights[0].order, (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(back.given_dims(back.weights[0]), (Dims{4, 16}));
   EXPECT_EQ(back.weights[1].tied_to, "emb.weight");
   EXPECT_TRUE(back.weights[1].mutated);
   EXPECT_EQ(back.outputs[0].order, (std::vector<int64_t>{2, 0, 1}));

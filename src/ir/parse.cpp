@@ -375,14 +375,15 @@ class Parser {
     if (*op == Op::input || *op == Op::weight) {
       if (!in.empty() || types.size() != 1) bad("a leaf with operands or several results");
       const std::string& leaf = attributes.string("name");
+      std::vector<int64_t> order = attributes.find("order") != nullptr ? attributes.integers("order") : std::vector<int64_t>();
+      if (!order.empty() && !is_permutation(order, types[0].dims.size())) bad(fmt::format("the order of \"{}\" is no permutation of its axes", leaf));
       ValueId v;
       if (*op == Op::input) {
-        std::vector<int64_t> order = attributes.find("order") != nullptr ? attributes.integers("order") : std::vector<int64_t>();
-        if (!order.empty() && !is_permutation(order, types[0].dims.size())) bad("the order of an input is no permutation of its axes");
         v = g_.add_input(leaf, types[0], std::move(order));
       } else {
         Weight w;
         w.name = leaf;
+        w.order = std::move(order);
         v = g_.add_weight(std::move(w), types[0]);
       }
       define(out[0], v);

@@ -147,6 +147,7 @@ class Verifier {
       if (w.value >= made_.size() || !made_[w.value]) bad("weight \"{}\" does not exist", w.name);
       if (g_.producer(w.value).op != Op::weight) bad("weight \"{}\" is made by a node", w.name);
       if (!seen.insert(w.value).second) bad("weight \"{}\" is listed twice", w.name);
+      if (!w.order.empty() && !is_permutation(w.order, g_.type(w.value).dims.size())) bad("the order of weight \"{}\" is no permutation of its axes", w.name);
     }
     if (seen.size() != weights_) bad("{} weights are listed, {} exist", seen.size(), weights_);
   }

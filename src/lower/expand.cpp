@@ -49,7 +49,7 @@ class Expander {
       } else if (node.op == Op::weight) {
         const ir::Weight* w = from_.weight_of(node.out[0]);
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
-        values_.define(node.out[0], to_.add_weight(*w, from_.type(node.out[0])));
+        values_.define(node.out[0], turned_back(to_.add_weight(*w, as_it_lies(from_.type(node.out[0]), w->order)), w->order));
       } else {
         if (node.op == Op::row && refuse_early(id)) continue;
         expand(id);
@@ -79,17 +79,21 @@ class Expander {
     fail(Code::internal, "value {} is no input", leaf);
   }
 
-  // The caller's tensor: what is read is a view of it where its axes lie in another order.
+  // A leaf whose axes lie in another order has them so; what is read is a view of it.
+  static ir::Type as_it_lies(const ir::Type& given, const std::vector<int64_t>& order) {
+    ir::Type lies = given;
+    for (size_t i = 0; i < order.size(); ++i) lies.dims[i] = given.dims[static_cast<size_t>(order[i])];
+    return lies;
+  }
+  ValueId turned_back(ValueId leaf, const std::vector<int64_t>& order) {
+    if (order.empty()) return leaf;
+    ir::Axes back(order.size());
+    for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<ir::Axis>(i);
+    return ir::permute(ir::Handle(&to_, leaf), back).id();
+  }
   ValueId input(ValueId leaf) {
     const ir::Value& given = from_.values[leaf];
-    if (given.order.empty()) return to_.add_input(given.name, given.type);
-    ir::Type lies{given.type.dtype, {}};
-    ir::Axes back(given.order.size());
-    for (size_t i = 0; i < given.order.size(); ++i) {
-      lies.dims.push_back(given.type.dims[static_cast<size_t>(given.order[i])]);
-      back[static_cast<size_t>(given.order[i])] = static_cast<ir::Axis>(i);
-    }
-    return ir::permute(ir::Handle(&to_, to_.add_input(given.name, std::move(lies), given.order)), back).id();
+    return turned_back(to_.add_input(given.name, as_it_lies(given.type, given.order), given.order), given.order);
   }
 
   // A new value for an input's memory.

@@ -140,6 +140,14 @@ void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
   j.close(']');
 }
 
+void order(Json& j, const std::vector<uint8_t>& axes) {
+  if (axes.empty()) return;
+  j.key("order");
+  j.open('[');
+  for (uint8_t axis : axes) j.number(axis);
+  j.close(']');
+}
+
 void function(Json& j, const Plan& plan, const Function& f) {
   j.open('{');
   j.key("name");
@@ -171,12 +179,7 @@ void function(Json& j, const Plan& plan, const Function& f) {
       j.text(ir::torch_name_of(b.dtype));
       j.key("dims");
       sizes(j, f, b.dims);
-      if (!b.order.empty()) {
-        j.key("order");
-        j.open('[');
-        for (uint8_t axis : b.order) j.number(axis);
-        j.close(']');
-      }
+      order(j, b.order);
       if (b.written) {
         j.key("written");
         j.boolean(true);
@@ -273,6 +276,7 @@ std::string describe(const Plan& plan) {
     j.open('[');
     for (int64_t d : w.dims) j.number(d);
     j.close(']');
+    order(j, w.order);
     j.key("bytes");
     j.number(static_cast<int64_t>(w.bytes));
     j.key("tied_to");

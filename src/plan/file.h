@@ -7,7 +7,7 @@
 namespace ingot::plan {
 
 inline constexpr std::array<char, 8> file_magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
-inline constexpr uint32_t file_version = 3;
+inline constexpr uint32_t file_version = 4;
 inline constexpr size_t page = 4096;
 
 struct Header {

@@ -32,7 +32,7 @@ struct Buffer {
   enum class Kind : uint8_t {
     arena,    // scratch of the session; lives from step `first` to step `last`
     binding,  // the caller's tensor `index` of Function::bindings
-    weight,   // Plan::weights[index], canonical row-major bytes
+    weight,   // Plan::weights[index], its bytes as they lie
     derived,  // Target::derived[index], made by the target's prepare function
   };
   Kind kind;
@@ -96,9 +96,10 @@ struct Weight {
   std::string name;                    // state-dict name
   DType dtype;
   std::vector<int64_t> dims;
+  std::vector<uint8_t> order;          // the axes as they lie in memory, outermost first; empty = row-major
   std::string tied_to;                 // or empty
   enum class Source : uint8_t { embedded, external, host } source = Source::embedded;
-  const std::byte* data = nullptr;     // embedded: into the mapped file or the compiler's memory; row-major
+  const std::byte* data = nullptr;     // embedded: into the mapped file or the compiler's memory; dense, in its order
   uint64_t bytes = 0;
   std::shared_ptr<const void> keep;
 };

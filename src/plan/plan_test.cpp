@@ -46,10 +46,10 @@ Plan sample() {
   packing.steps = {{"matmul_pack", {{0, DType::f32, 0, {1}, {2}}, {1, DType::f32, 0, {1}, {2}}}, {1}, {}, UINT32_MAX, "pack", 1}};
   prepare.programs = {packing};
   auto bytes = reinterpret_cast<const std::byte*>(numbers);
-  p.weights = {{"a", DType::f32, {2, 3}, "", Weight::Source::embedded, bytes, 24, nullptr},
-               {"b", DType::f32, {3}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
-               {"tied", DType::f32, {2, 3}, "a", Weight::Source::embedded, bytes, 24, nullptr},
-               {"empty", DType::i8, {0, 7}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
+  p.weights = {{"a", DType::f32, {2, 3}, {1, 0}, "", Weight::Source::embedded, bytes, 24, nullptr},
+               {"b", DType::f32, {3}, {}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
+               {"tied", DType::f32, {2, 3}, {1, 0}, "a", Weight::Source::embedded, bytes, 24, nullptr},
+               {"empty", DType::i8, {0, 7}, {}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
   p.targets = {
       {"cpu", prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}, {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
@@ -88,6 +88,8 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   EXPECT_EQ(code.image, p.targets[0].code[0].image);
   EXPECT_EQ(f.checks[0].why, "the sum is at most the product");
   EXPECT_EQ(f.bindings[0].order, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(back->weights[2].order, (std::vector<uint8_t>{1, 0}));
+  EXPECT_TRUE(back->weights[1].order.empty());
   EXPECT_EQ(back->functions[0].graph, p.functions[0].graph);
   EXPECT_EQ(std::memcmp(back->weights[1].data, p.weights[1].data, 12), 0);
   EXPECT_EQ(back->weights[2].data, back->weights[0].data);  // tied weights share their bytes
@@ -98,7 +100,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
 TEST(Plan, DescribedForPeople) {
   std::string text = describe(sample());
   for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")",
-                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("target": "cpu")",
+                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("name": "a", "dtype": "float32", "dims": [2, 3], "order": [1, 0])", R"("target": "cpu")",
                            R"("timings": [{"machine": "GPU, L 1", "problem": "a", "choice": "l 3"}, {)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
   }
@@ -219,6 +221,9 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
       {"size 3 reads a size that comes later", [](Plan& p) { p.functions[0].sizes.code[3].b = 3; }},
       {"weight \"b\" of the plan has 12 bytes, its sizes need 16", [](Plan& p) { p.weights[1].dims[0] = 4; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {-3}; }},
+      {"weight \"b\" of the plan has an impossible rank", [](Plan& p) { p.weights[1].dims.assign(65, 1); }},
+      {"the order of weight \"a\" of the plan is no permutation of its axes", [](Plan& p) { p.weights[0].order = {1, 1}; }},
+      {"the order of weight \"b\" of the plan is no permutation of its axes", [](Plan& p) { p.weights[1].order = {1, 0}; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {INT64_MAX, 3}; }},
       {"a derived weight of the plan has an impossible size", [](Plan& p) { p.targets[0].derived[0].bytes = uint64_t{1} << 62; }},
   };

@@ -136,7 +136,7 @@ void verify_function(const Plan& plan, const Function& f) {
     if (b.kind == Binding::Kind::state) {
       if (b.weight >= plan.weights.size()) bad("a state has no first value");
       const Weight& w = plan.weights[b.weight];
-      bool same = w.dtype == b.dtype && w.dims.size() == b.dims.size();
+      bool same = w.dtype == b.dtype && w.order.empty() && w.dims.size() == b.dims.size();
       for (size_t d = 0; same && d < b.dims.size(); ++d) {
         const SizeInstruction& s = f.sizes.code[b.dims[d]];
         same = s.op == SizeInstruction::Op::constant && s.value == w.dims[d];
@@ -217,12 +217,15 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
     out.name = text(w.name());
     out.dtype = dtype(w.dtype());
     out.dims = numbers(w.dims());
+    out.order = numbers(w.order());
     out.tied_to = text(w.tied_to());
     out.bytes = w.bytes();
     int64_t count = static_cast<int64_t>(ir::size_of(out.dtype));
+    if (out.dims.size() > 64) fail(Code::format, "weight \"{}\" of the plan has an impossible rank", out.name);
     for (int64_t d : out.dims) {
       if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
     }
+    if (!out.order.empty() && !is_permutation(out.order, out.dims.size())) fail(Code::format, "the order of weight \"{}\" of the plan is no permutation of its axes", out.name);
     if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
     if (w.source() != static_cast<uint8_t>(Weight::Source::embedded) && w.source() != static_cast<uint8_t>(Weight::Source::host)) {
       fail(Code::format, "weight \"{}\" of the plan comes from an unknown source", out.name);

@@ -27,7 +27,7 @@ class Writer {
       const Weight& w = plan.weights[i];
       Weight::Source source = values == Values::left_out ? Weight::Source::host : w.source;
       weights.push_back(fb::CreateWeight(b_, b_.CreateString(w.name), static_cast<uint8_t>(w.dtype), b_.CreateVector(w.dims), b_.CreateString(w.tied_to),
-                                         static_cast<uint8_t>(source), offsets[i], w.bytes));
+                                         static_cast<uint8_t>(source), offsets[i], w.bytes, b_.CreateVector(w.order)));
     }
     std::vector<Offset<fb::Origin>> origins;
     for (const Origin& o : plan.origins) {

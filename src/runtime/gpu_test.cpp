@@ -138,6 +138,34 @@ TEST(Gpu, AnInputIsReadAsItLies) {
   expect_refused(session, rows.at(memory), out, "\"x\" lies on the GPU with other strides", "give a tensor whose axes lie in memory in the order 1, 0");
 }
 
+TEST(Gpu, AWeightIsReadAsItLies) {
+  SKIP_WITHOUT_ALL;
+  auto weights = on_gpu(compiled("%0 = input() {name=\"x\"} : f32[3, 2]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[2, 3]\n"
+                                 "%2 = view(%1) {map=map([3, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[3, 2]\n%3 = mul(%0, %2) {} : f32[3, 2]\noutput %3 \"y\" []\n",
+                                 {{0, 2, 4, 1, 3, 5}}));
+  Session session(weights, 0, 1);
+  DeviceMemory memory(Device::open(0), 24);
+  const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0};
+  memory.copy_from(columns.data(), 24, nullptr);
+  const void* on_device = reinterpret_cast<const void*>(memory.address());
+  const int64_t turned[] = {1, 3};
+  Tensor ones{std::vector<float>(6, 1), {3, 2}}, y{std::vector<float>(6), {3, 2}};
+  auto expect = [&](const std::vector<float>& expected) {
+    HostTensor in = ones.host(), out = y.host();
+    session.run({&in, 1}, {&out, 1});
+    EXPECT_EQ(y.data, expected);
+  };
+  expect({0, 1, 2, 3, 4, 5});
+  weights->set("w", rows.data(), 24, false);
+  weights->commit(1);
+  expect(rows);
+  weights->set("w", on_device, 24, false, turned);
+  weights->commit(1);
+  EXPECT_EQ(weights->current()->memory.weights[0], on_device);
+  expect(rows);
+  EXPECT_THROW(weights->set("w", on_device, 24, false), Error);
+}
+
 TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {
   SKIP_WITHOUT_ALL;
   Session session(on_gpu(compiled("%0 = input() {name=\"ids\"} : i64[B]\n%1 = weight() {name=\"table\"} : f32[3, 2]\n"

@@ -236,10 +236,7 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   size_t bytes = bytes_of(t);
   bool reached = weights_->backend().reaches(data);
   if ((reached && plain) || bytes == 0) return data;
-  if (reached && device()) {
-    throw Error(Code::unsupported, fmt::format("\"{}\" lies on the GPU with {}strides", b.name, b.order.empty() ? "" : "other "))
-        .fix(b.order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes lie in memory in the order {}", fmt::join(b.order, ", ")));
-  }
+  if (reached && device()) throw lies_otherwise(fmt::format("\"{}\"", b.name), b.order);
   if (!plain) {
     grow(gathered_[binding], bytes, allocator_, b.name);
     copy_strided(t, b.order, gathered_[binding].data(), true);

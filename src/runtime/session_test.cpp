@@ -244,6 +244,30 @@ TEST(Weights, SetAndCommit) {
   EXPECT_EQ(run(later, {x}), (std::vector<float>{3, 3}));
 }
 
+TEST(Weights, AreReadAsTheyLie) {
+  // y = x * w: the state dict's w is [2, 3], its columns neighbours in memory.
+  auto plan = compile(
+      "%0 = input() {name=\"x\"} : f32[2, 3]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[3, 2]\n"
+      "%2 = view(%1) {map=map([2, 3] <- [<0> + 1*i1, <0> + 1*i0])} : f32[2, 3]\n%3 = mul(%0, %2) {} : f32[2, 3]\noutput %3 \"y\" []\n",
+      {{0, 3, 1, 4, 2, 5}});
+  EXPECT_EQ(plan->weights[0].dims, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(plan->weights[0].order, (std::vector<uint8_t>{1, 0}));
+  auto weights = std::make_shared<Weights>(plan, 1);
+  Session session(weights, 0, 1);
+  const Tensor ones{std::vector<float>(6, 1), {2, 3}};
+  EXPECT_EQ(run(session, {ones}), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(weights->current()->memory.weights[0], plan->weights[0].data);
+  const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 2, 4, 1, 3, 0}, wide{5, 4, 3, -1, 2, 1, 0, -1};
+  for (bool copy : {false, true}) {
+    for (const auto& [values, strides] : {std::pair(&rows, std::vector<int64_t>()), {&columns, {1, 2}}, {&wide, {4, 1}}}) {
+      weights->set("w", values->data(), 24, copy, strides.empty() ? nullptr : strides.data());
+      weights->commit(1);
+      EXPECT_EQ(run(session, {ones}), rows);
+      EXPECT_EQ(weights->current()->memory.weights[0] == reinterpret_cast<const std::byte*>(values->data()), values == &columns && !copy);
+    }
+  }
+}
+
 TEST(Weights, WhatDoesNotFitIsRefusedAndChangesNothing) {
   auto weights = std::make_shared<Weights>(product(), 1);
   Session session(weights, 0, 1);

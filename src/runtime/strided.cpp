@@ -9,7 +9,7 @@ namespace {
 
 // Sizes and strides from the outermost axis in memory to the innermost.
 struct Axes {
-  int64_t dims[32], strides[32];
+  int64_t dims[64], strides[64];
 };
 
 Axes in_order(const HostTensor& t, Order order) {
@@ -43,6 +43,15 @@ size_t bytes_of(const HostTensor& t) {
   return bytes;
 }
 
+HostTensor value_of(const plan::Weight& w, const void* data, const int64_t* strides) {
+  return {const_cast<void*>(data), w.dtype, static_cast<int>(w.dims.size()), w.dims.data(), strides};
+}
+
+Error lies_otherwise(std::string_view what, Order order) {
+  return Error(Code::unsupported, fmt::format("{} lies on the GPU with {}strides", what, order.empty() ? "" : "other "))
+      .fix(order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes lie in memory in the order {}", fmt::join(order, ", ")));
+}
+
 // Runs of neighbours are copied at once.
 void copy_strided(const HostTensor& t, Order order, std::byte* plain, bool out) {
   auto size = static_cast<int64_t>(ir::size_of(t.dtype));
@@ -53,7 +62,7 @@ void copy_strided(const HostTensor& t, Order order, std::byte* plain, bool out) 
   int64_t count = 1;
   for (int k = 0; k < outer; ++k) count *= dims[k];
   auto* data = static_cast<std::byte*>(t.data);
-  int64_t index[32] = {};
+  int64_t index[64] = {};
   for (int64_t n = 0; n < count && run > 0; ++n) {
     int64_t offset = 0;
     for (int k = 0; k < outer; ++k) offset += index[k] * strides[k];

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "runtime/strided.h"
 
 namespace ingot::runtime {
 
@@ -128,7 +129,7 @@ std::shared_ptr<const Weights::Set> Weights::current() const {
   return set_;
 }
 
-void Weights::set(std::string_view name, const void* data, size_t bytes, bool copy) {
+void Weights::set(std::string_view name, const void* data, size_t bytes, bool copy, const int64_t* strides) {
   bool found = false;
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < plan_->weights.size(); ++i) {
@@ -137,9 +138,12 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
     found = true;
     if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
     std::shared_ptr<const MemoryBlock> copied;
-    if (copy && bytes > 0) {
+    const HostTensor value = value_of(w, data, strides);
+    const bool lies = lies_in(w.order, value);
+    if (!lies && backend().memory() != nullptr && backend().reaches(data)) throw lies_otherwise(fmt::format("the value given for weight \"{}\"", name), w.order);
+    if ((copy || !lies) && bytes > 0) {
       copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
-      std::memcpy(copied->data(), data, bytes);
+      copy_strided(value, w.order, copied->data(), true);
     }
     sources_[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
     copies_[i] = std::move(copied);

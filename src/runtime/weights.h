@@ -29,9 +29,9 @@ class Weights {
     uint64_t version = 0;
   };
   std::shared_ptr<const Set> current() const;
-  // Stages another value for a weight: row-major bytes, borrowed until commit and, when `copy` is false, after it too. Without copy it may
-  // be memory of the device.
-  void set(std::string_view name, const void* data, size_t bytes, bool copy);
+  // Stages another value for a weight, of these strides (null: row-major). Unless it is to be copied, or lies otherwise than the weight does and so must be,
+  // it is borrowed and may be memory of the device.
+  void set(std::string_view name, const void* data, size_t bytes, bool copy, const int64_t* strides = nullptr);
   // Runs prepare on the staged values and swaps; an error leaves everything as it was.
   void commit(int threads);
   const LoadedFunction& function(size_t i) const { return functions_[i]; }

@@ -15,41 +15,9 @@ namespace {
 
 using namespace ingot_torch;
 
-int32_t torch_number_of(ingot_dtype type) {
-  switch (type) {
-    case INGOT_BOOL: return aoti_torch_dtype_bool();
-    case INGOT_UINT8: return aoti_torch_dtype_uint8();
-    case INGOT_INT8: return aoti_torch_dtype_int8();
-    case INGOT_INT16: return aoti_torch_dtype_int16();
-    case INGOT_INT32: return aoti_torch_dtype_int32();
-    case INGOT_INT64: return aoti_torch_dtype_int64();
-    case INGOT_FLOAT16: return aoti_torch_dtype_float16();
-    case INGOT_BFLOAT16: return aoti_torch_dtype_bfloat16();
-    case INGOT_FLOAT32: return aoti_torch_dtype_float32();
-    default: return aoti_torch_dtype_float64();
-  }
-}
-
 // AOTInductor's executor cannot pass an empty list: one uint8 tensor without elements stands for it.
 void drop_nothing(std::vector<Tensor>& list) {
   if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
-}
-
-// A new tensor that lies in that order.
-Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dtype type, int32_t gpu, const std::string& what) {
-  std::array<int64_t, 64> strides;
-  int64_t next = 1;
-  for (int32_t k = rank; k-- > 0;) {
-    const int32_t d = order.empty() ? k : order[static_cast<size_t>(k)];
-    strides[static_cast<size_t>(d)] = next;
-    next *= dims[d] > 1 ? dims[d] : 1;
-  }
-  const int32_t device = gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
-  AtenTensorHandle handle = nullptr;
-  if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
-    raise(INGOT_OUT_OF_MEMORY, "no memory for " + what);
-  }
-  return Tensor(handle);
 }
 
 // On a GPU the session takes tensors that lie as the plan reads them: others are copied there by torch, in the current stream, and what was written to

@@ -56,8 +56,9 @@ struct Value {
   const void* data = nullptr;
   std::optional<int64_t> version;     // tensors of torch.inference_mode have none
   int32_t gpu = -1;                   // where it is
-  std::array<uint64_t, 3> sample{};   // of its first bytes, those in the middle and the last; on a GPU that would be waiting for it, so none is taken
-  std::vector<int64_t> strides;       // empty = row-major
+  bool lies = false;                  // as the plan reads it
+  std::array<uint64_t, 3> sample{};   // if so, of its first bytes, those in the middle and the last; on a GPU that would be waiting for it, so none is taken
+  std::vector<int64_t> strides;
 };
 
 std::array<uint64_t, 3> sample_of(const void* data, size_t bytes) {
@@ -75,6 +76,7 @@ struct Description {
   std::string name;
   ingot_dtype dtype;
   std::vector<int64_t> dims;
+  Order order;
   int64_t elements = 1;
   size_t bytes = 0;
 };
@@ -111,8 +113,7 @@ struct Prepared {
   std::shared_ptr<const Plan> of;
   ingot_weights* weights = nullptr;
   std::vector<Value> values;
-  std::vector<std::vector<char>> gathered;  // row-major copies of those that are not, on the host
-  std::vector<Tensor> copied;               // and on a GPU
+  std::vector<Tensor> copied;  // on a GPU, of those that lie otherwise
   std::shared_ptr<void> pool;
 
   Prepared() = default;
@@ -186,17 +187,15 @@ void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
   }
 }
 
-Value value_of(const Tensor& tensor, size_t bytes) {
+Value value_of(const Tensor& tensor, const Description& weight) {
   Value v;
   v.data = tensor.const_data_ptr();
   v.version = version_of(tensor);
   v.gpu = gpu_of(tensor);
-  if (tensor.is_contiguous()) {
-    if (v.gpu < 0) v.sample = sample_of(v.data, bytes);
-  } else {
-    auto strides = tensor.strides();
-    v.strides.assign(strides.begin(), strides.end());
-  }
+  auto strides = tensor.strides();
+  v.strides.assign(strides.begin(), strides.end());
+  v.lies = lies_in(weight.order, static_cast<int32_t>(v.strides.size()), weight.dims.data(), v.strides.data());
+  if (v.lies && v.gpu < 0) v.sample = sample_of(v.data, weight.bytes);
   return v;
 }
 
@@ -208,25 +207,12 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     const Tensor& now = given[i];
     if (now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
     if (was.version && written(now) != *was.version) return false;
-    if (now.is_contiguous() != was.strides.empty()) return false;
+    auto strides = now.strides();
+    if (!std::equal(strides.begin(), strides.end(), was.strides.begin(), was.strides.end())) return false;
     // An address may be another tensor's by now, of one that was written as often.
-    if (was.strides.empty() ? was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample : !std::equal(was.strides.begin(), was.strides.end(), now.strides().begin())) return false;
+    if (was.lies && was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample) return false;
   }
   return true;
-}
-
-// Row-major bytes of a tensor with other strides.
-std::vector<char> gather(const ingot_tensor& t, size_t bytes) {
-  std::vector<char> out(bytes);
-  size_t size = size_of(t.dtype);
-  std::vector<int64_t> index(static_cast<size_t>(t.rank), 0);
-  for (size_t n = 0; n < bytes; n += size) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * t.strides[d];
-    std::memcpy(out.data() + n, static_cast<const char*>(t.data) + offset * static_cast<int64_t>(size), size);
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == t.dims[d];) index[d] = 0;
-  }
-  return out;
 }
 
 ingot_options* make_options(const std::string& device) {
@@ -246,13 +232,13 @@ std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::v
   check(ingot_weights_create(made->of->handle, options.get(), &made->weights));
   for (size_t i = 0; i < given.size(); ++i) {
     const Description& w = made->of->weights[i];
-    made->values.push_back(value_of(given[i], w.bytes));
-    const void* data = made->values.back().data;
-    if (!made->values.back().strides.empty()) {
-      data = made->values.back().gpu >= 0 ? made->copied.emplace_back(torch::stable::contiguous(given[i])).const_data_ptr()
-                                          : made->gathered.emplace_back(gather(view(given[i], false, -1), w.bytes)).data();
+    const Value& value = made->values.emplace_back(value_of(given[i], w));
+    Tensor t = given[i];
+    if (!value.lies && value.gpu >= 0) {
+      t = made->copied.emplace_back(empty_in(w.order, static_cast<int32_t>(w.dims.size()), w.dims.data(), w.dtype, value.gpu, "a copy of weight " + w.name));
+      torch::stable::copy_(t, given[i]);
     }
-    if (w.bytes > 0) check(ingot_weights_set(made->weights, w.name.c_str(), data, w.bytes, 0));
+    if (w.bytes > 0) check(ingot_weights_set(made->weights, w.name.c_str(), t.const_data_ptr(), w.bytes, t.strides().data(), 0));
   }
   check(ingot_weights_commit(made->weights));
   made->pool = make(made->of->handle, made->weights);
@@ -269,7 +255,7 @@ Plan::Plan(const Tensor& tensor) : size(static_cast<size_t>(tensor.numel())) {
     ingot_binding w;
     check(ingot_plan_weight(handle, i, &w));
     if (w.written) continue;
-    Description& d = weights.emplace_back(Description{w.name, w.dtype, {w.dims, w.dims + w.rank}});
+    Description& d = weights.emplace_back(Description{w.name, w.dtype, {w.dims, w.dims + w.rank}, {w.order, w.order != nullptr ? static_cast<size_t>(w.rank) : 0}});
     for (int64_t n : d.dims) d.elements *= n;
     d.bytes = size_of(d.dtype) * static_cast<size_t>(d.elements);
   }

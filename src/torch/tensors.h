@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <stdexcept>
@@ -45,6 +46,21 @@ inline ingot_dtype dtype_of(ScalarType type) {
   }
 }
 
+inline int32_t torch_number_of(ingot_dtype type) {
+  switch (type) {
+    case INGOT_BOOL: return aoti_torch_dtype_bool();
+    case INGOT_UINT8: return aoti_torch_dtype_uint8();
+    case INGOT_INT8: return aoti_torch_dtype_int8();
+    case INGOT_INT16: return aoti_torch_dtype_int16();
+    case INGOT_INT32: return aoti_torch_dtype_int32();
+    case INGOT_INT64: return aoti_torch_dtype_int64();
+    case INGOT_FLOAT16: return aoti_torch_dtype_float16();
+    case INGOT_BFLOAT16: return aoti_torch_dtype_bfloat16();
+    case INGOT_FLOAT32: return aoti_torch_dtype_float32();
+    default: return aoti_torch_dtype_float64();
+  }
+}
+
 // "the CPU", "cuda:0"
 inline std::string device_text(int32_t gpu) { return gpu < 0 ? "the CPU" : "cuda:" + std::to_string(gpu); }
 
@@ -80,6 +96,23 @@ inline bool lies_in(Order order, int32_t rank, const int64_t* dims, const int64_
     expected *= dims[d];
   }
   return lies || empty;
+}
+
+// A new tensor that lies in that order.
+inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dtype type, int32_t gpu, const std::string& what) {
+  std::array<int64_t, 64> strides;
+  int64_t next = 1;
+  for (int32_t k = rank; k-- > 0;) {
+    const int32_t d = order.empty() ? k : order[static_cast<size_t>(k)];
+    strides[static_cast<size_t>(d)] = next;
+    next *= dims[d] > 1 ? dims[d] : 1;
+  }
+  const int32_t device = gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
+  AtenTensorHandle handle = nullptr;
+  if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
+    raise(INGOT_OUT_OF_MEMORY, "no memory for " + what);
+  }
+  return Tensor(handle);
 }
 
 // The tensors of one call; few need no heap.

@@ -162,7 +162,7 @@ void live_once(const Plan& plan, ingot_status wanted) {
   attempt("other session", wanted, [&] { return make(plan, weights, other); });
   attempt("other run", wanted, [&] { return run(other, 32); });
   attempt("commit", wanted, [&] {
-    ingot_status status = ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, 1);
+    ingot_status status = ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, nullptr, 1);
     return status == INGOT_OK ? ingot_weights_commit(weights.get()) : status;
   });
   attempt("run with other weights", wanted, [&] { return run(session, 32); });
@@ -303,7 +303,7 @@ TEST_F(Gpu, APlanForAnotherGpuTakesItsWeightsFromTheHost) {
     size_t size = b.dtype == INGOT_BOOL ? 1 : 4;
     for (int32_t d = 0; d < b.rank; ++d) size *= static_cast<size_t>(b.dims[d]);
     ASSERT_LE(size, zeros.size() * 4);
-    good(ingot_weights_set(weights.get(), b.name, zeros.data(), size, 0));
+    good(ingot_weights_set(weights.get(), b.name, zeros.data(), size, nullptr, 0));
   }
   good(ingot_weights_commit(weights.get()));
   good(make(stripped, weights, session));

@@ -108,7 +108,7 @@ std::vector<float> run(const char* path) {
   ingot_tensor x = {in, INGOT_FLOAT32, 2, dims, nullptr}, y = {answers, INGOT_FLOAT32, 2, out_dims, nullptr};
   ATTEMPT(ingot_session_resolve(session, &x, 1));
   ATTEMPT(ingot_session_run_with(session, &x, 1, &y, 1));
-  ATTEMPT(ingot_weights_set(weights, "l1.bias", bias, sizeof bias, 1));
+  ATTEMPT(ingot_weights_set(weights, "l1.bias", bias, sizeof bias, nullptr, 1));
   ATTEMPT(ingot_weights_commit(weights));
   x = {in, INGOT_FLOAT32, 2, other_dims, transposed};
   y = {answers + 5 * 4, INGOT_FLOAT32, 2, other_out_dims, nullptr};
