@@ -22,6 +22,12 @@ std::string dims_text(simdjson::dom::element dims) {
   return s + "]";
 }
 
+// Of a binding or weight: nothing where it is row-major.
+std::string order_text(simdjson::dom::element e) {
+  auto order = e["order"];
+  return order.error() == simdjson::SUCCESS ? ", axes in memory: " + dims_text(order.value()) : "";
+}
+
 std::string text_of(simdjson::dom::element e) { return std::string(std::string_view(e)); }
 
 void print_steps(simdjson::dom::element f) {
@@ -59,10 +65,8 @@ void run(const Arguments& a) {
     }
     for (const char* kind : {"inputs", "outputs"}) {
       for (auto b : simdjson::dom::array(f[kind])) {
-        std::string lies;
-        if (auto order = b["order"]; order.error() == simdjson::SUCCESS) lies = ", axes in memory: " + dims_text(order.value());
         std::printf("  %s %s %s%s%s\n", std::string(kind, 6 - (kind[0] == 'i')).c_str(), std::string(std::string_view(b["name"])).c_str(),
-                    std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str(), lies.c_str());
+                    std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str(), order_text(b).c_str());
       }
     }
     for (auto p : simdjson::dom::array(f["programs"])) {
@@ -77,11 +81,14 @@ void run(const Arguments& a) {
   int64_t bytes = 0;
   for (auto w : simdjson::dom::array(document["weights"])) {
     bytes += int64_t(w["bytes"]);
-    if (a.weights) std::printf("  weight %s %s%s\n", std::string(std::string_view(w["name"])).c_str(), std::string(std::string_view(w["dtype"])).c_str(), dims_text(w["dims"]).c_str());
+    if (a.weights) std::printf("  weight %s %s%s%s\n", text_of(w["name"]).c_str(), text_of(w["dtype"]).c_str(), dims_text(w["dims"]).c_str(), order_text(w).c_str());
   }
   std::printf("weights: %zu, %.1f MB\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6);
   for (auto t : simdjson::dom::array(document["targets"])) {
-    std::printf("on %s: prepared from weights: %zu; steps to prepare: %zu\n", std::string(std::string_view(t["name"])).c_str(), simdjson::dom::array(t["derived"]).size(),
+    simdjson::dom::array derived(t["derived"]);
+    int64_t made = 0;
+    for (auto d : derived) made += int64_t(d["bytes"]);
+    std::printf("on %s: prepared from weights: %zu, %.1f MB; steps to prepare: %zu\n", text_of(t["name"]).c_str(), derived.size(), static_cast<double>(made) / 1e6,
                 simdjson::dom::array(t["prepare"]["steps"]).size());
     if (a.steps) print_steps(t["prepare"]);
     for (auto c : simdjson::dom::array(t["code"])) {

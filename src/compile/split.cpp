@@ -111,7 +111,8 @@ class Splitter {
   }
 
   // A convolution's kernel as an operand of a product, or of the sums over each channel's windows: its elements would have to be put in order in each run.
-  bool is_kernel(ValueId v) const {
+  // One that lies along K is read as it is by a product.
+  bool is_kernel(Op reader, ValueId v) const {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
     if (views.empty()) return false;
@@ -122,7 +123,9 @@ class Splitter {
       w = n.op == Op::view ? through_view(*w, n.attributes.map("map")) : through_reshape(*w, g_.type(n.out[0]).dims);
       if (!w) return true;
     }
-    return g_.type(v).dims.size() > 3 && !(w->strides.back() == Dim(1)) && !(w->strides.back() == Dim(0));
+    const std::vector<Dim>& strides = w->strides;
+    const bool along_k = reader == Op::matmul && strides[strides.size() - 2] == Dim(1);
+    return g_.type(v).dims.size() > 3 && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
   uint32_t derive(ValueId v, bool packed) {
@@ -179,7 +182,7 @@ class Splitter {
     }
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
-      if (constant_[v] && in_main_[v] == none_id && is_kernel(v)) in_main_[v] = leaf_of(v, derive(v, false));
+      if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = leaf_of(v, derive(v, false));
     }
     copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
   }
