@@ -1,4 +1,4 @@
-"""Inputs as they lie: what a model was compiled for in channels_last, or in any dense order, is read where it is; another tensor is copied."""
+"""Inputs and weights as they lie: what a model was compiled for in channels_last, or in any dense order, is read where it is; another tensor is copied."""
 
 import copy
 import itertools
@@ -275,3 +275,222 @@ def test_inputs_of_tensors():
     assert Input((2, 3, 4, 5), memory_format=LAST).example().is_contiguous(memory_format=LAST)
     assert Input((2, 3), memory_format=torch.contiguous_format).memory_format is None
     assert repr(Input((2, 3, 4, 5), memory_format=LAST)) == "Input((2, 3, 4, 5), float32, memory_format=torch.channels_last)"
+
+
+# ---- weights as they lie
+
+
+class Weights(nn.Module):
+    """Weights in several orders, used as products, convolutions and by themselves, two of them of one memory."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.image = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, groups=2), nn.Conv2d(16, 6, 1)).to(memory_format=LAST)
+        self.columns = nn.Parameter(torch.randn(6, 5).t())
+        self.turned = nn.Parameter(torch.randn(4, 6, 5).permute(2, 0, 1))
+        self.rows = nn.Parameter(torch.randn(6, 6))
+        self.same_memory = nn.Parameter(self.rows.detach().t())
+        self.table = nn.Embedding(7, 6)
+        self.table.weight = nn.Parameter(torch.randn(6, 7).t())
+
+    def forward(self, x, ids):
+        y = self.image(x).mean((2, 3)) + self.table(ids).sum(1)
+        y = (y @ self.rows + y @ self.same_memory) @ self.columns.T
+        return y + self.turned.sum((1, 2)), torch.softmax(self.turned, -1) * y[0, :, None, None]
+
+
+ORDERS = {"image.0.weight": [0, 2, 3, 1], "image.2.weight": [0, 2, 3, 1], "columns": [1, 0], "turned": [1, 2, 0], "same_memory": [1, 0], "table.weight": [1, 0]}
+
+
+def orders_of_weights(engine):
+    return {w["name"]: w["order"] for w in engine.inspect()["weights"] if "order" in w}
+
+
+@pytest.fixture
+def weights():
+    return Weights().eval().requires_grad_(False)
+
+
+X, IDS = last(2, 8, 7, 6), torch.tensor([[0, 3], [6, 6]])
+
+
+def check_weights(compiled, model):
+    for got, want, exact in zip(compiled(X, IDS), model(X, IDS), copy.deepcopy(model).double()(X.double(), IDS)):
+        assert_accurate(got, want, exact, depth=1000)
+
+
+def other_values(model, lay):
+    return {name: lay(torch.randn(t.shape)) for name, t in model.named_parameters()}
+
+
+def lies_turned(t):
+    return t.permute([*range(t.dim())][::-1]).contiguous().permute([*range(t.dim())][::-1])
+
+
+LAYS = {"rows": torch.Tensor.contiguous, "turned": lies_turned, "gaps": lambda t: torch.stack([t, t], -1)[..., 0]}
+
+
+def test_weights_are_read_where_they_are(weights):
+    compiled = ingot.compile(weights, inputs=[X, IDS], fallback="error")
+    assert orders_of_weights(compiled.engine) == ORDERS
+    assert {w["name"]: w["dims"] for w in compiled.engine.inspect()["weights"]} == {n: list(t.shape) for n, t in weights.named_parameters()}
+    check_weights(compiled, weights)
+    given = compiled.engine._built_from
+    assert all(given[name].data_ptr() == t.data_ptr() for name, t in weights.named_parameters())
+    own = nn.Parameter(torch.randn(5, 4).t(), requires_grad=False)  # what nothing is made of is read there by each call
+
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = own
+
+        def forward(self, x):
+            return x + self.own
+
+    compiled, x = ingot.compile(Adds(), inputs=[torch.randn(4, 5)]), torch.randn(4, 5)
+    own.mul_(2)
+    assert torch.equal(compiled(x), x + own)
+
+
+@pytest.mark.parametrize("lay", LAYS.values(), ids=LAYS)
+@pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["mean"], "min_block_size": 1}], ids=["one engine", "cut"])
+def test_other_weights(weights, options, lay):
+    compiled = ingot.compile(weights, inputs=[X, IDS], **options)
+    check_weights(compiled, weights)
+    values = other_values(weights, lay)
+    compiled.update_weights(values)
+    other = Weights().eval().requires_grad_(False)
+    other.load_state_dict(values, assign=True)
+    check_weights(compiled, other)
+    weights.load_state_dict(other_values(weights, lay), assign=True)
+    check_weights(compiled, weights.requires_grad_(False))
+
+
+def test_a_weight_that_lies_right_is_not_copied(weights):
+    compiled = ingot.compile(weights, inputs=[X, IDS])
+    right, wrong = torch.randn(6, 5).t(), torch.randn(5, 6)
+    compiled.update_weights({"columns": right})
+    assert compiled.engine._values["columns"].data_ptr() == right.data_ptr()
+    compiled.update_weights({"columns": wrong})
+    kept = compiled.engine._values["columns"]
+    assert torch.equal(kept, wrong) and kept.stride() == right.stride()
+
+
+@pytest.mark.parametrize("lay", LAYS.values(), ids=LAYS)
+@pytest.mark.parametrize("how", ["embed", "strip"])
+def test_weights_in_files(weights, tmp_path, how, lay):
+    compiled = ingot.compile(weights, inputs=[X, IDS])
+    values = other_values(weights, lay)
+    compiled.update_weights(values)
+    weights.load_state_dict(values, assign=True)
+    ingot.save(compiled, tmp_path / "m.ingot", weights=how)
+    loaded = ingot.load(tmp_path / "m.ingot", **({"weights": values} if how == "strip" else {}))
+    assert orders_of_weights(loaded.engine) == ORDERS
+    check_weights(loaded, weights)
+    ingot.save(loaded, tmp_path / "again.ingot", weights="embed")
+    check_weights(ingot.load(tmp_path / "again.ingot"), weights)
+
+
+def test_weights_of_arrays(weights, tmp_path):
+    ingot.save(ingot.compile(weights, inputs=[X, IDS]), tmp_path / "m.ingot", weights="strip")
+    state = {name: t.numpy() for name, t in weights.named_parameters()}
+    for lay in (np.asarray, np.ascontiguousarray, np.asfortranarray):
+        engine = ingot.load_engine(tmp_path / "m.ingot", weights={name: lay(a) for name, a in state.items()})
+        for arrays in (engine.session().run(X.numpy(), IDS.numpy()), engine.reference(X.numpy(), IDS.numpy())):
+            check_weights(lambda *_: [torch.from_numpy(a) for a in arrays], weights)  # noqa: B023
+        engine.update_weights({name: lay(a * 2) for name, a in state.items()})
+        twice = copy.deepcopy(weights)
+        twice.load_state_dict({name: t * 2 for name, t in weights.state_dict().items()})
+        check_weights(lambda *given: [torch.from_numpy(a) for a in engine.session().run(*(t.numpy() for t in given))], twice)  # noqa: B023
+
+
+def test_weights_of_a_torch_program(weights, tmp_path):
+    ingot.save(ingot.compile(weights, inputs=[X, IDS]), tmp_path / "m.pt2", format="exported_program")
+    loaded = ingot.load(tmp_path / "m.pt2")
+    assert orders_of_weights(loaded.engine) == ORDERS
+    check_weights(loaded, weights)
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    check_weights(program, weights)
+    values = other_values(weights, torch.Tensor.contiguous)
+    for module in (program, weights):
+        module.load_state_dict(values, assign=True)
+    check_weights(program, weights)
+
+
+def test_weights_of_a_file_of_torch(weights, tmp_path):
+    torch.export.save(torch.export.export(weights, (X, IDS)), tmp_path / "m.pt2")
+    compiled = ingot.compile(tmp_path / "m.pt2")
+    assert orders_of_weights(compiled.engine) == ORDERS
+    check_weights(compiled, weights)
+
+
+def test_weights_under_torch_compile(weights):
+    torch._dynamo.reset()
+    made = []
+
+    def backend(graph, examples):
+        from ingot.backend import ingot_backend
+
+        made.append(ingot_backend(graph, examples))
+        return made[-1]
+
+    compiled = torch.compile(weights, backend=backend)
+    check_weights(compiled, weights)
+    assert sorted(orders_of_weights(made[0].engine).values()) == sorted(ORDERS.values())
+    for _, t in weights.named_parameters():
+        t.mul_(0.5)
+    check_weights(compiled, weights)
+    weights.columns = nn.Parameter(torch.randn(5, 6), requires_grad=False)
+    check_weights(compiled, weights)
+
+
+def test_tied_weights_of_one_layout():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+            self.to(memory_format=LAST)
+            self.two.weight = self.one.weight
+
+        def forward(self, x):
+            return self.two(self.one(x))
+
+    model, x = Tied().requires_grad_(False), last(1, 4, 5, 5)
+    compiled = ingot.compile(model, inputs=[x])
+    assert list(orders_of_weights(compiled.engine).values()) == [[0, 2, 3, 1]]
+    for value in (last(4, 4, 3, 3), torch.randn(4, 4, 3, 3)):
+        compiled.update_weights({"two.weight": value})
+        model.one.weight.copy_(value)
+        check(compiled, model, x)
+
+
+def test_what_is_written_is_row_major(tmp_path):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.arange(12.0).view(4, 3).t())
+
+        def forward(self, x):
+            self.seen.add_(x)
+            return self.seen * 2
+
+    x = torch.randn(3, 4)
+    torch.export.save(torch.export.export(Counts(), (x,)), tmp_path / "m.pt2")
+    for compiled in (ingot.compile(Counts(), inputs=[x]), ingot.compile(tmp_path / "m.pt2")):
+        model = Counts()
+        assert not orders_of_weights(compiled.engine)
+        for _ in range(2):
+            assert torch.equal(compiled(x), model(x))
+
+
+def test_nothing_is_made_of_kernels_that_lie_along_k(weights):
+    """What a GPU reads as it is."""
+    model = weights.image[0]
+    for image, made in ((model, 0), (copy.deepcopy(model).to(memory_format=torch.contiguous_format), 1)):
+        program = torch.export.export(copy.deepcopy(image).half(), (X.half(),))
+        try:
+            compiled = ingot.compile(program, target="cuda:sm_90")
+        except ingot.UnsupportedError as problem:
+            pytest.skip(problem.message)  # no NVRTC
+        assert len(compiled.engine.inspect()["targets"][0]["derived"]) == made
