@@ -16,7 +16,8 @@ from .functional import NotFunctional, _first_line, _strides, check_writes, from
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
 
-    Weights are recognised among the graph's inputs and bound once; a replaced or changed weight is noticed at the next call.
+    Weights are recognised among the graph's inputs and bound once; a replaced or changed weight is noticed at the next call, other memory in its
+    `.data` too. What is written into that memory through `.data` is not, since torch does not count it: write to the weight itself under torch.no_grad().
     Options are those of `ingot.compile`; an unknown one raises OptionError.
     """
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -131,10 +132,11 @@ class _Compiled:
         self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
 
     def _bind(self, weights):
-        """The weights the engine holds, and how often they have been written: what each call compares."""
+        """The weights the engine holds, where they are and how often they have been written: what each call compares."""
         self._bound = list(weights)
         self._counted = [t for t in self._bound if not t.is_inference()]
         self._versions = sum(map(_version, self._counted))
+        self._places = list(map(_place, self._bound))
         self._each = [None if t.is_inference() else t._version for t in self._bound]
 
     def is_straight(self):
@@ -153,7 +155,7 @@ class _Compiled:
 
     def __call__(self, *args):
         given = self._pick_weights(args)
-        if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions:
+        if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions or list(map(_place, given)) != self._places:
             self._follow(args, given)
         for i, slot in self._states:
             if args[i] is not slot.tensor:
@@ -163,7 +165,8 @@ class _Compiled:
 
 
     def _follow(self, args, given):
-        changed = [now is not old or (version is not None and now._version != version) for now, old, version in zip(given, self._bound, self._each)]
+        bound = zip(given, self._bound, self._each, self._places)
+        changed = [now is not old or (version is not None and now._version != version) or _place(now) != place for now, old, version, place in bound]
         buffers = [i for i, new in zip(self._weights, changed) if new and not isinstance(args[i], torch.nn.Parameter)]
         if buffers:
             for i in buffers:
@@ -176,6 +179,7 @@ class _Compiled:
 
 
 _version = operator.attrgetter("_version")
+_place = torch.Tensor.data_ptr
 
 
 def _picker(indices):

@@ -180,6 +180,8 @@ def test_parameters_and_buffers_that_are_replaced(model):
         check(compiled, model, x)
         model.scale.add_(1)
         check(compiled, model, x)
+        model.linear.weight.data = torch.randn(8, 8)
+        check(compiled, model, x)
         model.linear.weight, model.linear.bias = torch.nn.Parameter(torch.randn(4, 8)), torch.nn.Parameter(torch.randn(4))
         model.scale = torch.rand(4)
         check(compiled, model, x)
