@@ -255,6 +255,10 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
     arguments = parser.parse_args()
     peers = arguments.peers.split(",")
+    if unknown := [p for p in peers if p not in PEERS]:
+        parser.error(f"no peer is called {unknown[0]!r}; there are {', '.join(PEERS)}")
+    if unknown := [wanted for wanted in arguments.rows.split(",") if not any(n.startswith(wanted) for n in rows)]:
+        parser.error(f"no row's name begins with {unknown[0]!r}; there are {', '.join(rows)}")
     if arguments.worker:
         warnings.filterwarnings("ignore")
         row = rows[arguments.worker]
