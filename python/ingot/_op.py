@@ -139,6 +139,8 @@ class Runner:
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if value.layout is not torch.strided:
+                return InputError(f"input {name!r} has layout {str(value.layout).removeprefix('torch.')}, but the engine takes strided tensors", remedy=f"give {name}.to_dense()")
             if value.is_meta:
                 return InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors" if self._device.type == "cpu" else f"give tensors on {self._device}")
             if value.device != self._device:

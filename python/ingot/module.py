@@ -169,6 +169,11 @@ class Module(torch.nn.Module):
             )
         return self
 
+    def __reduce_ex__(self, protocol):
+        if self.segments:
+            raise UnsupportedError("a compiled module is neither copied nor pickled", remedy="ingot.save it and ingot.load the file; for a copy with other weights compile the model again")
+        return super().__reduce_ex__(protocol)
+
     def forward(self, *args, **kwargs):
         if self._eager is not None:
             try:

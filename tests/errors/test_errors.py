@@ -1,6 +1,8 @@
 """The exact text, code and class of each error that a user can meet, through Python and through the command line."""
 
+import copy
 import os
+import pickle
 import re
 import struct
 import subprocess
@@ -329,6 +331,14 @@ def test_not_a_cpu_tensor(model):
     assert told(ingot.InputError, lambda: model(torch.zeros(2, 4), 3)) == ("input 'y' is of type int, but the engine takes a tensor there", "", "")
     assert told(ingot.InputError, lambda: model(torch.zeros(2, 4, device="meta"), torch.zeros(2, 3))) == (
         "an input is on the meta device, which holds no values", "", "give CPU tensors")  # fmt: skip
+    assert told(ingot.InputError, lambda: model(torch.zeros(2, 4).to_sparse(), torch.zeros(2, 3))) == (
+        "input 'x' has layout sparse_coo, but the engine takes strided tensors", "", "give x.to_dense()")  # fmt: skip
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_copies_of_a_compiled_module(model, copied):
+    assert told(ingot.UnsupportedError, lambda: copied(model)) == (
+        "a compiled module is neither copied nor pickled", "", "ingot.save it and ingot.load the file; for a copy with other weights compile the model again")  # fmt: skip
 
 
 @pytest.mark.parametrize("out, message", [
