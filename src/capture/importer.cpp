@@ -494,7 +494,8 @@ void Importer::add_row(Json node, const std::string& target, Scope& scope) {
   Json inputs = node.at("inputs");
   for (auto i : inputs.array()) {
     Json input = inputs.child(i);
-    call.attributes.set(std::string(input.at("name").string()), argument(call, scope, input.at("arg")));
+    std::string_view name = input.at("name").string();
+    call.attributes.set(std::string(name == "target" ? ir::target_argument : name), argument(call, scope, input.at("arg")));
   }
   add_results(std::move(call), names, std::move(types), scope);
 }

@@ -78,6 +78,9 @@ struct Attribute {
   bool operator==(const Attribute&) const = default;
 };
 
+// A row's own attribute "target" is its operator; an argument of that name (of losses) has this one.
+inline constexpr std::string_view target_argument = "target_argument";
+
 // Named attributes, sorted by name.
 class Attributes {
  public:

@@ -110,7 +110,7 @@ class Expander {
   ops::Results results_of(const Node& node, const ops::Operator& op) {
     ir::Attributes arguments;
     for (const auto& [name, value] : node.attributes) {
-      if (name != "target") arguments.set(name, value);
+      if (name != "target") arguments.set(name == ir::target_argument ? std::string("target") : name, value);
     }
     std::vector<ValueId> in;
     for (ValueId v : node.in) in.push_back(values_.read(v));

@@ -181,3 +181,17 @@ def test_random_cuts(start):
             assert_accurate(compiled(ids, mask), eager, exact, depth=1536)
     finally:
         torch.set_grad_enabled(True)
+
+
+class Loss(torch.nn.Module):
+    def forward(self, x, target):
+        return torch.nn.functional.cross_entropy(x.relu() * 2, target), torch.nn.functional.mse_loss(x, x * 2)
+
+
+def test_an_argument_that_is_called_target():
+    x, target = torch.randn(5, 7), torch.randint(0, 7, (5,))
+    with torch.no_grad():
+        compiled = ingot.compile(Loss(), inputs=[x, target])
+        for got, eager in zip(compiled(x, target), Loss()(x, target)):
+            assert torch.allclose(got, eager, rtol=1e-5)
+    assert {"aten.cross_entropy_loss.default", "aten.mse_loss.default"} <= {n["target"] for n in compiled.report.nodes if n["segment"] is None}
