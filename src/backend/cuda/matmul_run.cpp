@@ -155,19 +155,15 @@ void check(const MatmulCudaArgs& args, const backend::Call& call) {
   }
 }
 
-// The same tensor's columns [from, from + n), as long as this lives.
-class Slice {
- public:
-  Slice(const TensorRef& t, int64_t n) : dims_(t.dims, t.dims + t.rank), ref(t) {
-    dims_.back() = n;
-    ref.dims = dims_.data();
+// The tensor's first columns.
+struct Slice {
+  Slice(const TensorRef& t, int64_t columns) : dims(t.dims, t.dims + t.rank), ref(t) {
+    dims.back() = columns;
+    ref.dims = dims.data();
   }
   Slice(const Slice&) = delete;
 
- private:
-  std::vector<int64_t> dims_;
-
- public:
+  std::vector<int64_t> dims;
   TensorRef ref;
 };
 
