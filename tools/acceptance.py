@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import shutil
@@ -52,10 +53,11 @@ def succeeds(what, command, says="", never="", **more):
     return what, f"{figure} ({time.perf_counter() - start:.0f} s)", "exit status 0" + (", something ran" if says else "") + (", nothing skipped" if never else ""), passed
 
 
-def pytest(what, *arguments, everything=True, strict=False, before=(), **environment):
-    """Fails too when all was skipped, strict: when anything was. before: words of the command in front of Python."""
+def pytest(what, *arguments, everything=True, strict=False, spread=False, before=(), **environment):
+    """Fails too when all was skipped, strict: when anything was. spread: over half of the cores, where pytest-xdist is installed. before: words of the command in front of Python."""
     environment = {**os.environ, **({"INGOT_TEST_ALL": "1"} if everything else {}), **environment}
-    command = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", *arguments]
+    workers = ["-n", str(max(1, (os.cpu_count() or 1) // 2))] if spread and importlib.util.find_spec("xdist") else []
+    command = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", *workers, *arguments]
     return succeeds(what, command, r"\b[1-9]\d* passed", r"\b\d+ skipped" if strict else "", env=environment)
 
 

@@ -103,12 +103,12 @@ def load():
 
 @line("ops")
 def ops():
-    yield pytest("operator table on the GPU: every OpInfo sample, every dtype, static and dynamic", "tests/ops", "--backend", "cuda")
+    yield pytest("operator table on the GPU: every OpInfo sample, every dtype, static and dynamic", "tests/ops", "--backend", "cuda", spread=True)
 
 
 @line("models")
 def models():
-    yield pytest("BERT, DistilBERT, GPT-2, Llama, Qwen2, ViT and others on the GPU, static and dynamic", "tests/models/test_models.py", "-k", "cuda")
+    yield pytest("BERT, DistilBERT, GPT-2, Llama, Qwen2, ViT and others on the GPU, static and dynamic", "tests/models/test_models.py", "-k", "cuda", spread=True)
 
 
 SEGMENTS = """
@@ -174,12 +174,12 @@ def sanitizer():
     for tool in ("memcheck", "racecheck"):
         # What others' libraries ask of the driver and do not get while they are imported is no error of a kernel.
         before = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", "--target-processes", "all"]
-        yield pytest(f"compute-sanitizer {tool} on the sample of tests/ops", "-x", "tests/ops", "--backend", "cuda", "-k", "float32 or float16", everything=False, before=before)
+        yield pytest(f"compute-sanitizer {tool} on the sample of tests/ops", "tests/ops", "--backend", "cuda", "-k", "float32 or float16", everything=False, spread=True, before=before)
 
 
 @line("without a GPU")
 def without():
-    yield pytest("NVRTC compiles what tests/ops emit, for sm_80 and sm_90", "tests/ops", "--backend", "sm_80", "--backend", "sm_90", CUDA_VISIBLE_DEVICES="")
+    yield pytest("NVRTC compiles what tests/ops emit, for sm_80 and sm_90", "tests/ops", "--backend", "sm_80", "--backend", "sm_90", spread=True, CUDA_VISIBLE_DEVICES="")
 
 
 if __name__ == "__main__":
