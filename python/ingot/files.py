@@ -25,8 +25,9 @@ def save(module: Module, path, *, format="ingot", weights=None):
         "exported_program": a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need
             torch stay torch operators. In the process that loads it `import ingot` comes first; without it torch.export.load logs "We failed
             to resolve torch.ops.ingot.execute.default to an operator" and raises RuntimeError. Parameters are saved without requires_grad;
-            other values for them (load_state_dict, an in-place write, another tensor) are noticed at the next call; writes through
-            `.data` may not be, since torch does not count them.
+            other values for them (load_state_dict, an in-place write, another tensor) are noticed at the next call; writes that torch does not
+            count may not be (through `.data` or NumPy, or to tensors of torch.inference_mode). The process keeps the parameters that a program was
+            called with last until it is called with others or another program is called for the first time, also when the program is gone.
         "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
             `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
     weights: "embed", or with format "ingot" "strip": the values of weights and buffers are left out, and given to `ingot.load`. None: with format

@@ -1,5 +1,6 @@
 // Plans inside saved programs. Torch tells nobody when a program goes, so nothing here is trusted to be alive: what a call brings is
-// compared with what was prepared, and of many programs the ones not called for longest are let go.
+// compared with what was prepared, and of many programs the ones not called for longest are let go. Tensors are known by what they are, not by
+// where: those that something was made from are kept, so that no others can be at their addresses, until another program comes.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -51,8 +52,21 @@ const void* shared_by_copies(const Tensor& tensor) {
 // Where a weight is: weights may be anywhere.
 int32_t gpu_of(const Tensor& t) { return t.is_cuda() ? t.get_device_index() : -1; }
 
-// What tells a weight from another value of it.
+// Another tensor of the same storage.
+Tensor alias_of(const Tensor& tensor) {
+  const auto sizes = tensor.sizes(), strides = tensor.strides();
+  AtenTensorHandle handle = nullptr;
+  if (aoti_torch__reinterpret_tensor(tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), tensor.storage_offset(), &handle) != AOTI_TORCH_SUCCESS) {
+    raise(INGOT_INVALID_INPUT, "ingot::execute: a weight has no memory that can be kept");
+  }
+  return Tensor(handle);
+}
+
+// What tells a weight from another value of it: that no other tensor is this one and, as `tensor.data` can be replaced, that no other memory is where its is.
+// Writes that torch does not count (through `.data`, NumPy or what else has the memory) change the sample or go unnoticed.
 struct Value {
+  Tensor tensor;
+  Tensor memory;  // of its own, whatever becomes of `tensor`
   const void* data = nullptr;
   std::optional<int64_t> version;     // tensors of torch.inference_mode have none
   int32_t gpu = -1;                   // where it is
@@ -144,6 +158,16 @@ struct Program {
   std::shared_ptr<Prepared> prepared;
   std::atomic<uint64_t> last_call = 0;
 
+  std::shared_ptr<Prepared> current() {
+    std::shared_lock lock(swapping);
+    return prepared;
+  }
+  // The caller lets go of what was there when it holds no lock: that may run what the weights' owner wrote.
+  std::shared_ptr<Prepared> exchange(std::shared_ptr<Prepared> with) {
+    std::unique_lock lock(swapping);
+    return std::exchange(prepared, std::move(with));
+  }
+
   // All of its bytes, or as many as its head has, are in the tensor.
   bool holds(const Tensor& tensor, bool all) const {
     return static_cast<size_t>(tensor.numel()) == plan->size && std::memcmp(plan->bytes.data(), tensor.const_data_ptr(), all ? plan->size : header_bytes) == 0;
@@ -188,7 +212,7 @@ void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
 }
 
 Value value_of(const Tensor& tensor, const Description& weight) {
-  Value v;
+  Value v{tensor, alias_of(tensor)};
   v.data = tensor.const_data_ptr();
   v.version = version_of(tensor);
   v.gpu = gpu_of(tensor);
@@ -205,11 +229,12 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     const Value& was = prepared.values[i];
     const Description& w = prepared.of->weights[i];
     const Tensor& now = given[i];
-    if (now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements || now.element_size() * static_cast<size_t>(w.elements) != w.bytes) return false;
+    if (shared_by_copies(now) != shared_by_copies(was.tensor) || now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements ||
+        now.element_size() * static_cast<size_t>(w.elements) != w.bytes)
+      return false;
     if (was.version && written(now) != *was.version) return false;
     auto strides = now.strides();
     if (!std::equal(strides.begin(), strides.end(), was.strides.begin(), was.strides.end())) return false;
-    // An address may be another tensor's by now, of one that was written as often.
     if (was.lies && was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample) return false;
   }
   return true;
@@ -223,7 +248,6 @@ ingot_options* make_options(const std::string& device) {
 }
 
 std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::vector<Tensor>& given, MakePool make) {
-  check_weights(*plan, given);
   auto made = std::make_shared<Prepared>();
   made->of = std::move(plan);
   // A plan for several devices runs where its weights are.
@@ -299,10 +323,12 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
   check_weights(*made->plan, weights);
   std::vector<std::shared_ptr<Program>> gone;  // let go after the lock
   std::vector<Source> sources;
+  std::vector<std::shared_ptr<Prepared>> prepared;
   std::unique_lock lock(programs_mutex);
   if (auto found = all.find(address); found != all.end() && found->second->is(plan)) return found->second;
   for (auto old = all.begin(); old != all.end();) {
     sources.push_back(std::exchange(old->second->source, {}));
+    prepared.push_back(old->second->exchange(nullptr));
     if (replaced(*old->second, *made, weights)) {
       gone.push_back(std::move(old->second));
       old = all.erase(old);
@@ -330,18 +356,17 @@ bool holds_plan(const Tensor& plan) {
 std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& weights, MakePool make) {
   std::shared_ptr<Program> program = find(plan, weights);
   program->last_call.store(calls.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-  auto current = [&] {
-    std::shared_lock lock(program->swapping);
-    return program->prepared;
-  };
-  std::shared_ptr<Prepared> prepared = current();
+  std::shared_ptr<Prepared> replaced_by_now;  // let go after the lock
+  std::shared_ptr<Prepared> prepared = program->current();
   if (prepared == nullptr || !same(*prepared, weights)) {
+    check_weights(*program->plan, weights);
+    if (prepared != nullptr) prepared = program->exchange(nullptr);  // calls that run finish with what they have
+    prepared.reset();                                                // before there are others: both may not fit
     std::lock_guard lock(program->preparing);
-    prepared = current();
+    prepared = program->current();
     if (prepared == nullptr || !same(*prepared, weights)) {
       prepared = prepare(program->plan, weights, make);
-      std::unique_lock swap(program->swapping);  // calls that run finish with what they have
-      program->prepared = prepared;
+      replaced_by_now = program->exchange(prepared);
     }
   }
   void* pool = prepared->pool.get();

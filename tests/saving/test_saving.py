@@ -6,12 +6,14 @@ import copy
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import threading
 import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.utils._pytree as pytree
@@ -347,6 +349,10 @@ def execute(plan, weights, x):
     return out
 
 
+def call_another_program(x):
+    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._program().module()(x)
+
+
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"
 
 
@@ -386,7 +392,48 @@ def test_a_plan_is_let_go_when_another_comes(program):
     array = plan.numpy().copy()
     execute(torch.from_numpy(array), weights, x)
     array = weakref.ref(array)
-    execute(plan.clone(), weights, x)
+    call_another_program(x)
+    assert array() is None
+
+
+def test_other_weights_where_the_first_were(program):
+    """Their address, version and most of their bytes are those of the weights before."""
+    plan, x = program.constants["ingot_plan_0"], torch.randn(2, 16)
+    weight, bias = (program.state_dict[f"up.{n}"].detach().clone() for n in ("weight", "bias"))
+    good = execute(plan, [weight, bias], x)
+    memory = bytearray(weight.numpy().tobytes())
+    assert torch.equal(execute(plan, [torch.frombuffer(memory, dtype=torch.float32).view(64, 16), bias], x), good)
+    memory[400:404] = struct.pack("f", 5.0)
+    again = torch.frombuffer(memory, dtype=torch.float32).view(64, 16)
+    changed = execute(plan, [again, bias], x)
+    assert not torch.equal(changed, good) and torch.equal(changed, execute(plan, [again.clone(), bias], x))
+
+
+def test_memory_of_weights_is_kept_while_it_is_known(program):
+    """Else the allocator may give it to the next weights: by another tensor, or by `.data` of this one."""
+    plan, weights, x = program.constants["ingot_plan_0"], [program.state_dict[f"up.{n}"].detach().clone() for n in ("weight", "bias")], torch.randn(2, 16)
+    array = np.ones((64, 16), np.float32)
+    execute(plan, [torch.from_numpy(array), weights[1]], x)
+    array = weakref.ref(array)
+    assert array() is not None
+    execute(plan, weights, x)
+    assert array() is None
+    array = np.ones((64, 16), np.float32)
+    weight = torch.from_numpy(array)
+    execute(plan, [weight, weights[1]], x)
+    array = weakref.ref(array)
+    weight.data = weights[0]
+    assert array() is not None
+    execute(plan, [weight, weights[1]], x)
+    assert array() is None
+
+
+def test_weights_are_let_go_when_another_program_comes(program):
+    plan, weights, x = program.constants["ingot_plan_0"], [program.state_dict[f"up.{n}"] for n in ("weight", "bias")], torch.randn(2, 16)
+    array = weights[0].detach().numpy().copy()
+    execute(plan, [torch.from_numpy(array), weights[1]], x)
+    array = weakref.ref(array)
+    call_another_program(x)
     assert array() is None
 
 
