@@ -622,8 +622,6 @@ class TorchRegistry:
         library = ctypes.CDLL(path)
         library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
-        library.ingot_torch_forget.argtypes, library.ingot_torch_forget.restype = [c_void_p], None
-        self.forget = library.ingot_torch_forget  # (address of a saved program's plan)
         self._path = path
         self._library = library
         self._engines: dict[int, Engine] = {}

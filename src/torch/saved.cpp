@@ -374,15 +374,3 @@ std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& 
 }
 
 }  // namespace ingot_torch
-
-// For python/ingot: the program whose plan is at this address goes.
-extern "C" __attribute__((visibility("default"))) void ingot_torch_forget(const void* plan) {
-  using namespace ingot_torch;
-  std::shared_ptr<Program> gone;
-  std::unique_lock lock(programs_mutex);
-  auto found = programs().find(plan);
-  if (found == programs().end()) return;
-  gone = std::move(found->second);
-  programs().erase(found);
-  lock.unlock();
-}
