@@ -33,6 +33,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         strict: passed to torch.export.export.
         options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module for `ingot.save` alone, on any machine
             (NVRTC is needed): calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] it runs on the CPU, and the file on both.
+            A torch.device is a target too: torch.device("cuda") means the GPU at hand.
 
     Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies; load_state_dict on the model is
     noticed at the next call, other changes of its parameters want `update_weights`. Operators that no
@@ -93,7 +94,7 @@ def _merge(options, option):
         if name in merged and merged[name] != value:
             raise OptionError(f"option {name!r} is given twice: {merged[name]!r} in options and {value!r} as a keyword")
         merged[name] = value
-    return merged
+    return devices.written(merged)
 
 
 def _compile_program(program, leaves, options):

@@ -7,7 +7,7 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
-from . import autocast
+from . import autocast, devices
 from .assemble import assemble, in_torch
 from .errors import InputError, UnsupportedError
 from .functional import NotFunctional, _first_line, _strides, check_writes, from_aot
@@ -28,7 +28,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
             remedy="call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
         )
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
-    options = options or {}
+    options = devices.written(options or {})
     try:
         functional, signature = _functionalised(module, fakes)
     except NotFunctional as problem:

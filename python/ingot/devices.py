@@ -27,6 +27,29 @@ def of_slots(slots) -> torch.device:
     return found
 
 
+def written(options: dict) -> dict:
+    """The options with each torch.device as the string that means it: as target, what its GPU is."""
+    made = dict(options)
+    if isinstance(made.get("device"), torch.device):
+        made["device"] = str(made["device"])
+    given = made.get("target")
+    if isinstance(given, torch.device):
+        made["target"] = _target(given)
+    elif isinstance(given, (list, tuple, set)):
+        made["target"] = [_target(t) if isinstance(t, torch.device) else t for t in given]
+    elif given is not None and not isinstance(given, str):
+        raise OptionError(f"option target is {given!r}, not a name", remedy='give "cpu", a GPU\'s architecture such as "cuda:sm_90", a torch.device, or a list of these')
+    return made
+
+
+def _target(device: torch.device) -> str:
+    if device.type not in ("cpu", "cuda"):
+        raise OptionError(f"option target is {str(device)!r}; engines run on the CPU and on NVIDIA GPUs", remedy='give "cpu", or a GPU\'s architecture such as "cuda:sm_90"')
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"option target is {str(device)!r}, but torch finds no GPU here whose architecture that would be", remedy='name the architecture, such as "cuda:sm_90"')
+    return architecture(device)
+
+
 def targets(options: dict) -> list[str]:
     given = options.get("target", "auto")
     return [t.strip() for t in given.split(",")] if isinstance(given, str) else [str(t) for t in given]

@@ -34,6 +34,23 @@ def test_the_model_is_elsewhere_than_the_target(linear):
         "option device is 'cuda', but the model is on cpu", "", "move the model there, then compile it")
 
 
+def test_a_torch_device_as_target(linear):
+    x = torch.ones(2, 4)
+    for target in (torch.device("cpu"), [torch.device("cpu")]):
+        assert ingot.compile(linear, inputs=[x], target=target, device=torch.device("cpu")).engine.targets == "cpu"
+    with torch.no_grad():
+        torch.compile(linear, backend=ingot_backend, options={"target": torch.device("cpu")})(x)
+    assert told(ingot.OptionError, lambda: ingot.compile(linear, inputs=[x], target=torch.device("mps"))) == (
+        "option target is 'mps'; engines run on the CPU and on NVIDIA GPUs", "", 'give "cpu", or a GPU\'s architecture such as "cuda:sm_90"')  # fmt: skip
+    assert told(ingot.OptionError, lambda: ingot.compile(linear, inputs=[x], target=90)) == (
+        "option target is 90, not a name", "", 'give "cpu", a GPU\'s architecture such as "cuda:sm_90", a torch.device, or a list of these')  # fmt: skip
+    if not torch.cuda.is_available():
+        assert told(ingot.OptionError, lambda: ingot.explain(linear, inputs=[x], target=torch.device("cuda"))) == (
+            "option target is 'cuda', but torch finds no GPU here whose architecture that would be", "", 'name the architecture, such as "cuda:sm_90"')  # fmt: skip
+    else:
+        assert ingot.compile(linear.cuda(), inputs=[x.cuda()], target=torch.device("cuda")).engine.targets.startswith("cuda:sm_")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu(linear, tmp_path):
     ingot.save(ingot.compile(linear, inputs=[Input((2, 4))]), tmp_path / "m.ingot")

@@ -135,7 +135,11 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   std::vector<int> known = nvrtc_architectures();
   for (const CompileJob& job : jobs) {
     if (std::find(known.begin(), known.end(), job.sm) == known.end()) {
-      fail(Code::unsupported, "NVRTC {}.{} does not compile for sm_{}: it knows sm_{} to sm_{}", version.major, version.minor, job.sm, known.front(), known.back());
+      throw Error(Code::unsupported,
+                  fmt::format("NVRTC {}.{} does not compile for sm_{}: it knows sm_{} to sm_{}", version.major, version.minor, job.sm, known.front(), known.back()))
+          .fix(job.sm < known.front()
+                   ? fmt::format("take a target from cuda:sm_{} on; on an older GPU run the model on the CPU", known.front())
+                   : "take the architecture of the GPU it is for (torch.cuda.get_device_capability()); a newer one wants a newer NVRTC (`pip install -U nvidia-cuda-nvrtc`)");
     }
   }
   CodeCache cache(options.cache_folder);

@@ -112,6 +112,7 @@ TEST(cuda_nvrtc, errors_name_the_line) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::unsupported);
     EXPECT_NE(e.message.find("does not compile for sm_20: it knows sm_"), std::string::npos) << e.message;
+    EXPECT_EQ(e.remedy.find("take a target from cuda:sm_"), 0u) << e.remedy;
   }
   std::vector<int> known = nvrtc_architectures();
   EXPECT_NE(std::find(known.begin(), known.end(), 90), known.end());
