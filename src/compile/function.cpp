@@ -80,7 +80,7 @@ void FunctionCompiler::liveness() {
 
 void FunctionCompiler::run(plan::Function& function) {
   for (;;) {
-    size_t before = cuts_.size();
+    size_t before = cuts_.size() + alone_.size();
     declined_ = false;
     out_ = {};
     sizes_ = SizeTable(function.sizes);
@@ -92,17 +92,18 @@ void FunctionCompiler::run(plan::Function& function) {
       try {
         emit();
       } catch (const Cut& cut) {
+        if (layout_.stored[cut.value] && alone_.insert(cut.value).second) return;
         if (layout_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no window", cut.value, name_of(g_.producer(cut.value).op));
         cuts_.insert(cut.value);
       }
     };
     for (NodeId n = 0; n < g_.nodes.size(); ++n) attempt([&] { emit_node(n); });
-    if (cuts_.size() != before || declined_) continue;
+    if (cuts_.size() + alone_.size() != before || declined_) continue;
     if (output_derived_.empty()) attempt([&] { copy_outputs(); });
     for (size_t i = 0; i < output_packed_.size(); ++i) {
       if (output_packed_[i]) attempt([&] { emit_pack(g_.outputs[i].value, output_derived_[i]); });
     }
-    if (cuts_.size() != before) continue;
+    if (cuts_.size() + alone_.size() != before) continue;
     if (!find_conflicts()) break;
   }
   liveness();

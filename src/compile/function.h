@@ -143,6 +143,7 @@ class FunctionCompiler {
   std::vector<std::vector<ir::NodeId>> users_;
   std::vector<uint32_t> uses_;  // counting outputs
   std::set<ir::ValueId> cuts_;
+  std::set<ir::ValueId> alone_;                // made in no join: somebody reads them through a window that a part of a join has not
   std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
   std::map<ir::ValueId, ColumnsApart> apart_;  // by a product's right operand
   std::set<ir::ValueId> unmade_;               // their joins
@@ -152,7 +153,7 @@ class FunctionCompiler {
   SizeTable sizes_;
   std::vector<plan::Binding> bindings_;
   plan::Program out_;
-  std::set<ir::ValueId> emitted_parts_;
+  std::set<std::pair<ir::NodeId, uint32_t>> emitted_parts_;  // joins and which of their operands are made there
   // State: an output to an input or weight is computed in that memory, unless somebody still reads the old value (`copied_`: then it is
   // made elsewhere and copied at the end). In place it has a buffer entry of its own, apart from the one through which the old value is read.
   std::map<size_t, std::vector<plan::BufferId>> in_place_;  // output -> entries of its versions there, newest first

@@ -146,15 +146,16 @@ void FunctionCompiler::place_join_parts() {
     }
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     Dim start = 0;
-    for (ValueId part : node.in) {
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      ValueId part = node.in[i];
       const Dims& dims = g_.type(part).dims;
       bool repeated = std::count(node.in.begin(), node.in.end(), part) > 1;
-      if (layout_.stored[part] && !is_leaf(part) && places[part].buffer == UINT32_MAX && !repeated) {
+      if (layout_.stored[part] && !is_leaf(part) && places[part].buffer == UINT32_MAX && !repeated && !alone_.contains(part)) {
         Window w = places[whole].window;
         w.offset += w.strides[axis] * start;
         w.dims = dims;
         places[part] = {places[whole].buffer, g_.type(part).dtype, std::move(w)};
-        emitted_parts_.insert(part);
+        emitted_parts_.insert({id, i});
       }
       start += dims[axis];
     }

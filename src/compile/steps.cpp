@@ -378,7 +378,7 @@ void FunctionCompiler::emit_node(NodeId n) {
   if (node.op == Op::join) {
     if (!layout_.stored[node.out[0]]) return;  // read apart
     for (uint32_t i = 0; i < node.in.size(); ++i) {
-      if (emitted_parts_.contains(node.in[i])) continue;  // made in place
+      if (emitted_parts_.contains({n, i})) continue;  // made in place
       emit_root(layout_.part_root.at({n, i}));
     }
     return;
