@@ -364,7 +364,8 @@ class Writer : BodyWriter {
     i.in = {value(node.in[0], inner)};
     label_text(node.attributes.string("kind"));
     Reg r = push(std::move(i));
-    if (stages_of(r) > 3) throw Cut{v};
+    if (stages_of(r) > 3) throw Cut{f_.layout().stored[v] ? last_stage_ : v};  // what this body is for stays, and what it is made of goes
+    last_stage_ = v;
     return r;
   }
 
@@ -410,6 +411,7 @@ class Writer : BodyWriter {
 
   ValueId anchor_ = none_id;
   bool uniform_store_ = false;
+  ValueId last_stage_ = none_id;  // the reduction pulled last
   std::vector<std::pair<std::pair<ValueId, Point>, Reg>> memo_;
 };
 
