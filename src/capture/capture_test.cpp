@@ -125,7 +125,10 @@ TEST(Capture, Expression) {
   EXPECT_EQ(parse_size("FloorDiv(Symbol('s0', integer=True), Integer(2))", resolve), floordiv(s0, 2));
   EXPECT_EQ(parse_size("Mul(Rational(1, 2), Symbol('s0'))", resolve), floordiv(s0, 2));
   EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve), s0 * s0);
-  for (const char* broken : {"", "Add(", "Symbol('s0'", "Integer(x)", "Add()", "Mod(Integer(3))", "Integer(1)x", "Integer(99999999999999999999)"}) {
+  EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve), floordiv(ir::Dim(3) * s0, 2));
+  EXPECT_EQ(message([&] { parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve); }).find("a size is computed with Float"), 0u);
+  for (const char* broken : {"", "Add(", "Symbol('s0'", "Integer(x)", "Add()", "Mod(Integer(3))", "Integer(1)x", "Integer(99999999999999999999)", "Float('1.5')",
+                             "Float('x', precision=53)", "Float('1.5"}) {
     EXPECT_THROW(parse_size(broken, resolve), Error) << broken;
   }
   std::string deep;

@@ -1,6 +1,7 @@
 #include "capture/expression.h"
 
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -91,6 +92,25 @@ class Parser {
     return resolve_(name);
   }
 
+  // Float('1.5', precision=53) as the fraction it is; one with a long denominator would overflow, and torch rounds its products.
+  Fraction number() {
+    if (!take('\'')) broken();
+    size_t end = text_.find('\'', at_);
+    double v = 0;
+    if (end == std::string_view::npos || std::from_chars(text_.data() + at_, text_.data() + end, v).ptr != text_.data() + end) broken();
+    at_ = end + 1;
+    expect(',');
+    word();
+    expect('=');
+    integer();
+    expect(')');
+    int64_t bottom = 1;
+    while (bottom < 4096 && v * static_cast<double>(bottom) != std::trunc(v * static_cast<double>(bottom))) bottom *= 2;
+    double top = v * static_cast<double>(bottom);
+    if (top != std::trunc(top) || !(std::fabs(top) < 1e9)) unsupported("Float");
+    return {static_cast<int64_t>(top), bottom};
+  }
+
   static Dim whole(const Fraction& f) { return f.bottom == 1 ? f.top : floordiv(f.top, f.bottom); }
 
   Fraction expression(int depth) {
@@ -111,6 +131,7 @@ class Parser {
       if (bottom <= 0) broken();
       return {top, bottom};
     }
+    if (function == "Float") return number();
     std::vector<Fraction> parts;
     while (!take(')')) {
       if (!parts.empty()) {
@@ -171,6 +192,7 @@ class Parser {
     if (function == "Min") return fold([](const Dim& a, const Dim& b) { return min(a, b); });
     if (function == "CeilToInt" || function == "ceiling") return {-floordiv(-parts[0].top, parts[0].bottom)};
     if (function == "TruncToInt" || function == "FloorToInt" || function == "floor" || function == "Identity") return {dim(0)};
+    if (function == "ToFloat") return parts[0];
     unsupported(function);
   }
 
