@@ -108,7 +108,7 @@ INGOT_API void ingot_string_release(char* text);
 /* Where NVRTC, cuBLASLt and others of NVIDIA's libraries are searched for after the system's own places and INGOT_LIBRARY_PATH: folders that
  * hold them, or Python's site-packages. Before the first of them is needed. */
 INGOT_API ingot_status ingot_set_library_folders(const char* const* folders, size_t count);
-/* Instruction set, threads and versions as JSON; release the text with ingot_string_release. */
+/* Instruction set, threads, version, GPUs, and of the driver and NVIDIA's libraries the path or what to do, as JSON; release the text with ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);
 /* The limits that speeds are held against, measured for about `seconds` on `threads` threads (0 = all that may be used) as
  * {flops (float32 operations a second), bytes_per_second (read)}; takes 256 MiB a thread. Release with ingot_string_release. */

@@ -157,7 +157,7 @@ def ops() -> list[dict]:
 
 
 def machine() -> dict:
-    """Instruction set, threads and version."""
+    """Instruction set, threads, version, GPUs, and of the driver and NVIDIA's libraries the path or what to do."""
     return json.loads(_text(lib().ingot_describe_machine))
 
 

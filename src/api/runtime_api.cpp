@@ -49,6 +49,35 @@ ingot_binding binding(const ingot_plan& plan, uint32_t function, Kind kind, size
           dims.data(),    b.written || kind == Kind::state,  b.order.empty() ? nullptr : b.order.data()};
 }
 
+// "name": "text", for each pair
+std::string json_texts(std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+  std::string s;
+  for (const auto& [name, text] : fields) {
+    s += fmt::format("{}\"{}\": ", s.empty() ? "" : ", ", name);
+    append_json_string(s, text);
+  }
+  return s;
+}
+
+// The fields "gpus" and "libraries" of a machine. What is missing is told as where it is needed.
+std::string gpus_json() {
+  std::string gpus, libraries;
+  auto problem = [] { return json_texts({{"problem", last.message}, {"remedy", last.remedy}}); };
+  auto add = [](std::string& list, const std::string& fields) { list += fmt::format("{}{{{}}}", list.empty() ? "" : ", ", fields); };
+  bool driver = false;
+  for (auto [which, name] :
+       {std::pair(backend::GpuLibrary::driver, "driver"), std::pair(backend::GpuLibrary::nvrtc, "NVRTC"), std::pair(backend::GpuLibrary::cublaslt, "cuBLASLt")}) {
+    backend::FoundLibrary found;
+    const bool there = guard([&] { found = backend::find_library(which); }) == INGOT_OK;
+    add(libraries, json_texts({{"name", name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));
+    driver |= there && which == backend::GpuLibrary::driver;
+  }
+  std::vector<backend::GpuDescription> all;
+  if (driver && guard([&] { all = backend::describe_gpus(); }) != INGOT_OK) add(gpus, problem());
+  for (const backend::GpuDescription& g : all) add(gpus, json_texts({{"name", g.name}}) + fmt::format(", \"architecture\": \"sm_{}\", \"memory\": {}", g.architecture, g.memory));
+  return fmt::format("\"gpus\": [{}], \"libraries\": [{}]", gpus, libraries);
+}
+
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
 int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
 
@@ -134,8 +163,8 @@ ingot_status ingot_set_library_folders(const char* const* folders, size_t count)
 
 ingot_status ingot_describe_machine(char** json) {
   return guard([&] {
-    std::string s = fmt::format("{{\"version\": \"0.1.0\", \"isa\": \"{}\", \"threads\": {}}}", backend::cpu::name_of(backend::cpu::isa()), usable_threads());
-    required(json, "json") = give_text(s);
+    required(json, "json") =
+        give_text(fmt::format("{{\"version\": \"0.1.0\", \"isa\": \"{}\", \"threads\": {}, {}}}", backend::cpu::name_of(backend::cpu::isa()), usable_threads(), gpus_json()));
   });
 }
 

@@ -132,6 +132,19 @@ int cuda_architecture(int ordinal);
 // Where libraries of the GPU are searched for after the system's own places: see cuda/symbols.h.
 void set_library_folders(std::vector<std::string> folders);
 
+// What this machine has for GPUs. Errors are those of the places that need it: (device) when it is missing, (version) when it is too old.
+enum class GpuLibrary { driver, nvrtc, cublaslt };
+struct FoundLibrary {
+  std::string path, version;
+};
+FoundLibrary find_library(GpuLibrary which);
+struct GpuDescription {
+  std::string name;
+  int architecture;  // 90 is sm_90
+  size_t memory;
+};
+std::vector<GpuDescription> describe_gpus();
+
 // The most this machine does with these workers: float multiply-adds in registers (2 operations each) and reading memory.
 struct MachineLimits {
   double flops = 0, bytes_per_second = 0;

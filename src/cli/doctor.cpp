@@ -20,6 +20,36 @@ bool matches(const std::string& pattern, std::string_view text) {
   return text.find(p) != std::string_view::npos;
 }
 
+std::string text_of(simdjson::dom::element value) { return std::string(std::string_view(value)); }
+
+// A problem and what to do, as errors show them.
+void print_problem(const std::string& name, simdjson::dom::element of) {
+  const std::string remedy = text_of(of["remedy"]);
+  std::printf("%s: %s\n", name.c_str(), text_of(of["problem"]).c_str());
+  if (!remedy.empty()) std::printf("  remedy: %s\n", remedy.c_str());
+}
+
+void print_gpus(simdjson::dom::element machine) {
+  size_t number = 0;
+  for (auto gpu : simdjson::dom::array(machine["gpus"])) {
+    const std::string name = "GPU " + std::to_string(number++);
+    if (gpu["problem"].error() == simdjson::SUCCESS) {
+      print_problem("GPUs", gpu);
+    } else {
+      std::printf("%s: %s, %s, %.1f GB\n", name.c_str(), text_of(gpu["name"]).c_str(), text_of(gpu["architecture"]).c_str(), double(uint64_t(gpu["memory"])) * 1e-9);
+    }
+  }
+  if (number == 0) std::puts("GPUs: none");
+  for (auto library : simdjson::dom::array(machine["libraries"])) {
+    const std::string name = text_of(library["name"]);
+    if (library["problem"].error() == simdjson::SUCCESS) {
+      print_problem(name, library);
+    } else {
+      std::printf("%s: %s, %s\n", name.c_str(), text_of(library["version"]).c_str(), text_of(library["path"]).c_str());
+    }
+  }
+}
+
 void print_ops(const std::string& pattern, bool json) {
   char* text = nullptr;
   check(ingot_ops_describe(&text));
@@ -76,6 +106,7 @@ void add_doctor(CLI::App& app) {
     simdjson::dom::element m = parser.parse(machine);
     std::printf("ingot %s\ninstruction set: %s (INGOT_ISA caps it)\nthreads: %lld\n", std::string(std::string_view(m["version"])).c_str(), std::string(std::string_view(m["isa"])).c_str(),
                 static_cast<long long>(int64_t(m["threads"])));
+    print_gpus(m);
     if (*measure) {
       simdjson::dom::parser other;
       simdjson::dom::element l = other.parse(limits);

@@ -63,6 +63,30 @@ def told(code, *arguments, **named):
     return tuple(json.loads(done.stdout))
 
 
+def test_doctor_tells_of_gpus(cache):
+    done = command(["doctor"], cache, "gpus=2,driver=12040,sm=90")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and [line.rsplit(", ", 1)[0] for line in lines[3:5]] == ["GPU 0: Pretend GPU, sm_90", "GPU 1: Pretend GPU, sm_90"]
+    assert lines[5] == f"driver: CUDA 12.4, {BUILD}/pretend/libcuda.so.1"
+    assert re.fullmatch(rf"NVRTC: 1[23]\.\d+, {re.escape(SITE)}/.*/libnvrtc.so.1[23]", lines[6])
+    assert re.fullmatch(rf"cuBLASLt: \d+, {BUILD}/pretend/libcublasLt.so.13", lines[7])
+    machine = json.loads(command(["doctor", "--json"], cache, "gpus=2,driver=12040,sm=90").stdout)
+    assert [g["architecture"] for g in machine["gpus"]] == ["sm_90"] * 2 and [x["name"] for x in machine["libraries"]] == ["driver", "NVRTC", "cuBLASLt"]
+    done = command(["doctor"], cache, "gpus=0")
+    assert done.returncode == 0 and done.stdout.splitlines()[3:6] == [
+        "GPUs: none", "driver: starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected",
+        "  remedy: no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU"]  # fmt: skip
+
+
+@pytest.mark.skipif(any(ctypes.util.find_library(name) for name in ("cuda", "nvrtc", "cublasLt")), reason="it is on this machine")
+def test_doctor_tells_what_is_missing(cache, tmp_path):
+    done = command(["doctor"], cache, nvrtc=False, folder=tmp_path)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[3] == "GPUs: none"
+    for line, name, remedy in zip((4, 6, 8), ("driver: NVIDIA's driver (libcuda.so.1)", "NVRTC: NVRTC (", "cuBLASLt: cuBLASLt ("), ("install NVIDIA's driver", "`pip install nvidia-cuda-nvrtc`", "`pip install nvidia-cublas`")):
+        assert lines[line].startswith(name) and "was not found on this machine" in lines[line] and lines[line + 1].startswith("  remedy: " + remedy)
+
+
 def test_a_driver_without_gpus(plan, cache):
     assert told(LOAD.format(path=str(plan)), cache, "gpus=0") == (
         "DeviceError", "starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected", "",

@@ -256,6 +256,35 @@ std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage>
 
 void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
 
+FoundLibrary find_library(GpuLibrary which) {
+  if (which == GpuLibrary::driver) {
+    int version = 0;
+    cuda::driver().check(cuda::driver().driver_version(&version), "reading the driver's version");
+    return {cuda::SharedLibrary(cuda::driver_library).path(), "CUDA " + cuda::cuda_text(version)};
+  }
+  if (which == GpuLibrary::nvrtc) {
+    const cuda::SharedLibrary library(cuda::nvrtc_library);
+    int (*version)(int* major, int* minor) = nullptr;
+    int major = 0, minor = 0;
+    library.find(version, "nvrtcVersion");
+    if (version(&major, &minor) != 0) fail(Code::device, "NVRTC ({}) does not say its version", library.path());
+    return {library.path(), fmt::format("{}.{}", major, minor)};
+  }
+  const cuda::SharedLibrary library(cuda::cublaslt_library);
+  size_t (*version)() = nullptr;
+  library.find(version, "cublasLtGetVersion");
+  return {library.path(), std::to_string(version())};
+}
+
+std::vector<GpuDescription> describe_gpus() {
+  std::vector<GpuDescription> out;
+  for (int i = 0; i < cuda::device_count(); ++i) {
+    const cuda::DeviceProperties p = cuda::Device::open(i)->properties();
+    out.push_back({p.name, p.sm, p.memory});
+  }
+  return out;
+}
+
 int cuda_architecture(int ordinal) { return cuda::Device::open(ordinal)->properties().sm; }
 
 }  // namespace ingot::backend

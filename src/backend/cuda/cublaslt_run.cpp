@@ -36,14 +36,9 @@ struct Library {
 #include "backend/cuda/cublaslt_run.def"
 };
 
-constexpr std::string_view sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-constexpr std::string_view packages[] = {"nvidia/cu13/lib", "nvidia/cublas/lib"};
-constexpr LibraryNames library_names{"cuBLASLt (libcublasLt.so.13), which multiplies matrices on the GPU,", sonames, packages,
-                                     "`pip install nvidia-cublas`, or name the folder that holds it in INGOT_LIBRARY_PATH"};
-
 const Library& library() {
   static const Library l = [] {
-    SharedLibrary found(library_names);
+    SharedLibrary found(cublaslt_library);
     Library t{};
     found.find(t.status_text, "cublasLtGetStatusString");
     found.find(t.version, "cublasLtGetVersion");

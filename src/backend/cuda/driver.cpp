@@ -6,23 +6,17 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-constexpr std::string_view sonames[] = {"libcuda.so.1"};
-constexpr LibraryNames library_names{"NVIDIA's driver (libcuda.so.1)",
-                                     sonames,
-                                     {},
-                                     "install NVIDIA's driver for this GPU (in a container: start it with the GPU passed in, such as --gpus all), or run on the CPU",
-                                     "update NVIDIA's driver to one for CUDA 11.4 or later, or run on the CPU"};
 constexpr int oldest = 11040;
 
 Driver load() {
   // Not static: a driver that was missing may be looked for again.
-  SharedLibrary library(library_names);
+  SharedLibrary library(driver_library);
   Driver d{};
   library.find(d.driver_version, "cuDriverGetVersion");
   int version = 0;
   if (d.driver_version(&version) == 0 && version < oldest) {
-    throw Error(Code::version, fmt::format("{} ({}) is one for CUDA {}: it is too old", library_names.name, library.path(), cuda_text(version)))
-        .fix(std::string(library_names.too_old));
+    throw Error(Code::version, fmt::format("{} ({}) is one for CUDA {}: it is too old", driver_library.name, library.path(), cuda_text(version)))
+        .fix(std::string(driver_library.too_old));
   }
 #define X(name, symbol, arguments) library.find(d.name, #symbol);
 #include "backend/cuda/driver.def"

@@ -26,13 +26,8 @@ struct Nvrtc {
 #include "backend/cuda/nvrtc.def"
 };
 
-constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-constexpr std::string_view packages[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
-constexpr LibraryNames library_names{"NVRTC (libnvrtc.so.13), which compiles code for the GPU,", sonames, packages,
-                                     "`pip install nvidia-cuda-nvrtc` (90 MB; a GPU is not needed), or name the folder that holds it in INGOT_LIBRARY_PATH"};
-
 Nvrtc load() {
-  SharedLibrary library(library_names);
+  SharedLibrary library(nvrtc_library);
   Nvrtc n{};
   library.find(n.error_text, "nvrtcGetErrorString");
 #define X(name, symbol, arguments) library.find(n.name, #symbol);

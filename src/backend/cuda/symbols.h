@@ -20,6 +20,8 @@ struct LibraryNames {
   std::string_view too_old = {};               // the remedy for one without a function; empty: the same
 };
 
+extern const LibraryNames driver_library, nvrtc_library, cublaslt_library;
+
 class SharedLibrary {
  public:
   // Takes the library when this process has it already, else the first one found. Error (device) saying what is missing. It
