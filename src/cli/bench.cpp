@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <simdjson.h>
@@ -104,7 +105,13 @@ void add_bench(CLI::App& app) {
   verb->add_option("plan", a->plan, "the plan")->required();
   verb->add_option("--against", a->against, "another plan, run in turn with the first");
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
-  verb->add_option("--seconds", a->seconds, "how long")->check(CLI::PositiveNumber);
+  verb->add_option("--seconds", a->seconds, "how long")
+      ->check(
+          [](const std::string& text) {
+            double value = 0;
+            return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0 ? std::string() : "\"" + text + "\" is not a number above 0";
+          },
+          "POSITIVE");
   verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));

@@ -462,6 +462,12 @@ def test_damaged_plans(plan, tmp_path, damage, kind, message, remedy):
         assert cli(verb, path) == (code, shown(f"{path}: {message}", "", remedy))
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "inf", "long"])
+def test_seconds_of_a_bench(plan, seconds):
+    code, shown = cli("bench", plan, f"--seconds={seconds}")
+    assert code != 0 and shown.splitlines()[0] == f'--seconds: "{seconds}" is not a number above 0'
+
+
 def test_damaged_weights_are_found_by_verify(plan, tmp_path):
     good = plan.read_bytes()
     weights, _ = struct.unpack_from("<QQ", good, 32)
