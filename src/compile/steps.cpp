@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "compile/writer.h"
+#include "kernels/fused/fused_args.h"
 #include "kernels/scan/scan_args.h"
 #include "kernels/scatter/scatter_args.h"
 #include "kernels/sort/sort_args.h"
@@ -62,6 +63,33 @@ void merge_domain(backend::FusedBody& body) {
   }
 }
 
+// Axes of size 1 that nothing names go, where a body has more axes than a kernel counts.
+void leave_out_ones(WrittenBody& written) {
+  backend::FusedBody& body = written.body;
+  auto named = [&](size_t axis) {
+    return std::any_of(body.code.begin(), body.code.end(), [&](const backend::Instruction& i) {
+      if (i.kind == backend::Instruction::Kind::index) return i.axis == axis;
+      return !i.lower.empty() && (!(i.lower[axis] == Dim(0)) || !(written.operands[i.operand].window.dims[axis] == Dim(1)));
+    });
+  };
+  for (size_t axis = body.outer.size() + body.row.size(); axis-- > 0 && body.outer.size() + body.row.size() > kernels::max_domain_rank;) {
+    const bool of_row = axis >= body.outer.size();
+    std::vector<Dim>& dims = of_row ? body.row : body.outer;
+    const auto at = static_cast<int64_t>(of_row ? axis - body.outer.size() : axis), whole = static_cast<int64_t>(axis);
+    if (!(dims[static_cast<size_t>(at)] == Dim(1)) || (of_row && dims.size() == 1) || named(axis)) continue;
+    dims.erase(dims.begin() + at);
+    for (Place& p : written.operands) {
+      p.window.dims.erase(p.window.dims.begin() + whole);
+      p.window.strides.erase(p.window.strides.begin() + whole);
+    }
+    for (backend::Instruction& i : body.code) {
+      if (i.kind == backend::Instruction::Kind::index && i.axis > axis) --i.axis;
+      if (!i.lower.empty()) i.lower.erase(i.lower.begin() + whole);
+      if (!i.step.empty()) i.step.erase(i.step.begin() + whole);
+    }
+  }
+}
+
 bool names_rows(const backend::FusedBody& body) {
   auto m = static_cast<uint32_t>(body.outer.size() - 1);
   for (const backend::Instruction& i : body.code) {
@@ -100,6 +128,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
 }
 
 void FunctionCompiler::emit_body(WrittenBody written, OriginId origin) {
+  leave_out_ones(written);
   auto writes = static_cast<uint32_t>(written.body.stores.size());
   push(step_of(emitter_.fused(written.body, layouts_of(written.operands)), std::move(written.label), writes, written.operands), origin);
 }

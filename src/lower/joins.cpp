@@ -20,11 +20,8 @@ Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) 
   ir::AffineMap full = map;
   ValueId source = part;
   if (n.op == Op::view && !n.attributes.map("map").fill) {
-    // One index of the result for each axis of the source: bounds of anything else are costly to test.
     ir::AffineMap both = compose(map, n.attributes.map("map"));
-    bool plain = true;
-    for (const ir::AffineMap::Axis& axis : both.axes) plain = plain && axis.terms.size() == 1 && axis.terms[0].coefficient == 1;
-    if (plain) {
+    if (is_guardable(both)) {
       full = std::move(both);
       source = n.in[0];
     }

@@ -72,6 +72,16 @@ std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* num
   return std::nullopt;
 }
 
+bool is_guardable(const ir::AffineMap& map) {
+  std::vector<bool> seen(map.dims.size(), false);
+  for (const ir::AffineMap::Axis& axis : map.axes) {
+    if (axis.terms.empty() && axis.offset == Dim(0)) continue;
+    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || seen[axis.terms[0].axis]) return false;
+    seen[axis.terms[0].axis] = true;
+  }
+  return true;
+}
+
 bool from_weights(const Graph& g, ValueId v) {
   const Node& n = maker(g, v);
   switch (n.op) {

@@ -40,6 +40,8 @@ std::optional<ir::Scalar> number_of(const Graph& g, ValueId v);
 std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* number);
 // A view that only adds axes of size 1 or repeats: a map's own broadcasting does the same. nullopt when it does more.
 bool only_broadcasts(const Graph& g, const Node& view);
+// A view with a fill is read by comparing one index with each axis: steps, turned axes and windows read a padded tensor that is stored.
+bool is_guardable(const ir::AffineMap& map);
 // Made from weights and literals alone, through views, joins and casts.
 bool from_weights(const Graph& g, ValueId v);
 

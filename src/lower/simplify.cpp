@@ -89,17 +89,6 @@ bool is_permutation(const AffineMap& map, const Dims& from) {
   return true;
 }
 
-// A view with a fill is read by comparing one index with each axis: steps, turned axes and windows read a padded tensor that is stored.
-bool is_guardable(const AffineMap& map) {
-  std::vector<bool> seen(map.dims.size(), false);
-  for (const AffineMap::Axis& axis : map.axes) {
-    if (axis.terms.empty() && axis.offset == Dim(0)) continue;
-    if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || seen[axis.terms[0].axis]) return false;
-    seen[axis.terms[0].axis] = true;
-  }
-  return true;
-}
-
 // For a reshape that only merges neighbouring axes: how many old axes each new one holds.
 std::optional<std::vector<size_t>> merged_axes(const Dims& from, const Dims& to) {
   std::vector<size_t> counts;

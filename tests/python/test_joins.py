@@ -59,3 +59,20 @@ def test_a_part_that_is_written_from_rows_of_another_shape():
     model, x, y = Function(normalised), torch.randn(8, 3, 1, 3), torch.randn(1)
     for a, b in zip(ingot.compile(model, inputs=[x, y], fallback="error")(x, y), model(x, y)):
         torch.testing.assert_close(a, b)
+
+
+def test_parts_whose_axes_follow_one_index():
+    def smaller(x, y):
+        return torch.minimum(torch.cat([x.diagonal(), x.diagonal()]), y)
+
+    x, y = torch.randn(15, 1), torch.randn(1)
+    assert torch.equal(ingot.compile(Function(smaller), inputs=[x, y], fallback="error")(x, y), smaller(x, y))
+
+
+def test_many_axes_of_size_1():
+    def repeated(x, y):
+        return x.repeat(1, 2, 2, 2, 1, 1, 1), y.flip(-1) * 2
+
+    x, y = torch.randn(1, 2, 16, 1, 2, 2, 7), torch.randn((1,) * 13 + (5,))
+    for got, eager in zip(ingot.compile(Function(repeated), inputs=[x, y], fallback="error")(x, y), repeated(x, y)):
+        assert torch.equal(got, eager)
