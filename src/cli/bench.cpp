@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <simdjson.h>
 
 #include "command.h"
@@ -112,9 +111,9 @@ void add_bench(CLI::App& app) {
             return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0 ? std::string() : "\"" + text + "\" is not a number above 0";
           },
           "POSITIVE");
-  verb->add_option("--warmup", a->warmup, "runs that do not count")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
+  verb->add_option("--warmup", a->warmup, "runs that do not count")->check(not_negative);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
-  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
+  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_flag("--json", a->json, "one JSON line a plan");
   verb->callback([a] { run(*a); });

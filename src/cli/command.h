@@ -1,8 +1,10 @@
 // What the verbs share: handles that release themselves, statuses that throw, inputs from the command line.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <map>
 #include <memory>
+#include <simdjson.h>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,9 @@ Plan load_plan(const std::string& path);
 Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
 // Text given out by the library, copied and released.
 std::string take(char* text);
+inline std::string text_of(simdjson::dom::element e) { return std::string(std::string_view(e)); }
+// Whole numbers from 0 or 1 on; the names stand in --help and messages.
+inline const CLI::Range not_negative(0, std::numeric_limits<int>::max(), "NONNEGATIVE"), positive(1, std::numeric_limits<int>::max(), "POSITIVE");
 
 struct Binding {
   std::string name;

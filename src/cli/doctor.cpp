@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "command.h"
@@ -19,8 +18,6 @@ bool matches(const std::string& pattern, std::string_view text) {
   while (!p.empty() && p.front() == '*') p.erase(0, 1);
   return text.find(p) != std::string_view::npos;
 }
-
-std::string text_of(simdjson::dom::element value) { return std::string(std::string_view(value)); }
 
 // A problem and what to do, as errors show them.
 void print_problem(const std::string& name, simdjson::dom::element of) {
@@ -88,7 +85,7 @@ void add_doctor(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
   verb->add_flag("--json", *json, "as JSON");
   verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
-  verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
+  verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(not_negative);
   verb->callback([=] {
     char* text = nullptr;
     check(ingot_describe_machine(&text));

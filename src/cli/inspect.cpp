@@ -28,8 +28,6 @@ std::string order_text(simdjson::dom::element e) {
   return order.error() == simdjson::SUCCESS ? ", axes in memory: " + dims_text(order.value()) : "";
 }
 
-std::string text_of(simdjson::dom::element e) { return std::string(std::string_view(e)); }
-
 void print_steps(simdjson::dom::element f) {
   int n = 0;
   for (auto s : simdjson::dom::array(f["steps"])) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 
 #include "command.h"
@@ -50,9 +49,9 @@ void add_run(CLI::App& app) {
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
-  verb->add_option("--repeat", a->repeat, "run this often")->check(CLI::Range(1, std::numeric_limits<int>::max(), "POSITIVE"));
+  verb->add_option("--repeat", a->repeat, "run this often")->check(positive);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
-  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(CLI::Range(0, std::numeric_limits<int>::max(), "NONNEGATIVE"));
+  verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->callback([a] { run(*a); });
 }
 

@@ -17,7 +17,7 @@ std::optional<Window> window_on_weight(const Graph& g, ValueId v) {
   if (n.op != Op::view && n.op != Op::reshape) return std::nullopt;
   auto w = window_on_weight(g, n.in[0]);
   if (!w) return std::nullopt;
-  return n.op == Op::view ? through_view(*w, n.attributes.map("map")) : through_reshape(*w, g.type(v).dims);
+  return through(*w, g, n);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ bool is_one_row(const Dims& dims) {
   return !dims.empty() && std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); });
 }
 
-std::optional<ColumnsApart> columns_apart(const Graph& g, const Node& product, const backend::Emitter& emitter) {
+std::optional<ValueId> columns_apart(const Graph& g, const Node& product, const backend::Emitter& emitter) {
   if (product.op != Op::matmul) return std::nullopt;
   // B is the join's transpose: layers store [N, K].
   const Node& turned = g.producer(product.in[1]);
@@ -44,7 +44,7 @@ std::optional<ColumnsApart> columns_apart(const Graph& g, const Node& product, c
     columns.push_back(w->dims[0]);
   }
   if (!emitter.takes_columns_apart(g.type(product.in[0]).dtype, is_one_row(g.type(product.out[0]).dims), g.type(product.in[1]).dims[0], columns)) return std::nullopt;
-  return ColumnsApart{join.out[0], join.in};
+  return join.out[0];
 }
 
 }  // namespace ingot::compile

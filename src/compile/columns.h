@@ -2,7 +2,6 @@
 // model's own memory.
 #pragma once
 #include <optional>
-#include <vector>
 
 #include "backend/emitter.h"
 #include "ir/graph.h"
@@ -11,10 +10,7 @@ namespace ingot::compile {
 
 bool is_one_row(const ir::Dims& dims);
 
-struct ColumnsApart {
-  ir::ValueId join;                 // would have to be stored for any other product
-  std::vector<ir::ValueId> parts;   // [N_i, K], neighbours along K, all with one step from row to row
-};
-std::optional<ColumnsApart> columns_apart(const ir::Graph&, const ir::Node& product, const backend::Emitter&);
+// The join behind the right operand, which any other product would have stored: of weights [N_i, K], neighbours along K, all with one step from row to row.
+std::optional<ir::ValueId> columns_apart(const ir::Graph&, const ir::Node& product, const backend::Emitter&);
 
 }  // namespace ingot::compile

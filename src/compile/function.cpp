@@ -37,9 +37,7 @@ FunctionCompiler::FunctionCompiler(const Graph& g, backend::Emitter& emitter, Le
   for (const Output& o : g.outputs) ++uses_[o.value];
   for (const Node& n : g.nodes) {
     auto found = columns_apart(g, n, emitter);
-    if (!found || uses_[n.in[1]] != 1 || uses_[found->join] != 1) continue;
-    unmade_.insert(found->join);
-    apart_.emplace(n.in[1], std::move(*found));
+    if (found && uses_[n.in[1]] == 1 && uses_[*found] == 1) unmade_.insert(*found);
   }
   find_window_sums();
 }

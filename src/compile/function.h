@@ -105,8 +105,9 @@ class FunctionCompiler {
   Window layout_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
   bool makes_row(const ir::Node& product) const;
-  // What a product reads its columns from, if it reads them apart.
-  const ColumnsApart* apart(const ir::Node& product) const;
+  // The join whose parts a product reads its columns from, if it does; nothing makes such a one.
+  std::optional<ir::ValueId> apart(const ir::Node& product) const;
+  bool is_unmade(ir::ValueId join) const { return unmade_.contains(join) && !cuts_.contains(join); }
   std::optional<Followed> follow(ir::ValueId v) const;
   void find_window_sums();
   Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;
@@ -145,8 +146,7 @@ class FunctionCompiler {
   std::set<ir::ValueId> cuts_;
   std::set<ir::ValueId> alone_;                // made in no join: somebody reads them through a window that a part of a join has not
   std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
-  std::map<ir::ValueId, ColumnsApart> apart_;  // by a product's right operand
-  std::set<ir::ValueId> unmade_;               // their joins
+  std::set<ir::ValueId> unmade_;               // joins that are read by parts
   bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
   std::vector<int> cost_;
   Layout layout_;

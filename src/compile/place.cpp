@@ -71,6 +71,10 @@ std::optional<Window> through_reshape(const Window& w, const Dims& to) {
   return out;
 }
 
+std::optional<Window> through(const Window& w, const ir::Graph& g, const ir::Node& n) {
+  return n.op == ir::Op::reshape ? through_reshape(w, g.type(n.out[0]).dims) : through_view(w, n.attributes.map("map"));
+}
+
 bool is_bijective(const AffineMap& map, const Dims& operand) {
   if (map.fill) return false;
   std::vector<bool> used(map.dims.size(), false);

@@ -18,6 +18,7 @@ Window row_major(const ir::Dims&);
 // The window of view(x) or reshape(x) when x has window `w`; nothing when no strides express it.
 std::optional<Window> through_view(const Window& w, const ir::AffineMap&);
 std::optional<Window> through_reshape(const Window& w, const ir::Dims& to);
+std::optional<Window> through(const Window& w, const ir::Graph&, const ir::Node& view_or_reshape);
 // The reverse: the window x must have so that view(x) has window `w`. Only for views that keep every element.
 std::optional<Window> before_view(const Window& w, const ir::AffineMap&, const ir::Dims& operand);
 bool is_bijective(const ir::AffineMap&, const ir::Dims& operand);

@@ -26,7 +26,7 @@ Window FunctionCompiler::layout_of(ValueId v) const {
   size_t last = 0;
   for (size_t i = 0; i < chain.size() && w; ++i) {
     const Node& node = g_.nodes[chain[i]];
-    w = node.op == Op::reshape ? through_reshape(*w, g_.type(node.out[0]).dims) : through_view(*w, node.attributes.map("map"));
+    w = through(*w, g_, node);
     if (!w) last = i + 1;
   }
   if (w) return plain;
@@ -168,7 +168,7 @@ std::optional<Place> FunctionCompiler::resolve(ValueId v) const {
   const Node& node = g_.producer(v);
   auto inner = resolve(node.in[0]);
   if (!inner) return std::nullopt;
-  auto w = node.op == Op::reshape ? through_reshape(inner->window, g_.type(v).dims) : through_view(inner->window, node.attributes.map("map"));
+  auto w = through(inner->window, g_, node);
   if (!w) return std::nullopt;
   inner->window = std::move(*w);
   return inner;

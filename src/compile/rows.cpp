@@ -53,9 +53,9 @@ bool FunctionCompiler::makes_row(const Node& product) const {
   return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) && emitter_.makes_rows(t.dtype, t.dims.back());
 }
 
-const ColumnsApart* FunctionCompiler::apart(const Node& product) const {
-  auto found = apart_.find(product.in[1]);
-  return found == apart_.end() || cuts_.contains(found->second.join) ? nullptr : &found->second;
+std::optional<ValueId> FunctionCompiler::apart(const Node& product) const {
+  const Node& turned = g_.producer(product.in[1]);
+  return turned.op == Op::view && is_unmade(turned.in[0]) ? std::optional(turned.in[0]) : std::nullopt;
 }
 
 bool FunctionCompiler::meets_halves(ValueId product, const Dims& dims) const {

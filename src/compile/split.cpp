@@ -120,7 +120,7 @@ class Splitter {
     for (size_t k = views.size(); k-- > 0;) {
       const Node& n = *views[k];
       if (n.op == Op::view && n.attributes.map("map").fill) return false;
-      w = n.op == Op::view ? through_view(*w, n.attributes.map("map")) : through_reshape(*w, g_.type(n.out[0]).dims);
+      w = through(*w, g_, n);
       if (!w) return true;
     }
     const std::vector<Dim>& strides = w->strides;
@@ -170,9 +170,9 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
-    if (node.op == Op::matmul && constant_[node.in[1]] && columns_apart(g_, node, emitter_)) {
+    if (auto apart = columns_apart(g_, node, emitter_); apart && constant_[*apart]) {
       // A join of this product's own, which nobody makes; others share one that prepare makes.
-      const ValueId turned = node.in[1], join = g_.producer(turned).in[0];
+      const ValueId turned = node.in[1], join = *apart;
       const std::pair shared(in_main_[turned], in_main_[join]);
       copy(out_.main, in_main_, g_.producer(join), join, &Splitter::main);
       copy(out_.main, in_main_, g_.producer(turned), turned, &Splitter::main);

@@ -143,7 +143,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   Rows a = made ? Rows{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt} : rows_of(anchor.in[0], batch);
   Place b;
   std::vector<Place> beside;
-  const ColumnsApart* apart = this->apart(anchor);
+  const std::optional<ValueId> apart = this->apart(anchor);
   backend::Product product;
   product.type = left.dtype;
   product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
@@ -151,8 +151,8 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     uint32_t d = packed_operand_[id];
     int64_t floats = derived_bytes_[d] / 4;
     b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
-  } else if (apart != nullptr) {
-    for (ValueId part : apart->parts) {
+  } else if (apart) {
+    for (ValueId part : g_.producer(*apart).in) {
       beside.push_back(require(part));
       std::swap(beside.back().window.dims[0], beside.back().window.dims[1]);
       std::swap(beside.back().window.strides[0], beside.back().window.strides[1]);
@@ -178,7 +178,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     batch.pop_back();
   }
   // Nothing but the body behind keeps the batch apart.
-  if ((made || written.halves || apart != nullptr) && !batch.empty() && other(written.anchor)) throw Cut{written.anchor};
+  if ((made || written.halves || apart) && !batch.empty() && other(written.anchor)) throw Cut{written.anchor};
   product.batch_rank = batch.size();
   product.a = layouts_of({a.place})[0];
   product.map = a.map;
@@ -202,11 +202,11 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   const ValueId instead = made ? base_of(anchor.in[0]) : a.copied;
   if (instead != none_id && (answer.kind == Answer::copy_a || answer.kind == Answer::refused)) throw Cut{instead};
   if (answer.kind == Answer::copy_a && other(anchor.in[0])) throw Cut{anchor.in[0]};
-  if (apart != nullptr && (answer.kind == Answer::copy_b || answer.kind == Answer::refused)) throw Cut{apart->join};
-  if (answer.kind == Answer::copy_b && other(anchor.in[1])) throw Cut{anchor.in[1]};
+  const ValueId right = apart.value_or(anchor.in[1]);
+  if (answer.kind == Answer::copy_b && other(right)) throw Cut{right};
   if (answer.kind != Answer::taken && other(written.anchor)) throw Cut{written.anchor};
   if (instead != none_id && answer.kind != Answer::taken) throw Cut{instead};
-  if (apart != nullptr && answer.kind != Answer::taken) throw Cut{apart->join};
+  if (apart && answer.kind != Answer::taken) throw Cut{*apart};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
   std::vector<Place> operands{std::move(a.place)};
   if (made) {

@@ -71,13 +71,13 @@ void FunctionCompiler::seed() {
       case Op::take_along: store_base(node.in[0]); break;
       case Op::matmul:
         if (!makes_row(node)) stored[rows_base(node.in[0])] = true;
-        if (apart(node) == nullptr) store_base(node.in[1]);
+        if (!apart(node)) store_base(node.in[1]);
         break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;
         break;
-      case Op::join: stored[node.out[0]] = !unmade_.contains(node.out[0]) || cuts_.contains(node.out[0]); break;
+      case Op::join: stored[node.out[0]] = !is_unmade(node.out[0]); break;
       case Op::update: stored[node.out[0]] = true; break;
       case Op::scatter:
       case Op::scatter_along:

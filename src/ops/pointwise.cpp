@@ -92,7 +92,7 @@ const Row rows[] = {
     {"nextafter(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
     {"gcd(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
     {"logaddexp(Tensor self, Tensor other)", [](Value a, Value b) { return logaddexp(a, b); }},
-    {"xlogy.Tensor(Tensor self, Tensor other)", [](Value a, Value b) { a = to_float(a); b = cast(b, (a * b).dtype()); return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
+    {"xlogy.Tensor(Tensor self, Tensor other)", [](Value a, Value b) { a = to_float(a); b = cast(b, ir::result_type(std::array<Operand, 2>{a, b})); return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
     {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", [](Value a, Value b, Operand w) { return narrow(widened(a) + (widened(b) - widened(a)) * (w.value ? Operand(widened(*w.value)) : w), {a, b}); }},
     {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) * widened(b), {x, a, b}); }},
     {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) / widened(b), {x, a, b}); }},

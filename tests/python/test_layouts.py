@@ -152,8 +152,8 @@ def test_refusals_speak_of_the_callers_axes(model):
         compiled(torch.randn(2, 3, 12))
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 12, 10), (1, 3, 9, 9)], ids=str)
-def test_torch_compile(model, shape):
+def just_in_time(model):
+    """The model under torch.compile, and the list of what ingot makes of its graphs when they are met."""
     torch._dynamo.reset()
     made = []
 
@@ -163,7 +163,12 @@ def test_torch_compile(model, shape):
         made.append(ingot_backend(graph, examples))
         return made[-1]
 
-    compiled = torch.compile(model, backend=backend)
+    return torch.compile(model, backend=backend), made
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 12, 10), (1, 3, 9, 9)], ids=str)
+def test_torch_compile(model, shape):
+    compiled, made = just_in_time(model)
     x = last(*shape)
     check(compiled, model, x)
     assert orders(made[0].engine) == [[0, 2, 3, 1]]
@@ -426,16 +431,7 @@ def test_weights_of_a_file_of_torch(weights, tmp_path):
 
 
 def test_weights_under_torch_compile(weights):
-    torch._dynamo.reset()
-    made = []
-
-    def backend(graph, examples):
-        from ingot.backend import ingot_backend
-
-        made.append(ingot_backend(graph, examples))
-        return made[-1]
-
-    compiled = torch.compile(weights, backend=backend)
+    compiled, made = just_in_time(weights)
     check_weights(compiled, weights)
     assert sorted(orders_of_weights(made[0].engine).values()) == sorted(ORDERS.values())
     for _, t in weights.named_parameters():

@@ -1,4 +1,4 @@
-"""Reductions of what reductions give: each row in one body as far as it goes, then in the next."""
+"""Reductions: over rows that no cache holds, which are read block by block, once for each of the reductions that follow one another; and of what reductions give, each row in one body as far as it goes, then in the next."""
 
 import sys
 from pathlib import Path
@@ -11,11 +11,14 @@ from accuracy import assert_accurate
 
 import ingot
 
-CHAINS = {
-    "variance of a softmax": lambda x: x.softmax(-1).var(-1),
-    "largest of a scaled softmax": lambda x: (x.softmax(-1).var(-1, keepdim=True) * x).softmax(-1).amax(-1),
-    "variance of a log_softmax of a softmax": lambda x: x.softmax(-1).log_softmax(-1).var(-1),
-}
+LENGTH = 70000
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
 
 
 class Reduced(torch.nn.Module):
@@ -27,11 +30,48 @@ class Reduced(torch.nn.Module):
         return self.reduce(x)
 
 
+EXACT = {
+    "amax": lambda x: x.amax(-1),
+    "argmax": lambda x: x.argmax(-1),
+    "argmin": lambda x: x.argmin(-1),
+    "any": lambda x: (x > 4).any(-1),
+    "all": lambda x: (x > -4).all(-1),
+    "count": lambda x: (x > 0).sum(-1),
+    "all of it": lambda x: x.amin(),
+    "by rows and as they are": lambda x: (x.amax(-1), x * 2),
+    "kept": lambda x: x.amax(-1, keepdim=True).expand_as(x).contiguous(),
+}
+SUMS = {
+    "sum": lambda x: (x.sum(-1),),
+    "sum of all": lambda x: (x.sum(),),
+    "mean and its distance": lambda x: (x.mean(-1), (x - x.mean(-1, keepdim=True)).abs().sum(-1)),
+}
+CHAINS = {
+    "variance of a softmax": lambda x: x.softmax(-1).var(-1),
+    "largest of a scaled softmax": lambda x: (x.softmax(-1).var(-1, keepdim=True) * x).softmax(-1).amax(-1),
+    "variance of a log_softmax of a softmax": lambda x: x.softmax(-1).log_softmax(-1).var(-1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_reductions(name, dtype):
+    model, x = Reduced(EXACT[name]), torch.randn(3, LENGTH).to(dtype)
+    got, eager = ingot.compile(model, inputs=[x], fallback="error")(x), model(x)
+    for a, b in zip(*((t,) if isinstance(t, torch.Tensor) else t for t in (got, eager))):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name):
+    model, x = Reduced(SUMS[name]), torch.randn(3, LENGTH) + 1
+    for got, eager, exact in zip(ingot.compile(model, inputs=[x], fallback="error")(x), model(x), model(x.double())):
+        assert_accurate(got, eager, exact, depth=LENGTH)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_chains(name, dynamic):
-    torch.manual_seed(0)
     model, x = Reduced(CHAINS[name]), torch.randn(5, 11)
     given = ingot.Input(min_shape=(2, 11), opt_shape=(5, 11), max_shape=(64, 11)) if dynamic else x
-    with torch.no_grad():
-        assert_accurate(ingot.compile(model, inputs=[given], fallback="error")(x), model(x), model(x.double()), depth=11)
+    assert_accurate(ingot.compile(model, inputs=[given], fallback="error")(x), model(x), model(x.double()), depth=11)
