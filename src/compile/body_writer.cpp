@@ -93,7 +93,8 @@ Window BodyWriter::over_domain(const Window& w, const Point& at) {
     for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
   }
   for (size_t d = 0; d < domain_.size(); ++d) {
-    if (out.strides[d] == Dim(0)) out.dims[d] = 1;
+    // An axis that may be empty stays: where nothing is read, nothing need be in the buffer.
+    if (out.strides[d] == Dim(0) && known_less(0, domain_[d], symbols_) == Truth::yes) out.dims[d] = 1;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // The instructions of one fused body, each distinct one once, and the memory they read: windows over the body's domain.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ void add(Coordinate& to, const Coordinate& c);
 class BodyWriter {
  protected:
   using Reg = backend::Reg;
+  explicit BodyWriter(const ir::Graph& g) : symbols_(g.symbols) {}
 
   Reg push(backend::Instruction i);
   Reg map(ir::Op op, ir::DType t, std::vector<Reg> in);
@@ -48,6 +50,7 @@ class BodyWriter {
   ir::ValueId pad_value_ = ir::none_id;
 
  private:
+  std::span<const ir::Symbol> symbols_;
   std::vector<std::string> names_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/reshape_groups.h"
+
 namespace ingot::compile {
 
 using ir::AffineMap;
@@ -27,45 +29,16 @@ std::optional<Window> through_view(const Window& w, const AffineMap& map) {
 std::optional<Window> through_reshape(const Window& w, const Dims& to) {
   Window out{to, w.offset, std::vector<Dim>(to.size(), Dim(0))};
   if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return Window{to, w.offset, row_major(to).strides};  // no element, no stride
-  // Axes are matched in groups of equal products; inside a group the old axes must lie one after another in memory.
-  size_t i = 0, j = 0;
-  while (i < w.dims.size() || j < to.size()) {
-    // Axes of size 1 belong to no group.
-    if (i < w.dims.size() && w.dims[i] == Dim(1)) {
-      ++i;
-      continue;
+  for (const ir::ReshapeGroup& group : ir::reshape_groups(w.dims, to)) {
+    // The old axes of a group must lie one after another in memory.
+    for (size_t k = 1; k < group.from.size(); ++k) {
+      const size_t outer = group.from[k - 1], inner = group.from[k];
+      if (!(w.strides[outer] == w.strides[inner] * w.dims[inner])) return std::nullopt;
     }
-    if (j < to.size() && to[j] == Dim(1)) {
-      ++j;
-      continue;
-    }
-    if (i == w.dims.size() || j == to.size()) return std::nullopt;
-    size_t i0 = i, j0 = j;
-    Dim old_product = w.dims[i++], new_product = to[j++];
-    // Grow the smaller side. With symbols, "smaller" is the side that does not divide the other.
-    while (!(old_product == new_product)) {
-      Dim quotient = floordiv(new_product, old_product);
-      bool old_divides = quotient * old_product == new_product;
-      if (old_divides && i < w.dims.size()) {
-        old_product *= w.dims[i++];
-      } else if (j < to.size()) {
-        new_product *= to[j++];
-      } else if (i < w.dims.size()) {
-        old_product *= w.dims[i++];
-      } else {
-        break;  // all axes of both: a check at run time says that they hold equally many elements
-      }
-    }
-    size_t last = i0;
-    for (size_t k = i0 + 1; k < i; ++k) {
-      if (w.dims[k] == Dim(1)) continue;
-      if (!(w.strides[last] == w.strides[k] * w.dims[k])) return std::nullopt;
-      last = k;
-    }
-    Dim stride = w.strides[last];
-    for (size_t k = j; k-- > j0;) {
-      out.strides[k] = stride;
-      stride *= to[k];
+    Dim stride = group.from.empty() ? Dim(0) : w.strides[group.from.back()];
+    for (size_t k = group.to.size(); k-- > 0;) {
+      out.strides[group.to[k]] = stride;
+      stride *= to[group.to[k]];
     }
   }
   return out;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compile/columns.h"
+#include "ir/reshape_groups.h"
 
 namespace ingot::compile {
 
@@ -16,25 +17,6 @@ bool pads_with_zeros(const Node& node) {
   if (node.op != Op::view) return false;
   const auto& fill = node.attributes.map("map").fill;
   return fill && !fill->is_bool() && fill->to_double() == 0;
-}
-
-// Which axes of `from`, in order and without those of size 1, make up each axis of `to`; nullopt where that is not known.
-std::optional<std::vector<std::vector<size_t>>> groups(const Dims& from, const Dims& to) {
-  std::vector<std::vector<size_t>> out(to.size());
-  size_t i = 0;
-  for (size_t j = 0; j < to.size(); ++j) {
-    Dim have = 1;
-    for (; i < from.size() && !(have == to[j]); ++i) {
-      if (from[i] == Dim(1)) continue;
-      have *= from[i];
-      out[j].push_back(i);
-    }
-    if (!(have == to[j])) return std::nullopt;
-  }
-  for (; i < from.size(); ++i) {
-    if (!(from[i] == Dim(1))) return std::nullopt;
-  }
-  return out;
 }
 
 }  // namespace
@@ -50,7 +32,8 @@ ValueId FunctionCompiler::rows_base(ValueId v) const {
 bool FunctionCompiler::makes_row(const Node& product) const {
   const ValueId left = product.in[0], base = base_of(left);
   const Type& t = g_.type(left);
-  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) && emitter_.makes_rows(t.dtype, t.dims.back());
+  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) &&
+         emitter_.makes_rows(t.dtype, t.dims.back());
 }
 
 std::optional<ValueId> FunctionCompiler::apart(const Node& product) const {
@@ -97,7 +80,7 @@ Rows FunctionCompiler::rows_of(ValueId v, const Dims& batch) const {
   AffineMap& map = followed->map;
   // Indices: one for each batch axis, then those of M, then those of K.
   const Dims& matrix = g_.type(v).dims;
-  auto parts = groups(dims, matrix);
+  auto parts = merged_axes(dims, matrix);
   const size_t own = matrix.size() - 2;
   if (!parts || std::any_of(parts->begin(), parts->begin() + static_cast<int64_t>(own), [](const auto& part) { return part.size() > 1; })) return plain();
   Rows rows{std::move(followed->place), AffineMap{batch, {}, std::nullopt}, 0, windows};

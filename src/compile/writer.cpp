@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compile/body_writer.h"
+#include "ir/reshape_groups.h"
 
 namespace ingot::compile {
 
@@ -19,15 +20,14 @@ using backend::Reg;
 namespace {
 
 Reduction reduction_of(const std::string& kind) {
-  static const std::map<std::string, Reduction> kinds = {{"sum", Reduction::sum}, {"prod", Reduction::prod}, {"max", Reduction::max},
-                                                         {"min", Reduction::min}, {"any", Reduction::any},   {"all", Reduction::all},
-                                                         {"argmax", Reduction::argmax}, {"argmin", Reduction::argmin}};
+  static const std::map<std::string, Reduction> kinds = {{"sum", Reduction::sum}, {"prod", Reduction::prod}, {"max", Reduction::max},       {"min", Reduction::min},
+                                                         {"any", Reduction::any}, {"all", Reduction::all},   {"argmax", Reduction::argmax}, {"argmin", Reduction::argmin}};
   return kinds.at(kind);
 }
 
 class Writer : BodyWriter {
  public:
-  explicit Writer(const FunctionCompiler& f) : f_(f), g_(f.graph()) {}
+  explicit Writer(const FunctionCompiler& f) : BodyWriter(f.graph()), f_(f), g_(f.graph()) {}
 
   WrittenBody write(ValueId value, Place target, bool itself) {
     // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
@@ -294,31 +294,22 @@ class Writer : BodyWriter {
 
   Reg pull_reshape(const Node& node, const Point& at) {
     const Dims &from = g_.type(node.in[0]).dims, &to = g_.type(node.out[0]).dims;
+    // A copy of what lies somewhere: its window is followed although the copy has memory of its own.
+    if (auto place = f_.resolve(node.in[0])) {
+      if (auto window = through_reshape(place->window, to)) {
+        place->window = std::move(*window);
+        return load(*place, at);
+      }
+    }
     Point inner(from.size());
-    size_t i = 0, j = 0;
-    while (i < from.size() || j < to.size()) {
-      if (i < from.size() && from[i] == Dim(1)) {
-        ++i;
-        continue;
-      }
-      if (j < to.size() && to[j] == Dim(1)) {
-        ++j;
-        continue;
-      }
-      if (i == from.size() || j == to.size()) throw Cut{base(node.in[0])};
-      // One old axis that several new ones split; anything else has no affine index.
-      Dim product_of_new = to[j];
-      size_t j0 = j++;
-      while (!(product_of_new == from[i])) {
-        if (j == to.size()) throw Cut{base(node.in[0])};
-        product_of_new *= to[j++];
-      }
+    for (const ReshapeGroup& group : reshape_groups(from, to)) {
+      // Axes that are split; what is merged has no affine index.
+      if (group.from.size() > 1) throw Cut{base(node.in[0])};
       Dim stride = 1;
-      for (size_t k = j; k-- > j0;) {
-        add(inner[i], scaled(at[k], stride));
-        stride *= to[k];
+      for (size_t k = group.to.size(); k-- > 0 && !group.from.empty();) {
+        add(inner[group.from[0]], scaled(at[group.to[k]], stride));
+        stride *= to[group.to[k]];
       }
-      ++i;
     }
     return value(node.in[0], inner);
   }

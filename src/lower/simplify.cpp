@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ir/reference.h"
+#include "ir/reshape_groups.h"
 #include "lower/passes.h"
 #include "lower/rewrite.h"
 
@@ -15,39 +16,6 @@ namespace {
 using ir::AffineMap;
 using ir::DType;
 using ir::Scalar;
-
-// A reshape that only splits axes, or adds and drops axes of size 1, is a view.
-std::optional<AffineMap> as_view(const Dims& from, const Dims& to) {
-  AffineMap map;
-  map.dims = to;
-  size_t j = 0;
-  for (const Dim& f : from) {
-    AffineMap::Axis axis;
-    if (f == Dim(1)) {
-      map.axes.push_back(axis);
-      continue;
-    }
-    while (j < to.size() && to[j] == Dim(1)) ++j;
-    size_t begin = j;
-    Dim product = 1;
-    while (!(product == f)) {
-      if (j >= to.size()) return std::nullopt;
-      product *= to[j++];
-    }
-    int64_t coefficient = 1;
-    for (size_t k = j; k-- > begin;) {
-      if (!(to[k] == Dim(1))) axis.terms.insert(axis.terms.begin(), {static_cast<uint32_t>(k), coefficient});
-      if (k == begin) break;
-      auto c = to[k].constant();
-      if (!c || __builtin_mul_overflow(coefficient, *c, &coefficient)) return std::nullopt;
-    }
-    map.axes.push_back(std::move(axis));
-  }
-  for (; j < to.size(); ++j) {
-    if (!(to[j] == Dim(1))) return std::nullopt;
-  }
-  return map;
-}
 
 // The axes of which both shapes are made by merging neighbours, where neither is made of the other; nullopt where there are none.
 std::optional<Dims> refined(const Dims& from, const Dims& to) {
@@ -89,72 +57,6 @@ bool is_permutation(const AffineMap& map, const Dims& from) {
   return true;
 }
 
-// For a reshape that only merges neighbouring axes: how many old axes each new one holds.
-std::optional<std::vector<size_t>> merged_axes(const Dims& from, const Dims& to) {
-  std::vector<size_t> counts;
-  size_t i = 0;
-  for (const Dim& t : to) {
-    Dim product = 1;
-    size_t n = 0;
-    do {
-      if (i >= from.size()) return std::nullopt;
-      product *= from[i++];
-      ++n;
-    } while (!(product == t));
-    counts.push_back(n);
-  }
-  while (i < from.size() && from[i] == Dim(1)) {
-    if (counts.empty()) return std::nullopt;
-    ++counts.back();
-    ++i;
-  }
-  return i == from.size() ? std::optional(counts) : std::nullopt;
-}
-
-// A view of merged axes as a view of what they were merged from: each index c*i + ... of a merged axis [A, B] is split into its part in A and
-// its part in B, when the part in B provably stays below B.
-std::optional<AffineMap> before_merge(const AffineMap& map, const Dims& from, const std::vector<size_t>& counts) {
-  AffineMap out;
-  out.dims = map.dims;
-  size_t at = 0;
-  for (size_t m = 0; m < counts.size(); at += counts[m++]) {
-    AffineMap::Axis rest = map.axes[m];
-    std::vector<AffineMap::Axis> parts(counts[m]);
-    for (size_t k = 0; k < counts[m]; ++k) {
-      // Elements of the merged axis that one step of axis k spans.
-      int64_t span = 1;
-      for (size_t i = at + k + 1; i < at + counts[m]; ++i) {
-        auto c = from[i].constant();
-        if (!c || *c <= 0 || __builtin_mul_overflow(span, *c, &span)) return std::nullopt;
-      }
-      AffineMap::Axis below;
-      if (span == 1) {
-        parts[k] = rest;
-        continue;
-      }
-      auto offset = rest.offset.constant();
-      if (!offset || *offset < 0) return std::nullopt;
-      parts[k].offset = *offset / span;
-      below.offset = *offset % span;
-      int64_t reach = *offset % span;
-      for (const AffineMap::Term& t : rest.terms) {
-        if (t.coefficient % span == 0) {
-          parts[k].terms.push_back({t.axis, t.coefficient / span});
-          continue;
-        }
-        auto size = map.dims[t.axis].constant();
-        if (!size || t.coefficient < 0 || *size <= 0 || *size > (int64_t{1} << 40) || t.coefficient > (int64_t{1} << 20)) return std::nullopt;
-        reach += t.coefficient * (*size - 1);
-        below.terms.push_back(t);
-      }
-      if (reach >= span) return std::nullopt;
-      rest = std::move(below);
-    }
-    out.axes.insert(out.axes.end(), parts.begin(), parts.end());
-  }
-  return out;
-}
-
 ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
   const Node& made = maker(g, x);
   if (made.op == Op::view) {
@@ -173,27 +75,19 @@ ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
   if (made.op == Op::reshape && is_permutation(map, g.type(x).dims)) {
     // A permutation of merged axes: permute what they were merged from, then merge.
     const Dims& from = g.type(made.in[0]).dims;
-    if (auto counts = merged_axes(from, g.type(x).dims)) {
-      std::vector<size_t> first;
-      size_t at = 0;
-      for (size_t n : *counts) {
-        first.push_back(at);
-        at += n;
-      }
+    if (auto merged = ir::merged_axes(from, g.type(x).dims)) {
       std::vector<size_t> order(map.dims.size());  // result axis -> operand axis
       for (size_t i = 0; i < map.axes.size(); ++i) order[map.axes[i].terms[0].axis] = i;
       ir::Axes axes;
-      for (size_t i : order) {
-        for (size_t k = 0; k < (*counts)[i]; ++k) axes.push_back(static_cast<int64_t>(first[i] + k));
+      for (size_t i : order) axes.insert(axes.end(), (*merged)[i].begin(), (*merged)[i].end());
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (from[i] == Dim(1)) axes.push_back(static_cast<int64_t>(i));
       }
       return ir::reshape(ir::permute(Handle(&g, made.in[0]), axes), map.dims).id();
     }
   }
   if (made.op == Op::reshape && !map.fill) {
-    const Dims& from = g.type(made.in[0]).dims;
-    if (auto counts = merged_axes(from, g.type(x).dims)) {
-      if (auto before = before_merge(map, from, *counts)) return ir::view(Handle(&g, made.in[0]), std::move(*before)).id();
-    }
+    if (auto before = ir::before_merge(map, g.type(made.in[0]).dims, g.type(x).dims)) return ir::view(Handle(&g, made.in[0]), std::move(*before)).id();
   }
   return ir::view(Handle(&g, x), map).id();
 }
@@ -204,11 +98,11 @@ std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
   if (made.op == Op::reshape) return ir::reshape(Handle(&g, made.in[0]), dims).id();
   if (made.op == Op::view && is(g, made.in[0], Op::literal)) return ir::expand(Handle(&g, made.in[0]), dims).id();
   const Dims from = g.type(x).dims;
-  if (auto map = as_view(from, dims)) return simplify_view(g, x, *map);
+  if (auto map = ir::split_map(from, dims)) return simplify_view(g, x, *map);
   // What splits and merges: first the one, which is a view, then the other.
-  if (!merged_axes(from, dims)) {
+  if (!ir::merged_axes(from, dims)) {
     auto fine = refined(from, dims);
-    auto split = fine ? as_view(from, *fine) : std::nullopt;
+    auto split = fine ? ir::split_map(from, *fine) : std::nullopt;
     if (split && !(*fine == from)) return ir::reshape(Handle(&g, simplify_view(g, x, *split)), dims).id();
   }
   return std::nullopt;
