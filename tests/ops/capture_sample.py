@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import warnings
 
 import numpy as np
@@ -20,8 +21,16 @@ linecache.checkcache = lambda filename=None: None
 WIDE = {torch.float16, torch.bfloat16, torch.float32}
 
 
+class NotCaptured(Exception):
+    """torch itself cannot trace the call. What is in it: the kind of torch's exception and the beginning of what it says."""
+
+    def __init__(self, problem):
+        text = (str(problem).strip().splitlines() or [""])[0]
+        super().__init__(f"torch cannot capture it: {type(problem).__name__}: {re.sub('[0-9]+', 'N', text)[:60]}")
+
+
 class Call:
-    """A sample of an OpInfo: its tensors in order, the rest baked in."""
+    """A sample of an OpInfo: its tensors in order, the rest baked in. `targets`: the overloads that its capture has, once it is compiled."""
 
     def __init__(self, op, sample):
         self.op = op
@@ -62,7 +71,11 @@ class Call:
         mode = "symbolic" if dynamic else "real"
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors)
+            try:
+                module = make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors)
+            except Exception as problem:
+                raise NotCaptured(problem) from problem
+        self.targets = {str(node.target) for node in module.graph.nodes if node.op == "call_function"}
         for node in module.graph.nodes:  # outputs come back as a list; what ends up unused goes
             if node.op == "output":
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)

@@ -1,4 +1,6 @@
-"""Which backends the sweep runs (--backend), and, after it, how many samples were compared and how many were skipped for which reason."""
+"""Which backends the sweep runs (--backend), and, after it, how many samples were compared and how many were skipped for which reason.
+
+A sweep that ran whole is held to what skips.py expects: a reason that is not listed, another count of one, and less coverage fail the run."""
 
 import re
 import sys
@@ -12,6 +14,8 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 
 compared: Counter = Counter()
 skipped: Counter = Counter()
+covered: set = set()  # (overload, dtype, mode) of operators in what was compared
+ran: set = set()      # combinations of test_op
 
 
 def pytest_addoption(parser):
@@ -34,13 +38,36 @@ def backends(request) -> list[str]:
 
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):  # one of several processes (pytest -n)
-        session.config.workeroutput["counts"] = [dict(compared), dict(skipped)]
+        session.config.workeroutput["counts"] = [dict(compared), dict(skipped), sorted(covered), sorted(ran)]
+    elif problems := _problems(session.config):
+        session.config.stash[PROBLEMS] = problems
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+PROBLEMS = pytest.StashKey[list]()
+
+
+def _problems(config) -> list[str]:
+    """What differs from the expected counts, once every combination of a plain sweep has run."""
+    from skips import COVERED, SKIPPED
+    from test_ops import ALL, combinations
+
+    if ALL or config.getoption("--backend") or ran != {parameters.id for parameters in combinations()}:
+        return []
+    problems = [f"{skipped[reason]} samples are skipped for this reason, {SKIPPED.get(reason, 0)} are expected: {reason}" for reason in sorted({*skipped, *SKIPPED}) if skipped[reason] != SKIPPED.get(reason, 0)]
+    if len(covered) < COVERED:
+        problems.append(f"{len(covered)} combinations of overload, dtype and static or dynamic sizes are covered, {COVERED} at least are expected")
+    return problems
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
-    for counter, counts in zip((compared, skipped), getattr(node, "workeroutput", {}).get("counts", ())):
-        counter.update(counts)
+    counts = getattr(node, "workeroutput", {}).get("counts")
+    if counts:
+        compared.update(counts[0])
+        skipped.update(counts[1])
+        covered.update(map(tuple, counts[2]))
+        ran.update(counts[3])
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -51,3 +78,6 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"samples skipped: {sum(skipped.values())}")
     for reason, n in skipped.most_common():
         terminalreporter.write_line(f"  {n:6d}  {reason}")
+    terminalreporter.write_line(f"covered: {len({target for target, *_ in covered})} overloads, {len(covered)} with dtype and mode")
+    for problem in terminalreporter.config.stash.get(PROBLEMS, ()):
+        terminalreporter.write_line(f"FAILED tests/ops/skips.py: {problem}", red=True)

@@ -12,8 +12,8 @@ import zlib
 import pytest
 import torch
 from accuracy import assert_accurate, float64_error
-from capture_sample import Call, run
-from conftest import compared, skipped
+from capture_sample import Call, NotCaptured, run
+from conftest import compared, covered, ran, skipped
 from ingot import _engine
 from ingot.errors import UnsupportedError
 from skips import reason
@@ -86,23 +86,22 @@ def target_of(backend) -> str:
     return "cuda:sm_{}{}".format(*torch.cuda.get_device_capability()) if backend == "cuda" else "cpu"
 
 
-def compile_or_skip(call, dynamic, target):
-    """A plan, or None when the call is one that is refused by name or that torch itself cannot capture."""
+def compile_or_skip(call, dynamic, target, skipped=skipped):
+    """A plan, or None when the call is one that is refused by name or that torch itself cannot capture. Whatever else happens is a failure."""
     try:
         return call.compile(dynamic, target)
     except UnsupportedError as error:
         if "a fault of ingot" in str(error):
             raise
         skipped[why_unsupported(error)] += 1
-    except Exception as error:
-        if type(error).__module__.startswith("ingot"):
-            raise
-        skipped[f"torch cannot capture it: {type(error).__name__}"] += 1
+    except NotCaptured as error:
+        skipped[str(error)] += 1
     return None
 
 
 @pytest.mark.parametrize("op, dtype, mode", list(combinations()))
-def test_op(op, dtype, mode, backends):
+def test_op(op, dtype, mode, backends, request):
+    ran.add(request.node.callspec.id)
     why = reason(op.name, str(dtype).removeprefix("torch."), mode)
     if why:
         skipped[why] += 1
@@ -137,6 +136,7 @@ def test_op(op, dtype, mode, backends):
                 if not backend.startswith("sm_"):
                     compare(op, sample, call, run(_engine.Engine(plan), call.tensors, backend), call.eager(backend, on_cpu), exact, errors)
                 compared[f"{backend} {mode}"] += 1
+                covered.update((target, str(dtype), mode) for target in call.targets & TARGETS)
                 done += 1
             except Exception as error:
                 shapes = [tuple(t.shape) for t in call.tensors]
