@@ -44,6 +44,7 @@ class _WeightSource(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t), ("strides", POINTER(c_int64))]
 
 
+_Changed = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t)
 _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
 # In the order of ingot_dtype.
 _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
@@ -270,12 +271,16 @@ class _Plan(_Handle):
 class Engine:
     """An immutable compiled model; threads share it. Works without torch, on numpy arrays.
 
-    device: "cpu" or "cuda:0"; None when it was compiled for a GPU elsewhere, to be saved and not to run.
+    device: "cpu" or "cuda:0"; None when it was compiled for a GPU elsewhere, to be saved and not to run. watch: where its weights are torch's tensors,
+    the `watch.Watch` of them.
     """
+
+    watch = None
 
     def __init__(self, plan: _Plan, keep=(), values=None, here=True):
         self._plan, self._keep = plan, list(keep)
         self._built_from: dict = values or {}  # tensors that the plan points at, by name
+        self.given: dict = {}  # what load_engine was given, by name
         self._values: dict = {}  # weights given since, by name: the library reads them where they are
         self._options = _Options(plan.session_options)
         self._description = None
@@ -347,9 +352,15 @@ class Engine:
 
     def _readable_plan(self) -> _Plan:
         """The plan with the weights it has now, in memory of the host."""
+        self.follow()
         built_from = {w["name"]: self._built_from[w["name"]] for w in self.inspect()["weights"] if getattr(self._built_from.get(w["name"]), "is_cuda", False)}
         values = {**built_from, **self._values}
         return self._plan.with_weights(_on_host(values)) if values else self._plan
+
+    def follow(self):
+        """Takes what has changed in torch's tensors that its weights are."""
+        if self.watch is not None:
+            self.watch.follow()
 
     def save(self, path, *, weights=None):
         """Writes the plan, atomically. weights: "embed" with the values they have now, "strip" without them (`load_engine(path, weights=...)` takes them),
@@ -361,16 +372,25 @@ class Engine:
             atomic.write_bytes(path, plan.bytes(weights == "embed"))
 
     def update_weights(self, state_dict, *, strict=True):
-        """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape."""
+        """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which it reads where they are: keep what is there.
+        A module's engine notices what torch counts as a write to them."""
+        self.follow()
+        taken = self.replace(state_dict, strict=strict)
+        if self.watch is not None:
+            self.watch.taken(taken)
+
+    def replace(self, state_dict, *, strict=True) -> dict:
+        """The same for whoever watches the weights. Gives those that it has, by its names of them."""
         weights = {w["name"]: w for w in self.inspect()["weights"]}
         tied = self.tied
-        staged = []
+        staged, taken = [], {}
         for name, value in state_dict.items():
             name = name if name in weights else tied.get(name, name)
             if name not in weights:
                 if strict and name not in self.signature.get("unused", ()):
                     raise InputError(f"the engine has no weight {name!r}")
                 continue
+            taken[name] = value
             value = _fitting(value, weights[name])
             staged.append((name, value.cpu() if self.device in ("cpu", None) and getattr(value, "is_cuda", False) else value))
         if self._weights is not None:
@@ -378,6 +398,7 @@ class Engine:
                 check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *_memory(value), 0))
             check(lib().ingot_weights_commit(self._weights.pointer))
         self._values.update(staged)
+        return taken
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
         """A session: one caller at a time."""
@@ -497,6 +518,7 @@ class Session(_Handle):
         """
         import numpy as np
 
+        self._engine.follow()
         bindings = self._engine.inputs(self._function)
         for array, binding in zip(arrays, bindings):
             if binding.get("written") and not (isinstance(array, np.ndarray) and array.flags.writeable and _native(array) is array):
@@ -587,13 +609,15 @@ def load_engine(path_or_bytes, *, weights=None, **runtime_option) -> Engine:
     plan, values = _Plan(out, runtime_option), weights or {}
     if not runtime_option.get("device", "auto").startswith("cuda"):
         values = _on_host(values)
-    plan, values = _with_values(plan, values)
-    return Engine(plan, keep, values)
+    plan, values, named = _with_values(plan, values)
+    engine = Engine(plan, keep, values)
+    engine.given = {name: weights[given] for name, given in named.items() if given is not None}
+    return engine
 
 
-def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict]:
-    """The plan with the values given for its weights, which must leave none without, and these values."""
-    weights, values = plan.describe()["weights"], {}
+def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict, dict]:
+    """The plan with the values given for its weights, which must leave none without, these values, and by which name each was given."""
+    weights, values, named = plan.describe()["weights"], {}, {}
     if given:
         other = {name: tied for tied, name in _signature(plan.describe()["signature"]).get("tied", {}).items()}
         named = {w["name"]: next((n for n in (w["name"], w["tied_to"], other.get(w["name"])) if n in given), None) for w in weights}
@@ -603,7 +627,7 @@ def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict]:
     if missing := [w["name"] for w in weights if w["source"] == "host"]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise InputError(f"the plan was saved without the values of its weights, and {len(missing)} of {len(weights)} are not given: {shown}", remedy="ingot.load(path, weights=state_dict)")
-    return plan, values
+    return plan, values, named
 
 
 def _signature(text: str) -> dict:
@@ -620,14 +644,16 @@ class TorchRegistry:
 
     def __init__(self, path: str):
         library = ctypes.CDLL(path)
-        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p], c_uint64
+        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        library.ingot_torch_count_of.argtypes, library.ingot_torch_count_of.restype = [c_void_p], c_void_p
         self._path = path
         self._library = library
         self._engines: dict[int, Engine] = {}
 
     def register(self, engine: Engine) -> int:
-        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer)
+        watch = engine.watch.pointer if engine.watch is not None else None
+        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch)
         self._engines[number] = engine
         return number
 
@@ -648,6 +674,37 @@ class TorchRegistry:
     def unregister(self, number: int):
         self._library.ingot_torch_unregister(number)
         self._engines.pop(number, None)
+
+    def watch(self, changed) -> "TorchWatch":
+        return TorchWatch(ctypes.PyDLL(self._path), changed)
+
+    def count_of(self, tensor: int) -> int | None:
+        """The address of the number of writes that torch has counted to a tensor, by the address of its C++ object."""
+        return self._library.ingot_torch_count_of(tensor)
+
+
+class TorchWatch:
+    """Words of this process's memory that are compared before an engine runs; see watch.py. `changed(text, room)` is called when one differs."""
+
+    def __init__(self, library, changed):
+        self._library = library  # keeps Python's lock: a call is short
+        library.ingot_torch_watch_create.argtypes, library.ingot_torch_watch_create.restype = [_Changed], c_void_p
+        library.ingot_torch_watch_set.argtypes, library.ingot_torch_watch_set.restype = [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int], None
+        library.ingot_torch_watch_same.argtypes = library.ingot_torch_watch_release.argtypes = [c_void_p]
+        library.ingot_torch_watch_release.restype = None
+        self._changed = _Changed(changed)
+        self.pointer = library.ingot_torch_watch_create(self._changed)
+        self.same = functools.partial(library.ingot_torch_watch_same, c_void_p(self.pointer))
+
+    def set(self, words, counts, unknown):
+        """words, counts: addresses of 64 and of 32 bits, each with its value behind it."""
+        arrays = [(c_uint64 * max(len(list_), 1))(*list_) for list_ in (words, counts)]
+        self._library.ingot_torch_watch_set(self.pointer, arrays[0], len(words) // 2, arrays[1], len(counts) // 2, unknown)
+
+    def __del__(self):
+        pointer, self.pointer = getattr(self, "pointer", None), None
+        if pointer:
+            self._library.ingot_torch_watch_release(pointer)
 
 
 def plan_tensor_words(number: int) -> list[int]:

@@ -13,7 +13,6 @@ from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
 from .errors import InputError, OptionError
 from .export import export, match_program, named_leaves, user_placeholders
-from .follow import follow
 from .functional import NotFunctional, from_exported
 from .inputs import Input, check_shared
 from .module import Module
@@ -35,9 +34,12 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
             (NVRTC is needed): calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] it runs on the CPU, and the file on both.
             A torch.device is a target too: torch.device("cuda") means the GPU at hand.
 
-    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies; load_state_dict on the model is
-    noticed at the next call, other changes of its parameters want `update_weights`. Operators that no
-    engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
+    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies, and the next call and the next save have
+    the values of now: after an optimizer's step, `p.add_()` or `p.copy_()`, load_state_dict, `p.data = other`, and when the model has another parameter,
+    buffer or layer of the same name, dtype and shape (with others a call is an InputError, and so are tied weights that differ since). Only what torch counts
+    as a write is noticed: not one through `p.data.add_()`, NumPy or DLPack, nor one to tensors of torch.inference_mode; call `update_weights` after
+    those. A call after a change prepares the weights anew. How the model computes is not followed: with other operators, parametrizations or hooks compile
+    it again. Operators that no engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
     listing every one with the lines that use it. Raises InputError, OptionError too.
     """
     options = _merge(options, option)
@@ -46,7 +48,9 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
     program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
     compiled = _compile_program(program, leaves, options)
-    return follow(module, compiled) if isinstance(module, torch.nn.Module) else compiled
+    if isinstance(module, torch.nn.Module) and compiled._assembled is not None:
+        compiled._assembled.followed.own(module)
+    return compiled
 
 
 def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
@@ -114,7 +118,7 @@ def _compile_program(program, leaves, options):
         _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))
         model.set_signature(json.dumps(signature))
 
-    assembled = assemble(f, options, prepare, for_file=True)
+    assembled = assemble(f, options, prepare, for_file=True, follow=True)
     assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     return Module(assembled=assembled, signature=signature, prepare=prepare)
 

@@ -11,6 +11,7 @@ import torch
 
 from . import _engine, capture, devices
 from .errors import InputError, UnsupportedError
+from .follow import Followed
 from .functional import Functional, Node, trace_view
 from .report import Report
 from .runnable import Runnable, Segment
@@ -22,9 +23,9 @@ _OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights"
 class Assembled(Runnable):
     """A compiled model. engine: None when everything stays in torch. report: what runs where. options: those that a plan of all of it has too."""
 
-    def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict):
+    def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict, followed):
         graph = None if straight else Shell(f, engine, report).build()
-        super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes)
+        super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes, followed)
         self.functional, self.engine, self.report, self.options = f, engine, report, options
         self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
 
@@ -55,10 +56,13 @@ def split_dryrun(options: dict):
     return "" if asked in (True, "true") else os.fspath(asked), rest
 
 
-def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file: bool = False) -> Assembled:
-    """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build. for_file: see devices.placed."""
+def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file: bool = False, follow: bool = False) -> Assembled:
+    """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build. for_file: see devices.placed. follow: changes
+    of the weights' tensors are looked for before each run; else the caller does that."""
     dryrun, options = split_dryrun(options)
     options = devices.placed(options, f.device, for_file)
+    needed = capture.needed_nodes(f)
+    followed = Followed(f.slots, [s for s in f.slots if s.node in needed]) if follow else None  # before anything reads the values
     captured = capture.write(f)
     model = _engine.Model.from_json(captured.json, captured.weights)
     prepare(model)
@@ -69,6 +73,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     engine = None
     if report.segments or report.operators and options.get("fallback", "torch") == "error" and dryrun is None:
         engine = _engine.Engine(model.compile(options), values=dict(captured.weights), here=devices.runs(options["target"], f.device))
+        engine.watch = followed
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
     if report.in_torch:
@@ -79,7 +84,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type for s in f.inputs)
     )  # fmt: skip
-    return Assembled(f, engine, report, straight, {name: options[name] for name in _OF_A_PLAN if name in options})
+    return Assembled(f, engine, report, straight, {name: options[name] for name in _OF_A_PLAN if name in options}, followed)
 
 
 class Shell:

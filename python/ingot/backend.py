@@ -11,13 +11,13 @@ from . import autocast, devices
 from .assemble import assemble, in_torch
 from .errors import InputError, UnsupportedError
 from .functional import NotFunctional, _first_line, _strides, check_writes, from_aot
+from .watch import Snapshot, Watch
 
 
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
 
-    Weights are recognised among the graph's inputs and bound once; a replaced or changed weight is noticed at the next call, other memory in its
-    `.data` too. What is written into that memory through `.data` is not, since torch does not count it: write to the weight itself under torch.no_grad().
+    Weights are recognised among the graph's inputs and bound once; a replaced or changed weight is noticed at the next call, as `ingot.compile` says.
     Options are those of `ingot.compile`; an unknown one raises OptionError.
     """
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -111,7 +111,7 @@ class _Compiled:
     """
 
     def __init__(self, f, options, examples):
-        self._functional, self._options = f, options
+        self._functional, self._options, self._watch = f, options, Watch()
         self._assemble(examples)
 
     def _assemble(self, examples):
@@ -132,12 +132,9 @@ class _Compiled:
         self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
 
     def _bind(self, weights):
-        """The weights the engine holds, where they are and how often they have been written: what each call compares."""
-        self._bound = list(weights)
-        self._counted = [t for t in self._bound if not t.is_inference()]
-        self._versions = sum(map(_version, self._counted))
-        self._places = list(map(_place, self._bound))
-        self._each = [None if t.is_inference() else t._version for t in self._bound]
+        """The weights the engine holds, and what they are: what each call compares."""
+        self._watch.adopt(Snapshot(weights, [True] * len(weights)))
+        self._bound = self._watch.snapshot.tensors
 
     def is_straight(self):
         """All arguments go in as they come."""
@@ -155,18 +152,18 @@ class _Compiled:
 
     def __call__(self, *args):
         given = self._pick_weights(args)
-        if not all(map(operator.is_, given, self._bound)) or sum(map(_version, self._counted)) != self._versions or list(map(_place, given)) != self._places:
+        if not all(map(operator.is_, given, self._bound)) or not self._watch.same():
             self._follow(args, given)
         for i, slot in self._states:
             if args[i] is not slot.tensor:
                 slot.tensor = args[i]
-                self._assembled.replace_state(slot)
+                self._assembled.replace({}, [slot])
         return self._assembled.run(list(self._pick_inputs(args)))
 
 
     def _follow(self, args, given):
-        bound = zip(given, self._bound, self._each, self._places)
-        changed = [now is not old or (version is not None and now._version != version) or _place(now) != place for now, old, version, place in bound]
+        self._watch.mark(False)
+        changed = [now is not old or new for now, old, new in zip(given, self._bound, self._watch.changed())]
         buffers = [i for i, new in zip(self._weights, changed) if new and not isinstance(args[i], torch.nn.Parameter)]
         if buffers:
             for i in buffers:
@@ -174,12 +171,10 @@ class _Compiled:
                 slot.kind, slot.tensor = "input", None
             self._assemble(args)
             return
-        self._assembled.replace_weights({name: tensor for name, tensor, new in zip(self._names, given, changed) if new})
-        self._bind(given)
-
-
-_version = operator.attrgetter("_version")
-_place = torch.Tensor.data_ptr
+        snapshot = Snapshot(given, [True] * len(given))
+        self._assembled.replace({name: tensor for name, tensor, new in zip(self._names, given, changed) if new})
+        self._watch.adopt(snapshot)
+        self._bound = snapshot.tensors
 
 
 def _picker(indices):

@@ -82,3 +82,7 @@ _BY_CODE = {
 def by_code(code: int, message: str, origin: str = "", remedy: str = "") -> Error:
     """The error for a status of the C API."""
     return _BY_CODE.get(code, InternalError)(message, origin, remedy)
+
+
+def code_of(problem: Error) -> int:
+    return next((code for code, kind in _BY_CODE.items() if isinstance(problem, kind)), 1)

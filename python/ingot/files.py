@@ -9,7 +9,6 @@ import torch
 
 from . import _engine, _op, atomic
 from .errors import InputError, OptionError, UnsupportedError
-from .follow import refresh
 from .loaded import Loaded, holds_plans
 from .module import Module
 
@@ -43,8 +42,7 @@ def save(module: Module, path, *, format="ingot", weights=None):
         raise OptionError(f"weights {weights!r} is not known", remedy='"embed", "strip"')
     if weights == "strip" and format != "ingot":
         raise OptionError(f'weights "strip" is for format "ingot", not {format!r}', remedy="a torch program keeps its parameters")
-    if module._stale:
-        refresh(module)
+    module._follow()
     if format == "ingot":
         module._plan().save(path, weights=weights)
     elif format == "exported_program":

@@ -1,57 +1,222 @@
-"""A compiled module follows the model it was made from: what load_state_dict puts into the model reaches the engine before the next call."""
+"""The weights of a compiled module are the model's own: what changes there reaches the engines before the next call."""
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import torch
+import torch.nn.modules.module as registration
+
+from .errors import InputError
+from .watch import Snapshot, Watch
+
+
+class Given(Watch):
+    """The tensors given for the weights of an engine from a file."""
+
+    def __init__(self, engine):
+        super().__init__()
+        self._engine, self._tensors = weakref.ref(engine), {}
+        self.taken(engine.given)
+
+    def taken(self, values):
+        """The engine has these now."""
+        self._tensors.update(values)
+        self._tensors = {name: t for name, t in self._tensors.items() if isinstance(t, torch.Tensor)}
+        self.adopt(Snapshot(self._tensors.values(), [True] * len(self._tensors)))
+
+    def refresh(self):
+        changed = {name: t for (name, t), new in zip(self._tensors.items(), self.changed()) if new}
+        snapshot = Snapshot(self._tensors.values(), [True] * len(self._tensors))
+        if changed and (engine := self._engine()) is not None:
+            engine.replace(changed)
+        self.adopt(snapshot)
+
+
+class Followed(Watch):
+    """The tensors that hold the weights and buffers of a model, by state-dict name.
+
+    They are looked up in the modules that own them (the model; the compiled module, for what it shows as its own) whenever one registers a parameter, a
+    buffer or a module. What was changed last holds: a tensor of the owner's, or the one that update_weights gave.
+    """
+
+    def __init__(self, slots, used):
+        """used: those that something reads."""
+        super().__init__()
+        self._lock, self._used = threading.RLock(), {s.name for s in used}
+        self._slots = [s for s in slots if s.kind in ("weight", "state")]
+        self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
+        self._owners: list[weakref.ref] = []
+        self._shows: list[bool] = []
+        self._seen = {s.name: {(None, s.name): s.tensor} for s in self._slots}  # of each slot the tensors by owner and name
+        self._given: dict[str, torch.Tensor] = {}  # by update_weights, instead of them
+        self._loaded = False  # a state dict was, into tensors whose writes are not counted
+        self._engines, self._runnable = [], lambda: None
+        self.adopt(self._snapshot(self._seen, self._given))
+
+    def feeds(self, runnable):
+        """What the changes are brought to: a Runnable; its engines alone when it is gone."""
+        self._engines, self._runnable = [weakref.ref(e) for e in runnable.engines], weakref.ref(runnable)
+
+    def own(self, owner: torch.nn.Module, shows: bool = False):
+        """The module owns the tensors that it has by the slots' names. It is not kept alive. shows: it is given those of other owners too."""
+        at = len(self._owners)
+        self._owners.append(weakref.ref(owner))
+        self._shows.append(shows)
+        tensors = _tensors(owner)
+        for slot in self._slots:
+            found = {(at, name): tensors[name] for name in (slot.name, *slot.tied) if name in tensors}
+            seen = self._seen[slot.name]
+            if found:
+                seen.pop((None, slot.name), None)
+                seen.update(found)
+        if any(t.is_inference() for seen in self._seen.values() for t in seen.values()):
+            hook = _Loaded(self)
+            weakref.finalize(self, _remove, [part.register_load_state_dict_post_hook(hook) for part in owner.modules()])
+        _notice(owner, self)
+        self.adopt(self._snapshot(self._seen, self._given))
+
+    def taken(self, values):
+        """The engines have these now."""
+        with self._lock:
+            self._given.update({name: t for name, t in values.items() if isinstance(t, torch.Tensor) and name in self._wanted})
+            self.adopt(self._snapshot(self._seen, self._given))
+
+    def refresh(self):
+        with self._lock:
+            if self.same():  # since another thread saw to it
+                return
+            self.mark(False)
+            try:
+                self._refresh()
+            except BaseException:
+                self.mark()
+                raise
+            self._loaded = False
+
+    def _refresh(self):
+        changed = {id(t) for t, new in zip(self.snapshot.tensors, self.changed()) if new or self._loaded and t.is_inference()}
+        found = []
+        for owner in self._owners:
+            if (module := owner()) is not None:
+                _notice(module, self)
+            found.append(_tensors(module) if module is not None else {})
+        seen, given, new = {}, dict(self._given), {}
+        for slot in self._slots:
+            before = self._seen[slot.name]
+            seen[slot.name] = now = {(at, name): found[at].get(name, t) if at is not None else t for (at, name), t in before.items()}
+            touched = [key for key, t in now.items() if t is not before[key] or id(t) in changed]
+            if touched and slot.name not in self._used and not self._fits(slot, now[touched[0]]):
+                continue
+            if touched:
+                given.pop(slot.name, None)
+                new[slot.name] = now[touched[0]]
+                self._check(slot, now, touched[0])
+            elif id(given.get(slot.name)) in changed:
+                new[slot.name] = given[slot.name]
+        for name, tensor in new.items():
+            for at, other in seen[name]:
+                if at is not None and self._shows[at] and (module := self._owners[at]()) is not None and name not in given:
+                    _show(module, other, tensor)
+                    seen[name][at, other] = tensor
+        snapshot = self._snapshot(seen, given)
+        self._bring(new)
+        self._seen, self._given = seen, given
+        self.adopt(snapshot)
+
+    def _snapshot(self, seen, given):
+        kinds = {s.name: s.kind for s in self._slots}
+        # Whose values the model writes with each call is handed over with each: only where it is matters.
+        tensors = {id(t): (t, kinds[name] == "weight") for name in seen for t in (*seen[name].values(), *([given[name]] if name in given else []))}
+        return Snapshot([t for t, _ in tensors.values()], [counted for _, counted in tensors.values()])
+
+    def _fits(self, slot, tensor):
+        return (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]
+
+    def _check(self, slot, now, key):
+        tensor, (dtype, shape, device) = now[key], self._wanted[slot.name]
+        if not self._fits(slot, tensor):
+            raise InputError(
+                f"weight {key[1]!r} is {_short(tensor.dtype, tensor.shape)} now, but the engine was built for {_short(dtype, shape)}",
+                remedy="compile the model again, or give it a weight as it was",
+            )
+        if slot.kind == "state" and tensor.device != device:
+            raise InputError(f"buffer {key[1]!r} is on {tensor.device} now, but the engine was built for {device}", remedy=f"compile the model again, or move it back: model.to('{device}')")
+        for (at, name), other in now.items():
+            if at == key[0] and other is not tensor and other.data_ptr() != tensor.data_ptr() and not (other.shape == shape and torch.equal(other, tensor)):
+                raise InputError(f"weights {key[1]!r} and {name!r} were one tensor when the model was compiled, and have different values now", remedy="tie them again, or compile the model again")
+
+    def placed(self, name, value):
+        """A value for a weight, where the model had it when it was compiled."""
+        return value.detach().to(self._wanted[name][2])
+
+    def _bring(self, new):
+        weights = {}
+        for slot in self._slots:
+            if slot.name in new:
+                slot.tensor = new[slot.name]
+                if slot.kind == "weight":
+                    weights[slot.name] = self.placed(slot.name, slot.tensor)
+        runnable = self._runnable()
+        if runnable is not None:
+            runnable.replace(weights, [s for s in self._slots if s.kind == "state" and s.name in new])
+        else:
+            for engine in filter(None, (e() for e in self._engines)):
+                engine.replace(weights, strict=False)
+
+
+def _short(dtype, shape):
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)}"
+
+
+def _tensors(module):
+    return dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+
+
+def _show(module, name, tensor):
+    *path, leaf = name.split(".")
+    part = module.get_submodule(".".join(path))
+    (part._parameters if leaf in part._parameters else part._buffers)[leaf] = tensor
+
+
+# ---- what modules register
+
+_followed: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Followed]]" = weakref.WeakKeyDictionary()  # by each part of the owners
+_hooked = False
+
+
+def _notice(owner, followed):
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        registration.register_module_parameter_registration_hook(_registered)
+        registration.register_module_buffer_registration_hook(_registered)
+        registration.register_module_module_registration_hook(_registered)
+    for part in owner.modules():
+        _followed.setdefault(part, weakref.WeakSet()).add(followed)
+
+
+def _registered(module, name, value):
+    for followed in _followed.get(module, ()):
+        followed.mark()
 
 
 class _Loaded:
-    """The hook on each part of the model. Copies and pickles of the model do not carry it on."""
+    """The hook on each part of a model whose weights are tensors of torch.inference_mode. Copies and pickles of the model do not carry it on."""
 
-    def __init__(self, compiled=None):
-        self._compiled = weakref.ref(compiled) if compiled is not None else lambda: None
+    def __init__(self, followed=None):
+        self._followed = weakref.ref(followed) if followed is not None else lambda: None
 
     def __call__(self, module, incompatible_keys):
-        compiled = self._compiled()
-        if compiled is not None:
-            compiled._stale, compiled._quick = True, None
+        if (followed := self._followed()) is not None:
+            followed._loaded = True
+            followed.mark()
 
     def __reduce__(self):
         return _Loaded, ()
 
 
-def follow(model: torch.nn.Module, compiled):
-    """Marks `compiled` stale whenever a state dict is loaded into the model or a part of it."""
-    hook = _Loaded(compiled)
-    handles = [part.register_load_state_dict_post_hook(hook) for part in model.modules()]
-    weakref.finalize(compiled, _remove, handles)
-    compiled._followed = weakref.ref(model)
-    return compiled
-
-
 def _remove(handles):
     for handle in handles:
         handle.remove()
-
-
-def refresh(compiled):
-    """Binds the model's present tensors."""
-    compiled._stale = False
-    model = compiled._followed()
-    if model is None or compiled._assembled is None:
-        return
-    held = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    assembled = compiled._assembled
-    replaced = {}
-    for slot in assembled.slots:
-        now = held.get(slot.name)
-        if now is None or slot.kind not in ("weight", "state"):
-            continue
-        before, slot.tensor = slot.tensor, now
-        if slot.kind == "weight":
-            replaced[slot.name] = now
-        elif now is not before:
-            assembled.replace_state(slot)
-    assembled.replace_weights(replaced)

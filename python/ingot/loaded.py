@@ -9,6 +9,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from . import _engine, _op, devices
 from .errors import UnsupportedError
+from .follow import Followed
 from .functional import Node, Slot
 from .runnable import Runnable, Segment
 from .signature import inputs_of
@@ -34,9 +35,10 @@ class Loaded(Runnable):
         slots = [self._slot(nodes[s.arg.name], s, changed) for s in signature.input_specs if not (s.target or "").startswith(_PLAN)]
         # Buffers that only a constant's name holds are no part of the state dict.
         self.shown = [s for s in slots if s.name in program.state_dict]
-        graph = _Graph(program, slots, len(signature.output_specs) - len(signature.user_outputs))
+        followed = Followed(slots, [s for s in slots if s.node.users])
+        graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs))
         straight = graph.is_one_call()
-        super().__init__(slots, graph.engines, None if straight else graph.module(), program.range_constraints.get, [(s, None) for s in slots if s.name in changed])
+        super().__init__(slots, graph.engines, None if straight else graph.module(), program.range_constraints.get, [(s, None) for s in slots if s.name in changed], followed)
         self.engine = graph.engines[0] if len(graph.engines) == 1 else None
         self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
@@ -52,10 +54,10 @@ class Loaded(Runnable):
 
     def update_weights(self, state_dict, strict):
         """In place: the parameters are the program's own."""
-        changed = self.checked(state_dict, strict)
-        for slot, value in changed:
+        self.followed.follow()
+        for slot, value in self.checked(state_dict, strict):
             slot.tensor.detach().copy_(value)
-        self.replace_weights({slot.name: slot.tensor for slot, _ in changed if slot.kind == "weight"})
+        self.followed.follow()
 
     def present(self) -> torch.export.ExportedProgram:
         """The program with the values that its parameters and buffers have now."""
@@ -70,8 +72,8 @@ class Loaded(Runnable):
 class _Graph:
     """The program's graph with calls of engines instead of calls of plans."""
 
-    def __init__(self, program, slots, written):
-        self.program, self.slots, self.written = program, slots, written
+    def __init__(self, program, slots, followed, written):
+        self.program, self.slots, self.followed, self.written = program, slots, followed, written
         self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
         self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
         self.engines: list[_engine.Engine] = []
@@ -84,6 +86,7 @@ class _Graph:
         read, state, outputs, _, _, plan, function = node.args
         values = {n: s.tensor.detach() for n, s in self.by_target.items()}
         engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(devices.of_slots(self.slots)))
+        engine.watch = self.followed
         if function != 0:
             raise UnsupportedError(f"the program calls function {function} of a plan of one function")
         read, state = list(read), list(state)

@@ -10,7 +10,7 @@ from . import _engine, _op, autocast, torch_program
 from .assemble import Segment
 from .capture import order_of, write
 from .errors import InputError, UnsupportedError
-from .follow import follow, refresh
+from .follow import Given
 from .loaded import Loaded
 from .signature import size_function
 
@@ -39,6 +39,8 @@ class Module(torch.nn.Module):
         self.engine = assembled.engine if assembled is not None else engine
         self.report = assembled.report if assembled is not None else None
         self._assembled, self._prepare = assembled, prepare
+        if assembled is None and engine.device is not None:
+            engine.watch = Given(engine)
         self._kind = torch.device(self._device()).type
         self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state(self._kind)
         self._runner = assembled.run if assembled is not None else self._with_states(_op.runner(engine))
@@ -72,8 +74,8 @@ class Module(torch.nn.Module):
         )  # fmt: skip
         self._quick = self._quick_call()
         self.eval()
-        if isinstance(assembled, Loaded):
-            follow(self, self)  # its parameters are the program's
+        if assembled is not None:
+            assembled.followed.own(self, shows=True)  # buffers that calls write; of a saved program all
 
     def _set_specs(self, assembled):
         self._spec, self._out_spec = assembled.in_spec, assembled.out_spec
@@ -115,17 +117,12 @@ class Module(torch.nn.Module):
     def _keywords(self):
         return list(self._spec.children()[1].context) if self._spec is not None else []
 
-    _stale = False  # see follow.py
-
     _quick = None
 
     def __call__(self, *args, **kwargs):
         quick = self._quick
         if quick is not None and not kwargs and (result := quick(args)) is not None:
             return result
-        if self._stale:
-            refresh(self)
-            self._quick = self._quick_call()
         return super().__call__(*args, **kwargs)
 
     def _quick_call(self):
@@ -235,8 +232,19 @@ class Module(torch.nn.Module):
                 raise InputError(f"argument {i} is {flat[i]!r}, but the model was compiled with {expected!r} there", remedy="compile it again for this value")
         return flat if self._all_inputs else [flat[i] for i, leaf in enumerate(self._inputs) if "tensor" in leaf]
 
+    def _follow(self):
+        """Takes what has changed in the model's tensors; a call does so by itself."""
+        if self._assembled is not None:
+            self._assembled.followed.follow()
+        elif self.engine is not None:
+            self.engine.follow()
+
     def update_weights(self, state_dict, *, strict=True):
-        """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError."""
+        """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError.
+
+        Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
+        saved program take the values instead.
+        """
         if self._eager is not None:
             self._update_eager(state_dict, strict)
         elif self._assembled is None:

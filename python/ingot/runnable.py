@@ -31,11 +31,13 @@ class Runnable:
     """Engines and, unless one engine's call is all there is, the torch graph around them (`ingot_weights`: state-dict name to attribute).
 
     slots: the placeholders of the model. run: the flat inputs of a call (slots of kind "input" and "number", in order) to the flat results.
-    straight: run is one call of the engine, whose outputs are the results.
+    straight: run is one call of the engine, whose outputs are the results. followed: the weights' tensors, where they are the model's own (see follow.py).
     """
 
-    def __init__(self, slots: list[Slot], engines: list["_engine.Engine"], graph, ranges, writes):
-        self.slots, self.engines, self.graph, self.straight = slots, engines, graph, graph is None
+    def __init__(self, slots: list[Slot], engines: list["_engine.Engine"], graph, ranges, writes, followed=None):
+        self.slots, self.engines, self.graph, self.straight, self.followed = slots, engines, graph, graph is None, followed
+        if followed is not None:
+            followed.feeds(self)
         if self.straight:
             self.run = _op.runner(engines[0])
         else:
@@ -46,6 +48,8 @@ class Runnable:
             self.run = self._run
 
     def _run(self, flat):
+        if self.followed is not None and not torch.compiler.is_compiling():
+            self.followed.follow()  # what torch runs has weights too
         try:
             kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
         except RuntimeError:  # symbolic sizes, while torch traces
@@ -62,11 +66,14 @@ class Runnable:
 
     def update_weights(self, state_dict, strict):
         """Other values for weights and buffers by state-dict name."""
+        self.followed.follow()
         changed = self.checked(state_dict, strict)
         for slot, value in changed:
             if slot.kind == "state":
                 slot.tensor.detach().copy_(value)
-        self.replace_weights({slot.name: value for slot, value in changed if slot.kind == "weight"})
+        weights = {slot.name: value for slot, value in changed if slot.kind == "weight"}
+        self.replace({name: self.followed.placed(name, value) for name, value in weights.items()})
+        self.followed.taken(weights)
 
     def checked(self, state_dict, strict) -> list[tuple[Slot, torch.Tensor]]:
         """The slots that a state dict names, with its values, which fit. With strict, a name that is none of theirs is an error."""
@@ -81,7 +88,7 @@ class Runnable:
             if (value.dtype, value.shape) != (want.dtype, want.shape):
                 short = lambda t: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"  # noqa: E731
                 raise InputError(f"weight {name!r} is {short(value)}, but the engine was built for {short(want)}")
-        return [(slots[name], value.to(slots[name].tensor.device)) for name, value in state_dict.items() if name in slots]
+        return [(slots[name], value) for name, value in state_dict.items() if name in slots]
 
     def value(self, name):
         """The tensor that a weight or buffer is now."""
@@ -92,17 +99,13 @@ class Runnable:
             value = engine._values.get(name, value)
         return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
 
-    def replace_state(self, slot):
-        """The slot has another tensor now."""
-        setattr(self.graph, self.graph.ingot_weights[slot.name], slot.tensor.detach())
-
-    def replace_weights(self, tensors: dict[str, torch.Tensor]):
-        """Other tensors for weights, in the engine and in what torch runs."""
+    def replace(self, weights: dict[str, torch.Tensor], states=()):
+        """Other tensors for weights, in the engines and in what torch runs; and the slots of buffers that have other tensors."""
         for engine in self.engines:
             held = {w["name"] for w in engine.inspect()["weights"]}
-            if here := {n: t.detach() for n, t in tensors.items() if n in held}:
-                engine.update_weights(here)
+            if here := {n: t.detach() for n, t in weights.items() if n in held}:
+                engine.replace(here)
         if self.graph is not None:
-            for name, tensor in tensors.items():
+            for name, tensor in (*weights.items(), *((s.name, s.tensor) for s in states)):
                 if (attribute := self.graph.ingot_weights.get(name)) is not None:
                     setattr(self.graph, attribute, tensor.detach())

@@ -49,12 +49,17 @@ Entry::~Entry() {
 }
 
 std::shared_ptr<Entry> registered(uint64_t number) {
-  std::shared_lock lock(registry_mutex);
-  auto found = registry.find(number);
-  if (found == registry.end())
-    raise(INGOT_INVALID_INPUT, "ingot::execute: the engine of this plan tensor is not loaded in this process",
-          "keep the ingot.Module alive, or load the saved file with ingot.load");
-  return found->second;
+  std::shared_ptr<Entry> entry;
+  {
+    std::shared_lock lock(registry_mutex);
+    auto found = registry.find(number);
+    if (found == registry.end())
+      raise(INGOT_INVALID_INPUT, "ingot::execute: the engine of this plan tensor is not loaded in this process",
+            "keep the ingot.Module alive, or load the saved file with ingot.load");
+    entry = found->second;
+  }
+  if (entry->watch != nullptr) entry->watch->follow();
+  return entry;
 }
 
 std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights) {
@@ -104,12 +109,13 @@ Lease::~Lease() {
 
 using namespace ingot_torch;
 
-// For python/ingot: makes a (plan, weights) pair and its session options known to the op. The caller keeps them alive until it unregisters them.
-extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options) {
+// For python/ingot: makes a (plan, weights) pair, its session options and its watch (or null) known to the op. The caller keeps them alive until it unregisters them.
+extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options, const void* watch) {
   auto entry = std::make_shared<Entry>();
   entry->plan = plan;
   entry->weights = weights;
   entry->options = options;
+  entry->watch = static_cast<const Watch*>(watch);
   if (ingot_weights_device(weights, &entry->gpu) != INGOT_OK) return 0;
   std::unique_lock lock(registry_mutex);
   uint64_t id = next_id++;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "torch/tensors.h"
+#include "torch/watch.h"
 
 namespace ingot_torch {
 
@@ -15,6 +16,7 @@ struct Entry {
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
   const ingot_options* options = nullptr;  // of every session
+  const Watch* watch = nullptr;            // of a registered engine: what its weights were made from
   int32_t gpu = -1;                        // where it runs; -1: the CPU
   std::mutex mutex;
   // Per function: sessions nobody uses, which inputs are written and how they lie in memory, how many states there are, what it gives.
@@ -34,7 +36,7 @@ struct Entry {
 
 // The engine of a plan tensor: a registered one, or that of a saved program with its weights. Raises where there is none.
 std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights);
-// The registered engine of that number. Raises where there is none.
+// The registered engine of that number, with the weights of now. Raises where there is none.
 std::shared_ptr<Entry> registered(uint64_t number);
 
 // A session taken from the pool for one call, on a GPU for torch's current stream there. The engine must outlive it.

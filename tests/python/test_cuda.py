@@ -103,7 +103,7 @@ def test_weights_of_several_layers_stay_where_they_are(rows):
     rising = ingot.Input(min_shape=(1, 4096), opt_shape=(8, 4096), max_shape=(64, 4096), dtype=torch.float16)
     compiled = ingot.compile(model, inputs=[noise(rows, 4096, dtype=torch.float16) if rows else rising])
     for layer in (model.q, model.k, model.v):
-        layer.weight.mul_(-0.5)  # in place, behind the engine's back
+        layer.weight.data.mul_(-0.5)  # torch does not count it: nothing is prepared anew
     for n in (rows,) if rows else (8, 1, 64):
         x = noise(n, 4096, dtype=torch.float16, seed=n)
         for ours, eager, exact in zip(compiled(x), model(x), copy.deepcopy(model).double()(x.double())):
@@ -263,6 +263,64 @@ def test_writes_in_place(way):
         a, b = torch.ones(16, device=HERE), torch.ones(16, device=HERE)  # written through strides
         compiled(x, inputs[1], a[::2]), eager(x, inputs[1], b[::2])
         assert torch.equal(a, b)
+
+
+def shifted(model):
+    for p in model.parameters():
+        p.add_(0.25)
+
+
+def stepped(model):
+    with torch.enable_grad():
+        model(noise(8, 64)).square().mean().backward()
+    torch.optim.Adam(model.parameters(), lr=0.05).step()
+
+
+def elsewhere(model):
+    for p in model.parameters():
+        p.data = p.data * 1.5
+
+
+def replaced(model):
+    model.up.weight = torch.nn.Parameter(noise(64, 64))
+    model.down = torch.nn.Linear(64, 8).to(HERE)
+
+
+@pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["gelu"], "min_block_size": 1}], ids=["most in engines", "gelu in torch"])
+def test_weights_that_change_in_place(options, tmp_path):
+    """Read where they are or prepared, in engines and in torch, recorded as a CUDA graph or not; in another stream too; and the next file has them."""
+    torch.manual_seed(0)
+    model, x = Takes().eval().to(HERE), noise(8, 64)
+    compiled = ingot.compile(model, inputs=[x], **options)
+    for change in (shifted, stepped, elsewhere, replaced, shifted):
+        before = [compiled(x) for _ in range(3)][-1]  # the third call replays what the second recorded
+        change(model)
+        for _ in range(3):
+            found = compiled(x)
+            torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-4)
+            assert not torch.equal(found, before)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)  # the change is still to be made when the call looks
+        shifted(model)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+    torch.cuda.current_stream().wait_stream(stream)
+    shifted(model)
+    ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
+    torch.testing.assert_close(ingot.load(tmp_path / "m.pt2")(x), model(x), rtol=1e-4, atol=1e-4)
+    model.cpu()  # the weights go, the engine stays where it was
+    torch.testing.assert_close(compiled(x).cpu(), model.to(HERE)(x).cpu(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_has_weights_that_changed_in_place(tmp_path):
+    model, x = layers(), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[x])
+    for name in ("0.weight", "3.bias"):
+        model.get_parameter(name).mul_(1.5).add_(0.5)
+        ingot.save(compiled, tmp_path / "m.ingot")
+        check(model, ingot.load(tmp_path / "m.ingot")(x), x)
+        check(model, compiled(x), x)
 
 
 # ---- files

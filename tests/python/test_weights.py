@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import _engine
+from ingot import _engine, follow
 
 
 class Tied(torch.nn.Module):
@@ -81,10 +81,10 @@ def test_copies_of_the_model_are_not_followed(model):
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         other.load_state_dict(changed(other))
         assert torch.equal(compiled(IDS), before)
-    hooks = len(model._load_state_dict_post_hooks)
+    assert len(follow._followed[model]) == 1
     del compiled
     gc.collect()
-    assert hooks == 1 and not model._load_state_dict_post_hooks
+    assert not follow._followed[model]
 
 
 def test_to(model):

@@ -1,0 +1,166 @@
+"""Whether tensors have changed since something was made from them: other memory, another tensor behind the object, or a write that torch has counted."""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import functools
+import weakref
+from typing import Callable, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import _op, errors
+
+
+class Watch:
+    """Tensors and what they were when `adopt` was last called. Engines that are registered with it ask it before each run.
+
+    Torch counts writes to a tensor and to all that share its memory, under no_grad too; it does not count those through `.data`, NumPy or DLPack, nor any to
+    tensors of torch.inference_mode. It does not count a fused optimizer's either: see _stepped.
+    """
+
+    def __init__(self):
+        refresh = weakref.WeakMethod(self.refresh)  # an engine has its watch, and no watch an engine: what is not needed goes at once
+        self._native = _op.library().watch(lambda text, room: _call(refresh(), text, room))
+        self.pointer, self.same = self._native.pointer, self._native.same
+        self._marked = ctypes.c_uint64(0)
+        self._written: set[int] = set()  # by id, without being counted
+        self.adopt(Snapshot((), ()))
+        _watches.add(self)
+        _hear_of_steps()
+
+    def adopt(self, snapshot: "Snapshot"):
+        """What the tensors are from now on compared with. Take it before their values are read: writes meanwhile are noticed then."""
+        self._native.set([ctypes.addressof(self._marked), 0, *snapshot.words], snapshot.counts, snapshot.unknown)
+        self._written.clear()
+        self.snapshot = snapshot  # the memory behind the words of the one before is free to go only now
+
+    def changed(self) -> list[bool]:
+        """Of each tensor of the snapshot, whether it has changed since."""
+        return [new or id(t) in self._written for t, new in zip(self.snapshot.tensors, self.snapshot.changed())]
+
+    def mark(self, changed=True):
+        """Something else may have changed."""
+        self._marked.value = changed
+
+    def follow(self):
+        """Brings what has changed to the engines."""
+        if not self.same():
+            self.refresh()
+
+    def refresh(self):
+        raise NotImplementedError
+
+
+class Snapshot:
+    """What tensors are now. `counted`: of each, whether writes to it matter, or only which memory it has."""
+
+    def __init__(self, tensors, counted):
+        self.tensors = list(tensors)
+        self._counted = list(counted)
+        with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
+            self._alive = [t.detach() for t in self.tensors]  # the memory, and the number that torch counts in
+        self._states = [_state(t, c) for t, c in zip(self.tensors, self._counted)]
+        self.words, self.counts, self.unknown = [], [], False
+        layout = _layout()
+        places = [layout and layout.words(t, c) for t, c in zip(self.tensors, self._counted)]
+        if not all(places) and self.tensors:
+            self.unknown = True
+            return
+        self.words = [value for words, _ in places for pair in words for value in pair]
+        self.counts = [value for _, counts in places for value in counts]
+
+    def changed(self) -> list[bool]:
+        return [_state(t, c) != was for t, c, was in zip(self.tensors, self._counted, self._states)]
+
+
+def _state(t, counted):
+    memory = t.untyped_storage() if t.layout is torch.strided else None
+    return t._cdata, memory and memory._cdata, memory and memory.data_ptr(), t._version if counted and not t.is_inference() else None
+
+
+class _Layout(NamedTuple):
+    """Where in their objects the parts of a tensor are. No interface says so: it is found with a tensor, and compared with what torch says for each."""
+
+    tensor: int   # in a Python object, the C++ one's address
+    storage: int  # in that, the storage's
+    data: int     # in that, the memory's
+    count: Callable[[int], int]  # from the C++ object's address to where its writes are counted
+
+    def words(self, t, counted):
+        """Addresses with what is there, each read through the one before it; and the count. None when one is not what it should be."""
+        words = [id(t) + self.tensor, t._cdata]
+        if t.layout is torch.strided:
+            memory = t.untyped_storage()
+            words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr()]
+        pairs = list(zip(words[::2], words[1::2]))
+        counts = [self.count(t._cdata), t._version] if counted and not t.is_inference() else []
+        if any(_word(at) != value for at, value in pairs) or counts and ctypes.c_uint32.from_address(counts[0]).value != counts[1]:
+            return None
+        return pairs, counts
+
+
+@functools.cache
+def _layout() -> _Layout | None:
+    """None: this torch's tensors are made otherwise, and each is asked by itself."""
+    with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():  # whatever the caller is in
+        t = torch.nn.Parameter(torch.empty(4, device="cpu"), requires_grad=False)
+        memory = t.untyped_storage()
+        tensor = _find(id(t), type(t).__basicsize__ // 8, t._cdata)
+        storage = _find(t._cdata, 8, memory._cdata)
+        data = _find(memory._cdata, 6, memory.data_ptr())
+        count = _op.library().count_of
+        if None in (tensor, storage, data, count(t._cdata)):
+            return None
+        for _ in range(3):
+            if ctypes.c_uint32.from_address(count(t._cdata)).value != t._version:
+                return None
+            t.zero_()
+        return _Layout(tensor, storage, data, count)
+
+
+_watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
+
+
+@functools.cache
+def _hear_of_steps():
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(_stepped)
+
+
+def _stepped(optimizer, args, kwargs):
+    """Kernels of fused optimizers write parameters, and torch does not count that."""
+    written = {id(p) for group in optimizer.param_groups if group.get("fused") for p in group["params"]}
+    for watch in list(_watches) if written else ():
+        if here := {id(t) for t in watch.snapshot.tensors} & written:
+            watch._written |= here
+            watch.mark()
+
+
+def _word(at):
+    return ctypes.c_uint64.from_address(at).value
+
+
+def _find(at, count, value):
+    return next((8 * i for i in range(count) if _word(at + 8 * i) == value), None)
+
+
+def _call(changed, text, room):
+    """From C: the status of an error of ours, with its text."""
+    try:
+        if changed is not None:
+            changed()
+        return 0
+    except errors.Error as problem:
+        said = problem.message + (f"\n  remedy: {problem.remedy}" if problem.remedy else "")
+        code = errors.code_of(problem)
+    except KeyboardInterrupt:  # goes on in Python
+        _thread.interrupt_main()
+        said, code = "interrupted while weights were prepared", errors.code_of(errors.CancelledError(""))
+    except BaseException as problem:
+        said, code = f"preparing the weights failed: {type(problem).__name__}: {problem}", errors.code_of(errors.InternalError(""))
+    ctypes.memmove(text, said.encode()[:room], min(len(said.encode()), room))
+    return code
