@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compile/columns.h"
 #include "compile/place.h"
+#include "ir/constants.h"
 #include "kernels/matmul/matmul_args.h"
 
 namespace ingot::compile {
@@ -18,7 +19,14 @@ bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
 
 class Splitter {
  public:
-  Splitter(const Graph& g, const backend::Emitter& emitter, uint32_t first) : g_(g), emitter_(emitter), first_(first), constant_(g.values.size(), false), free_(g.values.size(), false), in_main_(g.values.size(), none_id), in_prepare_(g.values.size(), none_id) {}
+  Splitter(const Graph& g, const backend::Emitter& emitter, uint32_t first)
+      : g_(g),
+        emitter_(emitter),
+        first_(first),
+        known_(find_constants(g)),
+        constant_(g.values.size(), false),
+        in_main_(g.values.size(), none_id),
+        in_prepare_(g.values.size(), none_id) {}
 
   Split run() {
     classify();
@@ -29,7 +37,8 @@ class Splitter {
     out_.prepare.origins = g_.origins;
     for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
-      if (node.op == Op::input || node.op == Op::weight || all_constant(node)) continue;
+      // What is free of inputs and weights is copied where it is read, as some of it is read by prepare alone.
+      if (node.op == Op::input || node.op == Op::weight || all_constant(node) || (!node.out.empty() && known_.free[node.out[0]])) continue;
       copy_main(node);
     }
     for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order, o.to});
@@ -40,25 +49,16 @@ class Splitter {
   }
 
  private:
-  // constant: depends on weights (and numbers) only; free: on nothing but numbers and sizes.
+  // What prepare can make: it depends on weights and numbers alone, or is a table of numbers. Prepare runs once, so no size of the inputs takes part.
   void classify() {
     std::vector<bool> written(g_.values.size(), false);  // a buffer that changes is no constant
     for (const Output& o : g_.outputs) {
       if (o.to == Output::To::weight) written[g_.written_by(o)] = true;
     }
     for (const Node& node : g_.nodes) {
-      bool constant = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]), free = node.op != Op::input && node.op != Op::weight;
-      for (ValueId v : node.in) {
-        constant = constant && (constant_[v] || free_[v]);
-        free = free && free_[v];
-      }
-      for (ValueId v : node.out) {
-        free_[v] = free;
-        // Prepare runs once, so it must not depend on sizes of the inputs.
-        bool sized = false;
-        for (const Dim& d : g_.type(v).dims) sized = sized || !d.is_constant();
-        constant_[v] = constant && !free && !sized;
-      }
+      bool constant = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]);
+      for (ValueId v : node.in) constant = constant && (constant_[v] || known_.free[v]);
+      for (ValueId v : node.out) constant_[v] = constant && !known_.sized[v] && (!known_.free[v] || known_.table[v]);
     }
   }
   bool all_constant(const Node& node) const {
@@ -191,7 +191,8 @@ class Splitter {
   const backend::Emitter& emitter_;
   const uint32_t first_;
   Split out_;
-  std::vector<bool> constant_, free_;
+  const Constants known_;
+  std::vector<bool> constant_;
   std::vector<ValueId> in_main_, in_prepare_;
   std::map<std::pair<ValueId, bool>, uint32_t> index_;
 };

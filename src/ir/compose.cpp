@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/half.h"
 
 namespace ingot::ir {
 
@@ -143,13 +144,28 @@ Handle clamp(Handle x, const std::optional<Operand>& lo, const std::optional<Ope
   return cast(x, t);
 }
 
+namespace {
+
+double rounded(double v, DType t) {
+  const auto f = static_cast<float>(v);
+  switch (t) {
+    case DType::f16: return f16_to_float(float_to_f16(f));
+    case DType::bf16: return bf16_to_float(float_to_bf16(f));
+    case DType::f32: return f;
+    default: return v;
+  }
+}
+
+}  // namespace
+
 Handle cast(Handle x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Graph& g = x.graph();
   const Node& producer = g.producer(x.id());
   if (producer.op == Op::literal && !is_complex(dtype)) {
-    // Half literals are rounded where they are used; integers and bools convert exactly.
+    // Integers and bools convert exactly; a float is what its type holds of it, unless it is a bare number, which takes any type as it is.
     Scalar value = producer.attributes.scalar("value");
+    if (!x.weak() && is_float(x.dtype()) && is_float(dtype)) value = rounded(value.to_double(), x.dtype());
     if (!(is_float(producer.attributes.dtype("dtype")) && !is_float(dtype) && !is_bool(dtype))) {
       return Handle(&g, literal(g, converted(value, dtype), dtype).id(), x.weak());
     }
@@ -171,9 +187,7 @@ Handle full(Graph& g, Dims dims, Scalar value, DType dtype) {
   return expand(Handle(&g, x.id()), std::move(dims));
 }
 
-Handle index(Graph& g, Dims dims, Axis axis) {
-  return make_node(g, Op::index, {}, {{"dims", to_attribute(dims)}, {"axis", axis}});
-}
+Handle index(Graph& g, Dims dims, Axis axis) { return make_node(g, Op::index, {}, {{"dims", to_attribute(dims)}, {"axis", axis}}); }
 
 Handle iota(Graph& g, Dim n) { return index(g, {std::move(n)}, 0); }
 

@@ -36,6 +36,7 @@ const std::vector<Pass>& passes() {
       {"memory_order", memory_order},          // after convolutions: [N, H, W, C]
       {"simplify_order", simplify},
       {"scales", scales},                      // batch normalisation goes into the weights
+      {"constants", constants},                // frequencies of position embeddings: functions in float64
   };
   return list;
 }

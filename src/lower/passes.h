@@ -18,6 +18,7 @@ void linears(ir::Graph&);           // linear layers on one input become one mat
 void updates(ir::Graph&);           // x[2:4] = v becomes a select
 void memory_order(ir::Graph&);      // work element by element in the order of its operands' memory: [N, H, W, C] after convolutions
 void scales(ir::Graph&);            // columns of a product times numbers made of weights: other weights
+void constants(ir::Graph&);         // functions of what depends on no input and no weight are computed in float64
 void siblings(ir::Graph&);          // the same work on neighbouring parts (RoPE of queries and keys) is done once
 
 }  // namespace ingot::lower
