@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/own_file.h"
 #include "compile/compile.h"
 #include "lower/lower.h"
 #include "partition/partition.h"
@@ -51,9 +52,15 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
 // What was timed on the GPU at hand goes into the plan, which is right without it.
 void time(plan::Plan& plan, const compile::Options& options) {
   double seconds = options.number("build_seconds");
-  const std::string &path = options.text("timing_cache"), &device = options.text("device");
+  std::string path = options.text("timing_cache");
+  const std::string& device = options.text("device");
   if (seconds <= 0 && path.empty()) return;
-  const std::vector<Timing> known = path.empty() ? std::vector<Timing>() : read_timings(path);
+  std::string refused;
+  const std::vector<Timing> known = path.empty() ? std::vector<Timing>() : read_timings(path, &refused);
+  if (!refused.empty()) {
+    say_once("timing_cache: " + refused);
+    path.clear();
+  }
   auto start = std::chrono::steady_clock::now();
   std::vector<Timing> found;
   try {

@@ -63,14 +63,14 @@ void MappedFile::drop(std::span<const std::byte> range) const {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode) {
   // Beside the target, so that the rename stays inside one file system; a name of this call's own, so that threads may write one path.
   static std::atomic<unsigned> calls{0};
   std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), calls++);
-  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)};
   if (file.fd < 0 && errno == EEXIST) {  // left by a killed process with our number
     ::unlink(temporary.c_str());
-    file.fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file.fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   }
   if (file.fd < 0) fail_io("write", path, errno);
   auto give_up = [&](int error) {

@@ -25,7 +25,7 @@ class MappedFile {
 };
 
 // Writes the parts one after another to a file beside `path`, syncs it and renames it: the old file or the new one, never half.
-// Error (io) with the system's reason (disk full, no permission); nothing is left behind.
-void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts);
+// Error (io) with the system's reason (disk full, no permission); nothing is left behind. The umask narrows `mode`.
+void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode = 0666);
 
 }  // namespace ingot

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/own_file.h"
 
 namespace ingot {
 
@@ -35,11 +35,11 @@ void add(std::vector<Timing>& to, std::span<const Timing> more) {
   }
 }
 
-std::vector<Timing> read_timings(const std::string& path) {
-  std::error_code ignored;  // opening it tells
-  if (!std::filesystem::exists(path, ignored) && !ignored) return {};
-  auto file = MappedFile::open(path);
-  std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+std::vector<Timing> read_timings(const std::string& path, std::string* refused) {
+  const OwnFile file = read_own_file(path);
+  if (refused != nullptr) *refused = file.refused;
+  if (!file.bytes) return {};
+  std::string_view text(reinterpret_cast<const char*>(file.bytes->data()), file.bytes->size());
   auto refuse = [&](const std::string& why) {
     throw Error(Code::format, fmt::format("{}: this is not a timing cache: {}", path, why)).fix("name another file in timing_cache, or delete this one: it is made anew");
   };
@@ -64,12 +64,15 @@ std::vector<Timing> read_timings(const std::string& path) {
 }
 
 void add_to_file(const std::string& path, std::span<const Timing> more) {
-  std::vector<Timing> all = read_timings(path);
+  FileLock lock(path);  // from reading to writing, so that no other process's entries are lost
+  std::string refused;
+  std::vector<Timing> all = read_timings(path, &refused);
+  if (!refused.empty()) fail(Code::io, "nothing is added to a timing cache: {}", refused);
   add(all, more);
   std::string text = std::string(first_line) + "\n";
   for (const Timing& t : all) text += t.machine + "\t" + t.problem + "\t" + t.choice + "\n";
   const std::span<const std::byte> whole(reinterpret_cast<const std::byte*>(text.data()), text.size());
-  write_atomically(path, {&whole, 1});
+  write_atomically(path, {&whole, 1}, own_file_mode);
 }
 
 }  // namespace ingot

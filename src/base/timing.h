@@ -21,9 +21,11 @@ bool is_timing_text(std::string_view);
 // Puts `more` in: sorted, of one problem on one machine the later one.
 void add(std::vector<Timing>& to, std::span<const Timing> more);
 
-// A file of them: empty where there is none. Error (format) when it is another file, or damaged.
-std::vector<Timing> read_timings(const std::string& path);
-// Adds them to what the file holds by now, atomically.
+// A file of them: empty where there is none, or where another user could have written it (`refused` says so). Error (format) when it is another
+// file, or damaged.
+std::vector<Timing> read_timings(const std::string& path, std::string* refused = nullptr);
+// Adds them to what the file holds by now, atomically: of processes that add at the same time each one's are there. Error (io) when it cannot be
+// written, or another user could have written what is there.
 void add_to_file(const std::string& path, std::span<const Timing> more);
 
 }  // namespace ingot

@@ -1,6 +1,8 @@
 #include "base/timing.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,7 +16,10 @@ namespace {
 
 class Timings : public testing::Test {
  protected:
-  ~Timings() override { std::filesystem::remove(path); }
+  ~Timings() override {
+    std::filesystem::remove(path);
+    std::filesystem::remove(path + ".lock");
+  }
   void put(const std::string& text) const { std::ofstream(path, std::ios::binary) << text; }
   std::string text() const {
     std::ifstream file(path, std::ios::binary);
@@ -60,6 +65,47 @@ TEST_F(Timings, OtherFilesStayAsTheyAre) {
   }
   put("");
   EXPECT_TRUE(read_timings(path).empty());
+}
+
+TEST_F(Timings, OfOtherUsersAreNotUsed) {
+  const std::vector<Timing> one = {{"a", "b", "c"}};
+  const mode_t before = ::umask(0);
+  add_to_file(path, one);
+  ::umask(before);
+  std::string refused;
+  EXPECT_EQ(read_timings(path, &refused), one);
+  EXPECT_EQ(refused, "");
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  EXPECT_TRUE(read_timings(path, &refused).empty());
+  EXPECT_EQ(refused, "other users can write to " + path + ", so it is not used; `chmod go-w` it if you know what is in it, or delete it");
+  EXPECT_THROW(add_to_file(path, one), Error);
+}
+
+TEST_F(Timings, OfSeveralWritersAreAllThere) {
+  constexpr int writers = 4, each = 25;
+  std::vector<pid_t> children;
+  for (int w = 0; w < writers; ++w) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        for (int n = 0; n < each; ++n) {
+          const Timing t{"machine " + std::to_string(w), "problem " + std::to_string(n), "choice"};
+          add_to_file(path, {&t, 1});
+        }
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_EQ(read_timings(path).size(), size_t{writers * each});
 }
 
 }  // namespace

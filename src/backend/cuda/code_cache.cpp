@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "base/own_file.h"
 
 namespace ingot::backend::cuda {
 
@@ -25,30 +24,31 @@ std::string CodeCache::path(std::span<const std::byte> key) const {
   return folder_ + "/" + name;
 }
 
+CodeCache::CodeCache(std::string folder) : folder_(std::move(folder)) {
+  if (folder_.empty()) return;
+  if (auto why = make_own_folder(folder_)) {
+    problem_ = "compiled code is not kept: " + *why;
+    folder_.clear();
+  }
+}
+
 std::optional<std::vector<std::byte>> CodeCache::find(std::span<const std::byte> key) const {
   if (folder_.empty()) return std::nullopt;
-  std::ifstream file(path(key), std::ios::binary | std::ios::ate);
-  if (!file) return std::nullopt;
-  auto size = static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0));
-  std::vector<std::byte> bytes(size);
-  file.seekg(0);
-  if (size < head || !file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) return std::nullopt;
-  auto code = std::span<const std::byte>(bytes).subspan(head);
+  auto bytes = read_own_file(path(key)).bytes;
+  if (!bytes || bytes->size() < head) return std::nullopt;
+  auto code = std::span<const std::byte>(*bytes).subspan(head);
   auto key_hash = hash256(key), code_hash = hash256(code);
-  bool good = std::equal(magic.begin(), magic.end(), bytes.begin()) && std::equal(key_hash.begin(), key_hash.end(), bytes.begin() + 8) &&
-              std::equal(code_hash.begin(), code_hash.end(), bytes.begin() + 40);
+  bool good = std::equal(magic.begin(), magic.end(), bytes->begin()) && std::equal(key_hash.begin(), key_hash.end(), bytes->begin() + 8) &&
+              std::equal(code_hash.begin(), code_hash.end(), bytes->begin() + 40);
   if (!good) return std::nullopt;
   return std::vector<std::byte>(code.begin(), code.end());
 }
 
 void CodeCache::put(std::span<const std::byte> key, std::span<const std::byte> code) const {
   if (folder_.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) fail(Code::io, "the folder {} for compiled code cannot be made: {}", folder_, error.message());
   auto key_hash = hash256(key), code_hash = hash256(code);
   const std::span<const std::byte> parts[] = {magic, key_hash, code_hash, code};
-  write_atomically(path(key), parts);
+  write_atomically(path(key), parts, own_file_mode);
 }
 
 }  // namespace ingot::backend::cuda

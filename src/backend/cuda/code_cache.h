@@ -10,15 +10,18 @@ namespace ingot::backend::cuda {
 
 class CodeCache {
  public:
-  explicit CodeCache(std::string folder) : folder_(std::move(folder)) {}  // empty: nothing is kept
-  // Nothing when there is no such entry, or it is damaged.
+  // Makes the folder for this user alone. Empty, or a folder that another user could write to: nothing is kept or found.
+  explicit CodeCache(std::string folder);
+  // Why nothing is kept although a folder was named; else empty.
+  const std::string& problem() const { return problem_; }
+  // Nothing when there is no such entry, it is damaged, or another user could have written it. Error (io) when it cannot be read.
   std::optional<std::vector<std::byte>> find(std::span<const std::byte> key) const;
   // Atomic. Error (io) when the folder cannot be written.
   void put(std::span<const std::byte> key, std::span<const std::byte> code) const;
 
  private:
   std::string path(std::span<const std::byte> key) const;
-  std::string folder_;
+  std::string folder_, problem_;
 };
 
 }  // namespace ingot::backend::cuda

@@ -139,6 +139,7 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   }
   CodeCache cache(options.cache_folder);
   Compiled out;
+  out.cache_problem = cache.problem();
   out.code.resize(jobs.size());
   std::mutex mutex;
   std::exception_ptr failure;
@@ -147,10 +148,20 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   std::vector<std::vector<size_t>> texts;
   for (auto& [key, list] : of_one_text) texts.push_back(std::move(list));
   std::atomic<size_t> next = 0;
+  // The code is good whatever happens to the cache.
+  auto in_cache = [&](auto&& use) {
+    try {
+      use();
+    } catch (const Error& e) {
+      std::lock_guard lock(mutex);
+      out.cache_problem = e.message;
+    }
+  };
   auto take = [&](const std::vector<size_t>& list) {
     std::vector<size_t> missing;
     for (size_t k : list) {
-      auto found = cache.find(key_of(jobs[k], version));
+      std::optional<std::vector<std::byte>> found;
+      in_cache([&] { found = cache.find(key_of(jobs[k], version)); });
       if (!found) {
         missing.push_back(k);
         continue;
@@ -163,12 +174,7 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
     std::vector<std::vector<std::byte>> made = compile_once(jobs, missing);
     for (size_t m = 0; m < missing.size(); ++m) {
       out.code[missing[m]] = std::move(made[m]);
-      try {
-        cache.put(key_of(jobs[missing[m]], version), out.code[missing[m]]);
-      } catch (const Error& e) {
-        std::lock_guard lock(mutex);
-        out.cache_problem = e.message;
-      }
+      in_cache([&] { cache.put(key_of(jobs[missing[m]], version), out.code[missing[m]]); });
     }
   };
   auto work = [&] {

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "backend/cuda/available_test.h"
-#include "backend/cuda/code_cache.h"
 #include "backend/cuda/symbols.h"
 #include "base/error.h"
 
@@ -22,11 +20,6 @@ struct Folder {
   Folder() { std::filesystem::remove_all(path); }
   ~Folder() { std::filesystem::remove_all(path); }
 };
-
-std::vector<std::byte> bytes(std::string_view text) {
-  auto* p = reinterpret_cast<const std::byte*>(text.data());
-  return {p, p + text.size()};
-}
 
 TEST(cuda_symbols, a_missing_library_says_what_to_do) {
   static constexpr std::string_view sonames[] = {"libsurely_not_here.so.1"};
@@ -55,28 +48,6 @@ TEST(cuda_symbols, a_library_that_is_loaded_is_taken) {
     EXPECT_EQ(e.code, Code::version);
     EXPECT_NE(e.message.find("has no function surely_no_function"), std::string::npos) << e.message;
   }
-}
-
-TEST(cuda_code_cache, damaged_entries_are_not_used) {
-  Folder folder;
-  CodeCache cache(folder.path);
-  auto key = bytes("key"), code = bytes("some code");
-  EXPECT_FALSE(cache.find(key));
-  cache.put(key, code);
-  EXPECT_EQ(cache.find(key), code);
-  EXPECT_FALSE(cache.find(bytes("another")));
-  std::string file = std::filesystem::directory_iterator(folder.path)->path();
-  for (long at : {0L, 20L, 50L, 75L}) {
-    cache.put(key, code);
-    std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
-    f.seekp(at);
-    f.put('?');
-    f.close();
-    EXPECT_FALSE(cache.find(key)) << at;
-  }
-  std::filesystem::resize_file(file, 10);
-  EXPECT_FALSE(cache.find(key));
-  EXPECT_THROW(CodeCache("/proc/nothing/here").put(key, code), Error);
 }
 
 TEST(cuda_nvrtc, compiles_in_threads_and_keeps_the_code) {

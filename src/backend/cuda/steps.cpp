@@ -11,6 +11,7 @@
 #include "backend/cuda/prelude.h"
 #include "backend/cuda/product.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "kernels/attention/attention_cuda_args.h"
 #include "kernels/fused/fused_cuda_args.h"
 #include "kernels/matmul/matmul_map_cuda.h"
@@ -131,6 +132,7 @@ class Steps final : public backend::Emitter {
     flush();
     if (jobs.empty()) return out;
     Compiled compiled = compile(jobs, {0, cache_folder()});
+    if (!compiled.cache_problem.empty()) say_once(compiled.cache_problem);
     for (size_t k = 0; k < out.size(); ++k) out[k].image = std::move(compiled.code[k]);
     return out;
   }

@@ -1,0 +1,92 @@
+#include "base/own_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+
+namespace ingot {
+
+namespace {
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+// Why others could have written an open file or folder; nothing when they could not.
+std::optional<std::string> why_not_own(const struct stat& status, const std::string& path) {
+  if (status.st_uid != ::geteuid() && status.st_uid != 0)
+    return fmt::format("{} belongs to another user (number {}), so it is not used; name a path of your own", path, status.st_uid);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("other users can write to {}, so it is not used; `chmod go-w` it if you know what is in it, or delete it", path);
+  return std::nullopt;
+}
+
+}  // namespace
+
+OwnFile read_own_file(const std::string& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe in its place must not stop us
+  if (file.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
+  if (file.fd < 0) fail(Code::io, "cannot open {}: {}", path, std::strerror(errno));
+  struct stat status;
+  if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) fail(Code::io, "cannot open {}: it is not a regular file", path);
+  if (auto why = why_not_own(status, path)) return {std::nullopt, *why};
+  std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t n = ::read(file.fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(Code::io, "cannot read {}: {}", path, std::strerror(errno));
+    if (n == 0) bytes.resize(done);
+    done += static_cast<size_t>(n);
+  }
+  return {std::move(bytes), {}};
+}
+
+std::optional<std::string> make_own_folder(const std::string& path) {
+  // The folders above are made as usual. Whoever owns one may put another folder in this one's place, but none that belongs to this user.
+  std::error_code error;
+  if (auto above = std::filesystem::path(path).parent_path(); !above.empty()) std::filesystem::create_directories(above, error);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fmt::format("the folder {} cannot be made: {}", path, std::strerror(errno));
+  Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  struct stat status;
+  if (folder.fd < 0 || ::fstat(folder.fd, &status) != 0) return fmt::format("the folder {} cannot be opened: {}", path, std::strerror(errno));
+  return why_not_own(status, path);
+}
+
+FileLock::FileLock(const std::string& path) {
+  const std::string name = path + ".lock";
+  fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat status;
+  if (fd_ >= 0 && (::fstat(fd_, &status) != 0 || status.st_uid != ::geteuid())) {
+    ::close(fd_);
+    fd_ = -1;
+  }
+  if (fd_ < 0) return;
+  while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void say_once(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  std::lock_guard lock(mutex);
+  if (said.insert(text).second) std::fprintf(stderr, "ingot: %s\n", text.c_str());
+}
+
+}  // namespace ingot
