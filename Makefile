@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup libraries build test check test-all fuzz lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all fuzz differential lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ fuzz: build ## mutated archives and plans under clang's sanitizers, SECONDS=600 
 	@for a in $(FUZZ)/archives/*.pt2; do $(BUILD)/ingot compile $$a -o $(FUZZ)/plans/$$(basename $$a .pt2).ingot || exit 1; done
 	@cd $(FUZZ) && ./fuzz_importer -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 archives
 	@cd $(FUZZ) && ./fuzz_plan -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 plans
+
+differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
+	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: ## the include rule
 	@python3 tools/check_layers.py

@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from . import autocast, devices
 from .assemble import assemble, in_torch
 from .errors import InputError, UnsupportedError
-from .functional import NotFunctional, _first_line, _strides, check_writes, from_aot
+from .functional import NotFunctional, _first_line, check_writes, from_aot, lays
 from .watch import Snapshot, Watch
 
 
@@ -41,7 +41,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
         call.engine, call.report = None, report
         return call
     names = [_name(node) for node in placeholders]
-    f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), _strides(next(n for n in module.graph.nodes if n.op == "output").args[0]))
+    f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders))
     compiled = _Compiled(f, options, examples)
     return compiled.straight() if compiled.is_straight() else compiled
 

@@ -45,6 +45,14 @@ class View:
 
 
 @dataclass
+class Lay:
+    """How a result lies in memory: its strides, and the place among the graph's inputs of the one whose memory it is a part of."""
+
+    strides: list
+    owner: int | None
+
+
+@dataclass
 class Functional:
     module: torch.fx.GraphModule
     slots: list[Slot]
@@ -54,7 +62,7 @@ class Functional:
     views: dict[Node, View] = field(default_factory=dict)
     wanted: list[Node] = field(default_factory=list)  # values that must be computed besides those written, in order
     orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
-    strides: list | None = None               # of each result in the graph as it was before; torch sometimes loses them when it makes it functional
+    before: list | None = None                # a `Lay` (or None) of each result in the graph before torch made it functional, which may lose it
     program: torch.export.ExportedProgram | None = None  # whose graph this is
 
     def __post_init__(self):
@@ -79,16 +87,21 @@ class Functional:
     def _split_views(self):
         slots = {s.node for s in self.slots}
         written = {value: slot for slot, value in self.writes}
+        given = slots | written.keys()
+        self._keep_copies(given)
+        before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
+        lost = {r: lay.strides for r, lay in before.items() if lay.strides != _hints(r.meta["val"].stride())}
         traced = {}
-        lost = {r: s for r, s in zip(self.results, self.strides or ()) if s is not None and isinstance(r, Node) and len(s) == r.meta["val"].dim() and s != _hints(r.meta["val"].stride())}
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
-                traced[result] = (result, []) if result in lost else trace_view(result, lambda node: node in slots or node in written)
+                base, chain = trace_view(result, given.__contains__)
+                # What torch takes from memory that is given has its strides; else those of before count.
+                traced[result] = (result, []) if result in lost and base not in given else (base, chain)
         shared: dict[Node, int] = {}
         for base, _ in traced.values():
             shared[base] = shared.get(base, 0) + 1
         for result, (base, chain) in traced.items():
-            if base in slots or base in written or (chain and (shared[base] > 1 or not _is_plain(result, base))):
+            if base in given or (chain and (shared[base] > 1 or not _is_plain(result, base))):
                 self.views[result] = View(base, chain)
         for result in self.results:
             if not isinstance(result, Node) or not isinstance(result.meta.get("val"), torch.Tensor):
@@ -98,6 +111,18 @@ class Functional:
                 value = base.meta["val"]
                 if (order := order_in_memory(value.shape, lost.get(base, value.stride()))) is not None:
                     self.orders[base] = order
+
+    def _keep_copies(self, given):
+        """What was a copy of given memory (contiguous() of a strided input that is written, say) may be a view of the new value, which is dense: a copy again."""
+        for i, lay in enumerate(self.before or ()):
+            result = self.results[i]
+            if lay is not None and lay.owner is None and isinstance(result, Node) and trace_view(result, given.__contains__)[0] in given:
+                value = result.meta["val"]
+                graph = self.module.graph
+                with graph.inserting_before(next(n for n in graph.nodes if n.op == "output")), value.fake_mode:
+                    copy = graph.call_function(torch.ops.aten.clone.default, (result,), {"memory_format": torch.contiguous_format})
+                    copy.meta = {**result.meta, "val": value.clone(memory_format=torch.contiguous_format)}
+                self.results[i] = copy
 
     def _want(self, node, slots):
         if node in slots or node in self.wanted:
@@ -177,11 +202,11 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
-    strides = None
+    before = None
     if _writes_in_place(program.graph) or autocast.reaches(program.graph_module) or autocast.recorded(program.graph):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
-        strides = _strides(v for v, user in zip(values, kinds) if user)
+        before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"])
         program = _functionalised(program)
     signature = program.graph_signature
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
@@ -215,16 +240,23 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
                 writes.append((slot, value))
         else:
             raise UnsupportedError(f"an output of kind {spec.kind.name} ({spec.target}) is not supported")
-    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, strides=strides, program=program)
+    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, before=before, program=program)
 
 
 class NotFunctional(UnsupportedError):
     """torch cannot write the graph without writes in place: it runs in torch as it is."""
 
 
-def _strides(values):
-    metas = [v.meta.get("val", v.meta.get("example_value")) if isinstance(v, Node) else None for v in values]
-    return [_hints(m.stride()) if isinstance(m, torch.Tensor) and m.layout is torch.strided else None for m in metas]
+def lays(values, placeholders) -> list[Lay | None]:
+    """How each result of a graph that writes in place lies."""
+    memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
+    metas = [_strided(v) for v in values]
+    return [m if m is None else Lay(_hints(m.stride()), memory.get(m.untyped_storage()._cdata)) for m in metas]
+
+
+def _strided(value) -> torch.Tensor | None:
+    meta = value.meta.get("val", value.meta.get("example_value")) if isinstance(value, Node) else None
+    return meta if isinstance(meta, torch.Tensor) and meta.layout is torch.strided else None
 
 
 def _functionalised(program):
@@ -265,9 +297,9 @@ def _checked(name, tensor):
     return tensor
 
 
-def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: list[str], is_weight: Callable, strides=None) -> Functional:
+def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: list[str], is_weight: Callable, before=None) -> Functional:
     """A graph that AOTAutograd made under torch.compile. `examples` and `names`: of all placeholders; `is_weight(i)`: it may be bound;
-    `strides`: of the results in Dynamo's graph."""
+    `before`: how the results lie in Dynamo's graph."""
     import re
 
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -304,4 +336,4 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
             node.meta.setdefault("val", value)
             slots.append(Slot(node, "weight", node.target, _checked(node.target, value), "constant"))
     ranges = shape_env.var_to_range.get if shape_env is not None else (lambda symbol: None)
-    return Functional(module, slots, values[count:], writes, ranges, strides=strides)
+    return Functional(module, slots, values[count:], writes, ranges, before=before)

@@ -25,6 +25,18 @@ std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
   return out;
 }
 
+// A negative start counts from the end.
+Value narrow(const Value& x, int64_t dim, Dim start, const Dim& length) {
+  const Range range = start.range(x.graph().symbols);
+  if (range.max < 0) {
+    start += x.dim(dim);
+  } else if (range.min < 0) {
+    fail(Code::unsupported, "narrow: a start {} whose sign is not known", start.text(x.graph().symbols));
+  }
+  require(x.graph(), start + length, ir::Check::less_equal, x.dim(dim), "the narrowed part lies inside the axis");
+  return view(x, slice_map(x.dims(), x.axis(dim), start, length, 1));
+}
+
 // The number of pieces of a dynamic size is the recorded one, checked at run time.
 std::vector<Value> split(Recorded recorded, const Value& given, const Dim& size, int64_t dim) {
   Value x = at_least_1d(given);
@@ -223,9 +235,7 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
 
 Value as_type(const Value& x, std::optional<DType> t) { return t ? cast(x, *t) : x; }
 
-Value written(const Value& base, AffineMap map, const Value& value) {
-  return update(base, map, expand(value, map.dims));
-}
+Value written(const Value& base, AffineMap map, const Value& value) { return update(base, map, expand(value, map.dims)); }
 
 AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {
   Value s = slice(x, dim, start, end, step);
@@ -273,7 +283,7 @@ const Row rows[] = {
     {"slice.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
      [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
     {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
-    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return pieces(at_least_1d(x), d, {start, length})[1]; }},
+    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return narrow(x, d, start, length); }},
     {"narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length)",
      [](Value x, int64_t d, Value start, Dim length) {
        Axis axis = x.axis(d);

@@ -1,0 +1,147 @@
+"""Runs programs by a way, several at a time, and finds out what failed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import known
+import torch
+from grow import Kinds, grow
+from judge import Judge
+from observe import Eager
+from program import Program, merged, script
+from reduce import Reducer
+from ways import Refused, words
+
+
+@dataclass
+class Failure:
+    program: Program
+    seed: int     # that grow was given
+    way: str
+    kind: str     # what reductions must keep
+    message: str
+
+
+    def reduced(self, run, seconds=60) -> "Failure":
+        """The same failure of a smaller program."""
+
+        def fails(program):
+            found = examine(program, self.way, run)
+            return found and found.kind
+
+        smaller = Reducer(self.program, self.kind, fails, seconds).run()
+        return examine(smaller, self.way, run) or self
+
+    def __str__(self):
+        return f"{self.way}, seed {self.seed}: {self.message}\n\n{script(self.program, self.way, self.message)}"
+
+
+@dataclass
+class Tally:
+    """What a campaign did."""
+
+    programs: Counter = field(default_factory=Counter)      # by way
+    elements: Counter = field(default_factory=Counter)      # compared, undecidable
+    refusals: Counter = field(default_factory=Counter)
+    expected: Counter = field(default_factory=Counter)      # known failures by name
+    rows: Counter = field(default_factory=Counter)          # calls of each operator
+    failures: list[Failure] = field(default_factory=list)
+    crashes: int = 0
+
+    @property
+    def undecidable(self) -> float:
+        return self.elements["undecidable"] / max(1, self.elements["elements"])
+
+    def add(self, other: "Tally"):
+        for mine, theirs in zip((self.programs, self.elements, self.refusals, self.expected, self.rows), (other.programs, other.elements, other.refusals, other.expected, other.rows)):
+            mine.update(theirs)
+        self.failures += other.failures
+
+    def __str__(self):
+        lines = ["programs: " + ", ".join(f"{n} {way}" for way, n in sorted(self.programs.items()))]
+        lines += [f"elements compared: {self.elements['elements']}, {self.undecidable:.2%} of them undecidable; {len(self.rows)} operators called"]
+        lines += [f"refused {n}: {said}" for said, n in self.refusals.most_common(12)]
+        lines += [f"expected {n}: {name}" for name, n in sorted(self.expected.items())]
+        return "\n".join([*lines, f"failures: {len(self.failures)}"])
+
+
+def examine(program: Program, way: str, run, tally: Tally | None = None) -> Failure | None:
+    """One program by one way; raises Refused where ingot (or torch's capture) says no."""
+    judge = Judge(Eager(program))
+    try:
+        verdict = run(program, judge)
+    except Refused:
+        raise
+    except Exception as problem:
+        if known.refusal(problem):
+            raise Refused(words(problem)) from None
+        return Failure(program, program.seed % 10**9, way, words(problem)[:60], f"{type(problem).__name__}: {problem}")
+    if verdict.problems:
+        return Failure(program, program.seed % 10**9, way, kind_of(verdict.problems[0]), "\n".join(verdict.problems[:6]))
+    if tally is not None:
+        tally.elements += verdict.counts
+    return None
+
+
+def kind_of(problem: str) -> str:
+    return next((w for w in ("strides", "memory is shared", "another part", "later call", "NaN", "infinities", "results, eager", "eager's is") if w in problem), "values")
+
+
+def groups(programs: list[Program], size: int) -> list[list[Program]]:
+    """Programs that can be called together: those with the same number of calls."""
+    made: dict[int, list[list[Program]]] = {}
+    for program in programs:
+        rows = made.setdefault((len(program.sizes), program.dynamic), [[]])
+        if len(rows[-1]) == size:
+            rows.append([])
+        rows[-1].append(program)
+    return [group for rows in made.values() for group in rows if group]
+
+
+def run_all(programs: list[Program], way: str, run, tally: Tally, together: int = 10, until=lambda: False, note=lambda group: None):
+    """Every program by the way. Of a group that fails the halves are run, until each failure stands alone."""
+    for group in groups(programs, together):
+        if until():
+            return
+        tally.programs[way] += len(group)
+        for program in group:
+            tally.rows.update(step.target for step in program.steps)
+        _run(group, way, run, tally, note)
+
+
+def _run(group, way, run, tally, note):
+    note(group)
+    alone = len(group) == 1
+    try:
+        failure = examine(group[0] if alone else merged(group), way, run, tally)
+    except Refused as refused:
+        if alone:
+            tally.refusals[str(refused)] += 1
+            return
+        failure = refused
+    if failure is None:
+        return
+    if not alone:
+        _run(group[: len(group) // 2], way, run, tally, note)
+        _run(group[len(group) // 2 :], way, run, tally, note)
+    elif name := known.name_of(failure):
+        tally.expected[name] += 1
+    else:
+        tally.failures.append(failure)
+
+
+def grown(seeds, kinds: Kinds) -> list[Program]:
+    with torch.no_grad():
+        return [grow(seed, kinds) for seed in seeds]
+
+
+def seconds(limit: float):
+    end = time.monotonic() + limit
+    return lambda: time.monotonic() > end
+
+
+def fresh_seed() -> int:
+    return int(time.time())

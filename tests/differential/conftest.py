@@ -1,0 +1,19 @@
+"""Paths of this folder's modules, and what the campaigns of a run did."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "python")]
+
+import quiet  # noqa: E402
+
+
+def pytest_configure():
+    quiet.hush()
+
+
+def pytest_terminal_summary(terminalreporter):
+    module = sys.modules.get("test_differential")
+    if module is not None and module.TALLY.programs:
+        terminalreporter.section("differential")
+        terminalreporter.write_line(str(module.TALLY))

@@ -1,0 +1,104 @@
+"""What is known to fail, by name, with the reason: failures of these do not end a campaign, and are counted. Each has a small model that shows it,
+and a test that it still does: an entry that no longer fails has to go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+import ingot
+
+# Refusals in ingot's words, which are no failures: what ingot (or torch's capture) does not take, it says. A campaign counts them.
+REFUSALS = [
+    (ingot.UnsupportedError, r"torch\.export does not take the model|known only when it runs"),
+    (ingot.InputError, r"cannot be captured with these inputs|is to vary between"),
+    (torch._dynamo.exc.TorchRuntimeError, r"when making fake tensor call"),
+]
+
+
+def refusal(problem: Exception) -> bool:
+    return any(isinstance(problem, kind) and re.search(said, str(problem)) for kind, said in REFUSALS)
+
+
+@dataclass(frozen=True)
+class Known:
+    name: str
+    reason: str
+    matches: Callable  # of a campaign's Failure
+    shows: Callable    # raises, or fails an assertion, as long as the fault is there
+
+
+def compiled(forward, *inputs, **attributes):
+    """The results of a model with that forward by ingot.compile."""
+    model = type("Model", (torch.nn.Module,), {"forward": forward})()
+    for name, value in attributes.items():
+        model.register_buffer(name, value)
+    with torch.no_grad():
+        return ingot.compile(model.eval(), inputs=list(inputs))(*inputs)
+
+
+def nothing_to_compile():
+    compiled(lambda self: self.b, b=torch.ones(2))
+
+
+def written_and_never_read():
+    def forward(self, x):
+        self.b.copy_(x)
+        return x + 1
+
+    compiled(forward, torch.ones(2), b=torch.zeros(2))
+
+
+def dropout_of_nothing():
+    def forward(self, x):
+        y = x * 2
+        return y, torch.dropout(y, 0.0, True)
+
+    y, z = compiled(forward, torch.ones(2))
+    assert y.data_ptr() == z.data_ptr()
+
+
+def attention_of_infinity():
+    q, k = torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4)
+    k[0, 0, 1, 0] = torch.inf
+    mask = torch.tensor([[True, False], [True, True]])
+    attend = torch.nn.functional.scaled_dot_product_attention
+    result = compiled(lambda self, q, k: attend(q, k, q, mask), q, k)
+    assert torch.equal(result.isnan(), attend(q, k, q, mask).isnan())
+
+
+def says(text):
+    return lambda failure: text in failure.message
+
+
+def calls(kinds, *rows):
+    """Failures of these kinds in programs that call one of the operators."""
+    return lambda failure: failure.kind in kinds and any(step.target.split(".")[1].startswith(rows) for step in failure.program.steps)
+
+
+def size_in_prepare():
+    compiled_open(lambda self, x: x + self.b * x.shape[0], b=torch.ones(3))
+
+
+def compiled_open(forward, **attributes):
+    model = type("Model", (torch.nn.Module,), {"forward": forward})()
+    for name, value in attributes.items():
+        model.register_buffer(name, value)
+    with torch.no_grad():
+        return ingot.compile(model.eval(), inputs=[ingot.Input(min_shape=(2, 3), opt_shape=(4, 3), max_shape=(8, 3))])(torch.ones(4, 3))
+
+
+KNOWN: list[Known] = [
+    Known("sizes in prepare", "what depends on weights and on a size is computed when the weights are prepared, where no size is known", says("reads symbol 0, but there are 0"), size_in_prepare),
+    Known("nothing to compile", "results that are all inputs or weights leave no engine, which the module takes for granted", says("'NoneType' object has no attribute 'input_names'"), nothing_to_compile),
+    Known("written and never read", "a buffer that is written and not read is left out of the graph's weights", says("which is no weight of it"), written_and_never_read),
+    Known("dropout shares memory", "torch.dropout with p = 0, or in evaluation, returns its operand itself; torch.export records a new tensor", calls(("memory is shared",), "dropout", "feature_dropout"), dropout_of_nothing),
+    Known("attention of infinities", "NaN from an infinite score meets the mask elsewhere than in eager", calls(("NaN", "infinities"), "scaled_dot_product", "_scaled_dot_product"), attention_of_infinity),
+]
+
+
+def name_of(failure) -> str | None:
+    return next((k.name for k in KNOWN if k.matches(failure)), None)

@@ -1,0 +1,76 @@
+"""The operators that programs call: every row of ingot's table, and what torch has that writes in place, or to `out`, for each. A new row is one
+of them by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import torch
+from program import operator
+
+from ingot import _engine
+
+# Rows that no program can call so that results can be compared, and why.
+LEFT_OUT = {
+    "aten.empty.memory_format": "undefined memory",
+    "aten.empty_like.default": "undefined memory",
+    "aten.new_empty.default": "undefined memory",
+    "aten.lift_fresh.default": "torch's own mark of a constant in a graph, which no model calls",
+    "aten.unsafe_split.Tensor": "whether its parts share memory is not to be relied on",
+    "aten.unsafe_chunk.default": "whether its parts share memory is not to be relied on",
+    "aten._unsafe_view.default": "whether its result shares memory is not to be relied on",
+    "aten._native_batch_norm_legit_functional.default": "torch's own step of a batch norm, whose types while tracing are not eager's",
+    "aten.alpha_dropout.default": "random numbers",
+    "aten.feature_dropout.default": "random numbers",
+}
+
+# Rows that no program of the fixed seeds calls, and why.
+NEVER: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """kind: "pure" (new memory), "view" (may share its operand's), "write" (changes its operand), "out" (writes a tensor given as `out`)"""
+
+    target: str
+    row: str
+    kind: str
+
+    @property
+    def schema(self):
+        return operator(self.target)._schema
+
+
+def _kind(schema) -> str:
+    if any(a.is_out for a in schema.arguments):
+        return "out"
+    if schema.is_mutable:
+        return "write"
+    return "view" if any(r.alias_info is not None for r in schema.returns) else "pure"
+
+
+def _writing(row: str):
+    """Overloads of torch that compute what a row does and write in place: add_.Tensor of add.Tensor; and those with `out`."""
+    namespace, name, overload = row.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name + "_", None) if not name.endswith("_") else None
+    if packet is not None and overload in packet.overloads():
+        yield f"{namespace}.{name}_.{overload}"
+    pure = [(a.name, str(a.type)) for a in operator(row)._schema.arguments]
+    packet = getattr(getattr(torch.ops, namespace), name)
+    for other in packet.overloads():
+        schema = getattr(packet, other)._schema
+        if sum(a.is_out for a in schema.arguments) == 1 and [(a.name, str(a.type)) for a in schema.arguments if not a.is_out] == pure:
+            yield f"{namespace}.{name}.{other}"
+
+
+def table() -> dict[str, list[Operator]]:
+    """By kind."""
+    found = defaultdict(list)
+    for row in (r["name"] for r in _engine.ops()):
+        for target in (row, *_writing(row)):
+            made = Operator(target, row, "")
+            made = Operator(target, row, _kind(made.schema))
+            if row not in LEFT_OUT:
+                found[made.kind].append(made)
+    return dict(found)

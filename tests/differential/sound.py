@@ -1,0 +1,98 @@
+"""What a random call must not do if its result is to mean anything: undefined behaviour of C, an order that torch leaves open, random numbers."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from program import operator
+
+CONVERTS = re.compile(r"aten\.(_?to|type_as|lift|copy|fill|full|scatter|index_put|index_fill|masked_fill|new_full|arange|linspace|scalar_tensor)")
+DIVIDES = re.compile(r"aten\.(div|divide|true_divide|floor_divide|remainder|fmod)_?\.")
+TIES = {"aten.sort.default", "aten.argsort.default", "aten.topk.default"}
+ONE_WRITER = re.compile(r"aten\.(scatter_?\.src|index_copy|index_put|masked_scatter)")
+
+
+def _leaves(value):
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+def written(chosen, args, kwargs) -> list[torch.Tensor]:
+    """The operands that the call writes."""
+    found = []
+    for i, parameter in enumerate(chosen.schema.arguments):
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            value = kwargs.get(parameter.name, args[i] if i < len(args) else None)
+            found += [t for t in _leaves(value) if isinstance(t, torch.Tensor)]
+    return found
+
+
+def may_write(scope, chosen, tensors) -> bool:
+    """Constants are constant; parameters are written now and then."""
+    owned = {s.name: s.role for s in scope.sources if s.role in ("constant", "weight")}
+    for t in tensors:
+        for name, role in owned.items():
+            if any(c.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for c in scope.tensors[name]) and (role == "constant" or scope.seed % 4):
+                return False
+    return True
+
+
+def before(chosen, args, kwargs) -> bool:
+    values = list(_leaves([args, list(kwargs.values())]))
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    if DIVIDES.match(chosen.target):  # the smallest integer by -1 ends the process
+        if any(not t.dtype.is_floating_point and t.dtype is not torch.bool and t.numel() and t.min().item() == torch.iinfo(t.dtype).min for t in tensors if t.dtype is not torch.uint8):
+            return False
+    if chosen.row in TIES and any(t.numel() and torch.unique(t[~t.isnan()]).numel() < t.numel() for t in tensors[:1]):
+        return False
+    if "bucketize" in chosen.row and any(t.isnan().any() or (t.diff() < 0).any() for t in tensors[1:2]):  # of boundaries in no order
+        return False
+    if "native_" in chosen.row and "_norm" in chosen.row and any(not t.numel() for t in tensors):  # means of nothing are left unwritten
+        return False
+    if "conv" in chosen.row and any(t.dtype.is_floating_point and not t.isfinite().all() for t in tensors):  # an infinity by the zeros around an image
+        return False
+    if ONE_WRITER.match(chosen.target) and not _each_once(chosen, args, kwargs):
+        return False
+    return True
+
+
+def _each_once(chosen, args, kwargs) -> bool:
+    named = dict(zip((p.name for p in chosen.schema.arguments), args)) | kwargs
+    if "indices" in named:
+        indices = [t for t in named["indices"] if isinstance(t, torch.Tensor)]
+        if any(t.dtype is torch.bool for t in indices) or named.get("accumulate"):
+            return True
+        joined = torch.stack([t.reshape(-1) for t in torch.broadcast_tensors(*[t.long() for t in indices])], 1)
+        return torch.unique(joined, dim=0).shape[0] == joined.shape[0]
+    index = named.get("index")
+    if not isinstance(index, torch.Tensor) or index.dim() == 0 or not index.numel():
+        return True
+    along = named["dim"] if index.dim() > 1 else 0
+    return bool((index.long().sort(along).values.diff(dim=along) != 0).all())
+
+
+def after(chosen, given, results, call) -> bool:
+    args, kwargs = given
+    if torch.Tag.nondeterministic_seeded in operator(chosen.row).tags:
+        if chosen.kind in ("write", "out"):
+            return False
+        again = call(*args, **kwargs)
+        again = list(again) if isinstance(again, (list, tuple)) else [again]
+        if any(not torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(results, again)):
+            return False
+    integers = [t for t in results if isinstance(t, torch.Tensor) and t.dtype not in (torch.bool,) and not t.dtype.is_floating_point]
+    converts = CONVERTS.match(chosen.target) or isinstance(kwargs.get("dtype"), torch.dtype) or any(isinstance(v, torch.dtype) for v in args)
+    if integers and converts:
+        info = torch.iinfo(integers[0].dtype)
+        for value in _leaves([args, [v for k, v in kwargs.items()]]):
+            if isinstance(value, float):
+                value = torch.tensor(value, dtype=torch.float64)
+            if isinstance(value, torch.Tensor) and value.dtype.is_floating_point and value.numel():
+                low, high = value.double().aminmax()
+                if not (info.min - 0.5 <= low and high <= info.max * (1 - 1e-6)):
+                    return False
+    return True

@@ -1,0 +1,131 @@
+"""Random programs by every way through ingot, against eager. Seeds are fixed: a failure here is the same failure everywhere; `make differential`
+draws others."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import known
+import pytest
+import torch
+import ways
+import worker
+from campaign import Tally, grown, run_all
+from grow import Kinds
+from judge import Judge
+from observe import Eager
+
+from ingot.errors import DeviceError
+
+CHUNK, CHUNKS, EVERY_WAY = 100, 20, 200
+TALLY = Tally()
+
+
+@lru_cache(maxsize=None)
+def programs(chunk):
+    return grown(range(chunk * CHUNK, (chunk + 1) * CHUNK), Kinds())
+
+
+def finish(tally, run):
+    """What has failed, reduced, as the test's message."""
+    TALLY.add(tally)
+    shown = [str(f.reduced(run, 30)) for f in tally.failures[:2]]
+    assert not tally.failures, f"{len(tally.failures)} programs failed: seeds {[f.seed for f in tally.failures]}\n\n" + "\n\n".join(shown)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_in_process(chunk):
+    """Three of four programs ahead of time, half of those with open sizes, one by torch.compile."""
+    way, tally = "torch.compile" if chunk % 4 == 3 else "ahead", Tally()
+    run_all(programs(chunk), way, ways.ALL[way], tally)
+    finish(tally, ways.ALL[way])
+
+
+@pytest.mark.parametrize("way", [w for w in ways.ALL if w != "CUDA code"])
+def test_every_way(way):
+    tally = Tally()
+    for chunk in range(EVERY_WAY // CHUNK):
+        run_all(programs(CHUNKS + chunk), way, ways.ALL[way], tally)
+    finish(tally, ways.ALL[way])
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2", "avx512"])
+def test_instruction_set(isa):
+    if isa != "portable" and not (torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and isa == "avx2" or torch.backends.cpu.get_cpu_capability() == "AVX512"):
+        pytest.skip(f"this machine has no {isa}")
+    tally = worker.run(range(CHUNKS * CHUNK, CHUNKS * CHUNK + EVERY_WAY), Kinds(), "ahead", {"INGOT_ISA": isa})
+    finish(tally, ways.ahead)
+
+
+def test_cuda_code():
+    """All that has a file of an engine alone; printed code compiles for sm_80 without a GPU, and runs where there is one."""
+    tally = Tally()
+    for chunk in range(EVERY_WAY // CHUNK):
+        run_all(programs(CHUNKS + chunk), "CUDA code", ways.cuda_code, tally, together=20)
+    if any("NVRTC" in f.message and f.message.startswith(DeviceError.__name__) for f in tally.failures):
+        pytest.skip(tally.failures[0].message.splitlines()[0])
+    finish(tally, ways.cuda_code)
+
+
+# ---- of the generator, the judge and the list of what is known
+
+
+def test_programs_call_every_operator():
+    """But for what stands in NEVER."""
+    import operators
+
+    called = {step.target for chunk in range(CHUNKS) for program in programs(chunk) for step in program.steps}
+    rows = {o.row: False for kind in operators.table().values() for o in kind}
+    for kind in operators.table().values():
+        for o in kind:
+            rows[o.row] |= o.target in called
+    assert {row for row, done in rows.items() if not done} == set(operators.NEVER)
+
+
+def test_few_are_undecidable():
+    judges = [Judge(Eager(p)) for p in programs(0)]
+    counts = sum((j.compare(j.eager.plain).counts for j in judges), start=Tally().elements)
+    assert counts["undecidable"] < 0.04 * counts["elements"], counts
+
+
+def spoiled(t: torch.Tensor) -> torch.Tensor:
+    """The same but for one element."""
+    changed = t.clone()
+    flat = changed.view(-1)
+    if t.dtype is torch.bool:
+        flat[-1] = ~flat[-1]
+    else:
+        flat[-1] = flat[-1] + (1 if not t.dtype.is_floating_point else t.abs().nan_to_num(1, 1, 1).max() / 8 + 1e-3)
+    return changed
+
+
+def test_judge_sees_one_wrong_element():
+    seen = missed = 0
+    for program in programs(1):
+        judge = Judge(Eager(program))
+        assert not judge.compare(judge.eager.plain).problems, "eager itself"
+        for label, thing in judge.eager.plain[0].things.items():
+            hangs, _ = judge.undecidable(0, label)
+            if not thing.values.numel() or hangs.view(-1)[-1] or thing.values.dtype.is_floating_point and not thing.values.view(-1)[-1].isfinite():
+                continue
+            right, thing.values = thing.values, spoiled(thing.values)
+            other = Judge(Eager(program))
+            problems = other.compare(judge.eager.plain).problems
+            thing.values = right
+            seen, missed = seen + bool(problems), missed + (not problems)
+    assert seen > 100 and missed == 0, (seen, missed)
+
+
+@pytest.mark.parametrize("entry", known.KNOWN, ids=lambda k: k.name)
+def test_known_faults_are_still_there(entry):
+    with pytest.raises(Exception):
+        entry.shows()

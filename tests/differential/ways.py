@@ -1,0 +1,174 @@
+"""The ways through ingot: each takes a program and gives what was seen of its calls."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import values
+from judge import Verdict
+from observe import Seen, Thing, observe
+from program import Program, module
+
+import ingot
+from ingot import _engine
+
+LARGEST = 64  # of a size that varies
+
+class Refused(Exception):
+    """Ingot does not take the program, and says so."""
+
+
+def first_inputs(program: Program):
+    given = values.given(program.sources, program.sizes[0], 0)
+    return module(program, given), program.inputs_of(given)
+
+
+def ranges(program: Program) -> dict[str, tuple[int, int]]:
+    return {s: (min(call[s] for call in program.sizes), LARGEST) for s in program.sizes[0]}
+
+
+def compiled_ahead(program: Program, **options):
+    """With open sizes by ingot.Input, or, where inputs share memory or lie in another order, by examples and torch's dynamic_shapes."""
+    model, inputs = first_inputs(program)
+    given = {"inputs": copies(inputs)}
+    if program.dynamic:
+        plain = all(s.base is None and s.layout[0] in ("dense", "offset") for s in program.inputs)
+        given = by_input(program, inputs) if plain and program.seed % 3 else by_example(program, inputs)
+    return model, ingot.compile(model, **given, min_block_size=1, **options)
+
+
+def by_input(program: Program, inputs):
+    made = []
+    for source, t in zip(program.inputs, inputs):
+        open_axes = {axis: s for axis, s in enumerate(source.shape) if isinstance(s, str)}
+        low, high = (list(t.shape), list(t.shape))
+        for axis, symbol in open_axes.items():
+            low[axis], high[axis] = ranges(program)[symbol]
+        made.append(ingot.Input(min_shape=low, opt_shape=t.shape, max_shape=high, dtype=t.dtype, shared_dims=open_axes) if open_axes else t)
+    return {"inputs": made}
+
+
+def by_example(program: Program, inputs):
+    dims = {symbol: torch.export.Dim(symbol, min=low, max=high) for symbol, (low, high) in ranges(program).items()}
+    shapes = tuple({axis: dims[s] for axis, s in enumerate(source.shape) if isinstance(s, str)} or None for source in program.inputs)
+    return {"inputs": copies(inputs), "dynamic_shapes": shapes}
+
+
+def copies(tensors):
+    """The same tensors in memory of their own, shared among them as before."""
+    return copy.deepcopy(tensors)
+
+
+def calls(program: Program, model, call, mark=False) -> list[Seen]:
+    seen = []
+    for number, sizes in enumerate(program.sizes):
+        inputs = program.inputs_of(values.given(program.sources, sizes, number))
+        for source, t in zip(program.inputs, inputs) if mark else ():
+            for axis, size in enumerate(source.shape):
+                if isinstance(size, str):
+                    torch._dynamo.maybe_mark_dynamic(t, axis)
+        with torch.no_grad():
+            results = call(*inputs)
+        seen.append(observe(program, model, inputs, list(results)))
+    return seen
+
+
+# ---- in this process
+
+
+def ahead(program: Program, judge) -> Verdict:
+    model, compiled = compiled_ahead(program)
+    return judge.compare(calls(program, model, compiled))
+
+
+def just_in_time(program: Program, judge) -> Verdict:
+    torch._dynamo.reset()
+    model, _ = first_inputs(program)
+    return judge.compare(calls(program, model, torch.compile(model, backend="ingot"), mark=program.dynamic))
+
+
+# ---- by a file
+
+
+def saved(program: Program, folder: str, **options):
+    """(path, the names of the results in the file); a file of a torch program, and None, where torch runs a part."""
+    model, compiled = compiled_ahead(program, **options)
+    if not compiled.report.whole:
+        path = os.path.join(folder, "program.pt2")
+        ingot.save(compiled, path, format="exported_program")
+        return path, None
+    path = os.path.join(folder, "program.ingot")
+    ingot.save(compiled, path)
+    signature = ingot.load_engine(path).signature
+    return path, [leaf["tensor"] for leaf in signature["outputs"]]
+
+
+def loaded(program: Program, judge) -> Verdict:
+    with tempfile.TemporaryDirectory() as folder:
+        path, whole = saved(program, folder)
+        module = ingot.load(path)
+        # A file of an engine alone gives results with memory of their own.
+        return judge.compare(calls(program, Owned(module, program), module), memory=whole is None)
+
+
+class Owned:
+    """A loaded module's buffers and parameters under the program's names; what the program does not write is not in all files."""
+
+    def __init__(self, module, program):
+        tensors = {**dict(module.named_buffers()), **dict(module.named_parameters())}
+        given = values.given(program.sources, program.sizes[0], 0)
+        for source in program.sources:
+            setattr(self, source.name, tensors.get(source.name, given[source.name]))
+
+
+def command_line(program: Program, judge, target="cpu", run=True) -> Verdict:
+    """The first call, in a process without Python and torch: its results, and the buffers afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, places = saved(program, folder, **({} if target == "cpu" else {"target": target}))
+        if places is None:
+            raise Refused("a part of it runs in torch, so that it has no file for the command line")
+        if not run:
+            return Verdict()
+        given, folder = values.given(program.sources, program.sizes[0], 0), Path(folder)
+        command = [_engine.find("ingot"), "run", path, "-o", folder / "results", "--device", target.partition(":")[0]]
+        for source in program.inputs:
+            t = given[source.name].contiguous()
+            np.save(folder / f"{source.name}.npy", (t.view(torch.uint16) if t.dtype is torch.bfloat16 else t).numpy())
+            command += ["-i", f"{source.name}={folder}/{source.name}.npy"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"ingot run: exit {done.returncode}: {done.stderr.strip()[:500]}")
+        engine, things = ingot.load_engine(path), {}
+        names = {f"result {i}": engine.output_names[place] for i, place in enumerate(places)}
+        names |= {f"{state['name']} afterwards": state["name"] for state in engine.states()}
+        for label, name in names.items():
+            made = torch.from_numpy(np.load(folder / "results" / f"{name.replace('/', '_')}.npy"))
+            expected = judge.eager.plain[0].things[label]
+            made = made.view(torch.bfloat16) if expected.values.dtype is torch.bfloat16 else made
+            things[label] = Thing(made, tuple(made.shape), [], 0)
+        return judge.compare([Seen(things, set(), [None] * len(places))], memory=False)
+
+
+def cuda_code(program: Program, judge) -> Verdict:
+    """Compiled for an NVIDIA GPU; run where there is one, by the command line."""
+    if torch.cuda.is_available():
+        return command_line(program, judge, "cuda:sm_{}{}".format(*torch.cuda.get_device_capability()))
+    return command_line(program, judge, "cuda:sm_80", run=False)
+
+
+IN_PROCESS = {"ahead": ahead, "torch.compile": just_in_time}
+BY_FILE = {"file": loaded, "command line": command_line, "CUDA code": cuda_code}
+ALL = {**IN_PROCESS, **BY_FILE}
+
+
+def words(problem: Exception) -> str:
+    """An exception's kind and first line without names and numbers, so that equal ones count together."""
+    line = next((part for part in str(problem).splitlines() if part.strip()), "")
+    return f"{type(problem).__name__}: " + re.sub(r"\b[a-z]\d+(_\d+)?\b|p\d+_\w+", "x", re.sub(r"\d+", "0", line))[:160]
