@@ -99,9 +99,11 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
       size_t rows = 0;
       std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
       for (size_t n = 0; n < part.nodes.size(); ++n) {
-        if (part.nodes[n].op == ir::Op::row) original[n] = s.nodes[rows++];
+        if (part.nodes[n].op == ir::Op::row && rows < s.nodes.size()) original[n] = s.nodes[rows++];  // behind those, turns of results
       }
-      for (lower::Missing& m : lower::missing_rows(part)) c.refused.push_back({original[m.node], std::move(m.reason)});
+      for (lower::Missing& m : lower::missing_rows(part)) {
+        if (original[m.node] != ir::none_id) c.refused.push_back({original[m.node], std::move(m.reason)});
+      }
     }
     if (c.refused.size() == before) return c;
     std::stable_sort(c.refused.begin(), c.refused.end(), [](const auto& a, const auto& b) { return a.node < b.node; });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections import Counter
 
 import torch
 
@@ -105,8 +106,8 @@ def _compile_program(program, leaves, options):
     nodes = user_placeholders(program)
     names = {n.name: n.name for n in nodes}
     names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
-    for name in names.values():
-        if list(names.values()).count(name) > 1:
+    for name, count in Counter(names.values()).items():
+        if count > 1:
             raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
     try:
         f = from_exported(program, names)

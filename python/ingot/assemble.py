@@ -104,11 +104,11 @@ class Shell:
         # One engine that is the whole model writes in place itself.
         self.in_place = engine is not None and report.whole
         self.segment_of, self.segments = {}, report.segments
+        self.named = {n.name: n for n in f.module.graph.nodes}
         if engine is not None:
-            names = {n.name: n for n in f.module.graph.nodes}
             for entry in report.nodes:
-                if entry["segment"] is not None and entry["name"] in names:
-                    self.segment_of[names[entry["name"]]] = entry["segment"]
+                if entry["segment"] is not None and entry["name"] in self.named:
+                    self.segment_of[self.named[entry["name"]]] = entry["segment"]
         self.order = {n: i for i, n in enumerate(f.module.graph.nodes)}
 
     def build(self) -> torch.fx.GraphModule:
@@ -230,8 +230,7 @@ class Shell:
     def _call(self, index: int):
         if index in self.calls:
             return
-        segment = self.segments[index]
-        names = {n.name: n for n in self.f.module.graph.nodes}
+        segment, names = self.segments[index], self.named
         inputs = [names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]] for i in segment["inputs"]]
         self.calls[index] = self._segment(index, [self._moved(self.get(node), node, self.f.device) for node in inputs])
         for i, (part, name) in enumerate(zip(self.calls[index], segment["outputs"])):

@@ -85,6 +85,7 @@ class Functional:
         return whole
 
     def _split_views(self):
+        self._seen = set(self.wanted)
         slots = {s.node for s in self.slots}
         written = {value: slot for slot, value in self.writes}
         given = slots | written.keys()
@@ -125,8 +126,9 @@ class Functional:
                 self.results[i] = copy
 
     def _want(self, node, slots):
-        if node in slots or node in self.wanted:
+        if node in slots or node in self._seen:
             return False
+        self._seen.add(node)
         self.wanted.append(node)
         return True
 
@@ -213,6 +215,9 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     by_target: dict[str, Slot] = {}
     slots = []
+    tied_to: dict[int, list[str]] = {}  # names of each tensor of the state dict
+    for name, tensor in program.state_dict.items():
+        tied_to.setdefault(id(tensor), []).append(name)
     for spec in signature.input_specs:
         node = nodes[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
@@ -221,7 +226,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
             by_target[node.name] = slot
         elif spec.kind in kinds:
             tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))
-            tied = tuple(n for n, t in program.state_dict.items() if t is tensor and n != spec.target)
+            tied = tuple(n for n in tied_to.get(id(tensor), ()) if n != spec.target)
             slot = Slot(node, "weight", spec.target, _checked(spec.target, tensor), kinds[spec.kind], tied)
             by_target[spec.target] = slot
         else:

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "ir/symbols.h"
+#include "ir/written.h"
 
 namespace ingot::partition {
 
@@ -37,14 +39,10 @@ bool names_module(std::string_view wanted, const ir::Origin& o) {
   return false;
 }
 
-// A buffer that the model writes: between segments it is a value like any other.
-bool is_state(const Graph& g, ValueId v) {
-  return std::any_of(g.outputs.begin(), g.outputs.end(), [&](const ir::Output& o) { return o.to == ir::Output::To::weight && g.written_by(o) == v; });
-}
-
 // What torch would spend on calling the operator, in microseconds: what an engine saves. Views cost no memory traffic.
 double saved_by(std::string_view target) {
-  constexpr std::string_view cheap[] = {"view", "reshape", "transpose", "permute", "unsqueeze", "squeeze", "expand", "select", "slice", "t", "alias", "detach", "contiguous", "to", "dropout", "flatten"};
+  constexpr std::string_view cheap[] = {"view",  "reshape", "transpose", "permute", "unsqueeze",  "squeeze", "expand",  "select",
+                                        "slice", "t",       "alias",     "detach",  "contiguous", "to",      "dropout", "flatten"};
   std::string_view name = without_namespace(without_overload(target));
   if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return 1;
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
@@ -62,6 +60,7 @@ class Partitioner {
     for (NodeId n = 0; n < g.nodes.size(); ++n) here_[n] = g.nodes[n].op == Op::row;
     for (const Refused& r : refused) stay(r.node, r.reason);
     apply_names();
+    index();
     find_dependencies();
   }
 
@@ -186,8 +185,28 @@ class Partitioner {
     for (Segment& s : out_.segments) bind(s);
   }
 
+  // What the binding of segments asks of the graph.
+  void index() {
+    users_ = g_.users();
+    is_state_.assign(g_.values.size(), false);
+    output_.assign(g_.values.size(), g_.outputs.size());
+    carriers_.resize(g_.symbols.size());
+    const std::vector<ValueId> written = ir::written_by_outputs(g_);
+    for (size_t i = g_.outputs.size(); i-- > 0;) {
+      output_[g_.outputs[i].value] = i;
+      if (g_.outputs[i].to == ir::Output::To::weight) is_state_[written[i]] = true;
+    }
+    for (ValueId v = 0; v < g_.values.size(); ++v) {
+      if (g_.producer(v).op == Op::weight) continue;
+      for (const ir::Dim& d : g_.type(v).dims) {
+        if (auto symbol = d.as_symbol(); symbol && (carriers_[*symbol].empty() || carriers_[*symbol].back() != v)) carriers_[*symbol].push_back(v);
+      }
+    }
+  }
+
   void bind(Segment& s) {
     uint32_t index = static_cast<uint32_t>(&s - out_.segments.data());
+    auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::row && out_.segment_of[n] == index; };
     std::set<ValueId> seen;
     std::set<ir::SymbolId> used, bound;
     auto take = [&](ValueId v) {
@@ -199,8 +218,8 @@ class Partitioner {
     };
     for (NodeId n : s.nodes) {
       for (ValueId v : g_.nodes[n].in) {
-        const Node& maker = g_.producer(v);
-        if ((maker.op == Op::weight && !is_state(g_, v)) || (maker.op == Op::row && out_.segment_of[g_.values[v].producer] == index)) continue;
+        // A buffer that the model writes is, between segments, a value like any other.
+        if ((g_.producer(v).op == Op::weight && !is_state_[v]) || inside(g_.values[v].producer)) continue;
         take(v);
       }
       for (ir::SymbolId symbol : ir::used_symbols(g_, g_.nodes[n])) used.insert(symbol);
@@ -213,37 +232,19 @@ class Partitioner {
     // A size that is no axis of an input comes with the first tensor that has it.
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
-      for (ValueId v = 0; v < g_.values.size(); ++v) {
-        NodeId maker = g_.values[v].producer;
-        if (g_.nodes[maker].op == Op::weight || (g_.nodes[maker].op == Op::row && out_.segment_of[maker] == index)) continue;
-        const ir::Dims& dims = g_.type(v).dims;
-        if (std::none_of(dims.begin(), dims.end(), [&](const ir::Dim& d) { return d.as_symbol() == symbol; })) continue;
-        take(v);
-        break;
-      }
+      auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), [&](ValueId v) { return !inside(g_.values[v].producer); });
+      if (carrier != carriers_[symbol].end()) take(*carrier);
     }
-    std::set<ValueId> needed;
-    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-      if (out_.segment_of[n] == index && g_.nodes[n].op == Op::row) continue;
-      needed.insert(g_.nodes[n].in.begin(), g_.nodes[n].in.end());
-    }
-    for (const ir::Output& o : g_.outputs) needed.insert(o.value);
-    // In the order of the model's outputs where a value is one.
-    std::set<ValueId> listed;
-    auto give = [&](ValueId v) {
-      NodeId maker = g_.values[v].producer;
-      if (g_.nodes[maker].op == Op::row && out_.segment_of[maker] == index && needed.contains(v) && listed.insert(v).second) s.outputs.push_back(v);
-    };
-    for (const ir::Output& o : g_.outputs) give(o.value);
+    // What is needed outside, first the model's outputs, in their order.
     for (NodeId n : s.nodes) {
-      for (ValueId v : g_.nodes[n].out) give(v);
-    }
-    for (ValueId v : s.outputs) {
-      bool in_torch_too = false;
-      for (NodeId n = 0; n < g_.nodes.size() && !in_torch_too; ++n) {
-        const Node& node = g_.nodes[n];
-        in_torch_too = node.op == Op::row && !here_[n] && std::find(node.in.begin(), node.in.end(), v) != node.in.end();
+      for (ValueId v : g_.nodes[n].out) {
+        const bool read = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId user) { return !inside(user); });
+        if (read || output_[v] < g_.outputs.size()) s.outputs.push_back(v);
       }
+    }
+    std::stable_sort(s.outputs.begin(), s.outputs.end(), [&](ValueId a, ValueId b) { return output_[a] < output_[b]; });
+    for (ValueId v : s.outputs) {
+      const bool in_torch_too = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return g_.nodes[n].op == Op::row && !here_[n]; });
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
@@ -289,6 +290,10 @@ class Partitioner {
   Partition out_;
   std::vector<bool> here_;  // per node: may run in an engine
   std::vector<std::vector<NodeId>> before_;
+  std::vector<std::vector<NodeId>> users_;           // per value
+  std::vector<bool> is_state_;                       // per value: a buffer that the model writes
+  std::vector<size_t> output_;                       // per value: the first output that it is, or their number
+  std::vector<std::vector<ValueId>> carriers_;       // per size: values that have it as an axis, weights apart
 };
 
 }  // namespace
@@ -298,19 +303,25 @@ Partition partition(const Graph& captured, const std::vector<Refused>& refused, 
 Graph extract(const Graph& g, const Segment& s) {
   Graph out;
   out.symbols = g.symbols;
-  out.origins = g.origins;
-  std::vector<ValueId> renamed(g.values.size(), ir::none_id);
+  std::unordered_map<ValueId, ValueId> renamed;
+  std::unordered_map<ir::OriginId, ir::OriginId> origins;
+  auto origin = [&](ir::OriginId id) {
+    if (id == ir::none_id) return id;
+    auto [found, made] = origins.try_emplace(id, static_cast<ir::OriginId>(out.origins.size()));
+    if (made) out.origins.push_back(g.origins[id]);
+    return found->second;
+  };
   for (ValueId v : s.inputs) {
     std::string name = g.values[v].name;
     for (const ir::Input& i : g.inputs) {
-      if (i.value == v) name = i.name;
+      if (g.producer(v).op == Op::input && i.value == v) name = i.name;
     }
     renamed[v] = out.add_input(std::move(name), g.type(v));
     out.values[renamed[v]].order = g.values[v].order;
   }
   for (NodeId n : s.nodes) {
     for (ValueId v : g.nodes[n].in) {
-      if (renamed[v] != ir::none_id) continue;
+      if (renamed.contains(v)) continue;
       const ir::Weight* w = g.weight_of(v);
       if (w == nullptr) fail(Code::internal, "segment reads {} before it is made", g.values[v].name);
       renamed[v] = out.add_weight(*w, g.type(v));
@@ -318,9 +329,9 @@ Graph extract(const Graph& g, const Segment& s) {
     const Node& node = g.nodes[n];
     std::vector<ValueId> in;
     std::vector<ir::Type> types;
-    for (ValueId v : node.in) in.push_back(renamed[v]);
+    for (ValueId v : node.in) in.push_back(renamed.at(v));
     for (ValueId v : node.out) types.push_back(g.type(v));
-    out.current_origin = node.origin;
+    out.current_origin = origin(node.origin);
     NodeId made = out.add_node(node.op, std::move(in), node.attributes, std::move(types));
     for (size_t i = 0; i < node.out.size(); ++i) {
       ValueId v = out.nodes[made].out[i];
@@ -331,7 +342,7 @@ Graph extract(const Graph& g, const Segment& s) {
   }
   out.current_origin = ir::none_id;
   for (size_t i = 0; i < s.outputs.size(); ++i) {
-    ValueId v = s.outputs[i], made = renamed[v];
+    ValueId v = s.outputs[i], made = renamed.at(v);
     if (!s.orders[i].empty()) {
       ir::Type type = g.type(v);
       for (size_t d = 0; d < s.orders[i].size(); ++d) type.dims[d] = g.type(v).dims[static_cast<size_t>(s.orders[i][d])];

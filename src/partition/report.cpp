@@ -69,67 +69,9 @@ std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refu
 
 }  // namespace
 
-std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
-  Count c = count(g, p);
-  std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.rows, c.here, p.whole);
-  auto names = [&](const std::vector<ir::ValueId>& values) {
-    s += "[";
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (i) s += ", ";
-      // Names of the user's are apart from torch's names.
-      const ir::Weight* w = g.weight_of(values[i]);
-      bool given = g.producer(values[i]).op == Op::input;
-      if (given || w != nullptr) s += given ? "{\"input\": " : "{\"state\": ";
-      append_json_string(s, w != nullptr ? w->name : g.values[values[i]].name);
-      if (given || w != nullptr) s += "}";
-    }
-    s += "]";
-  };
-  for (size_t i = 0; i < p.segments.size(); ++i) {
-    const Segment& segment = p.segments[i];
-    s += fmt::format("{}{{\"operators\": {}, \"gain_us\": {:.1f}, \"cost_us\": {:.1f}, \"inputs\": ", i ? ", " : "", segment.nodes.size(), segment.gain, segment.cost);
-    names(segment.inputs);
-    s += ", \"outputs\": ";
-    names(segment.outputs);
-    s += fmt::format(", \"orders\": [");
-    for (size_t k = 0; k < segment.orders.size(); ++k) s += fmt::format("{}[{}]", k ? ", " : "", fmt::join(segment.orders[k], ", "));
-    s += "]}";
-  }
-  s += "], \"missing\": [";
-  bool first = true;
-  for (const Missing& m : missing_of(g, refused, settings)) {
-    if (!first) s += ", ";
-    first = false;
-    s += "{\"target\": ";
-    append_json_string(s, m.target);
-    s += fmt::format(", \"count\": {}, \"reason\": ", m.nodes.size());
-    append_json_string(s, m.reason);
-    s += ", \"origin\": ";
-    append_json_string(s, where(g, m.nodes[0]));
-    s += fmt::format(", \"segments_with\": {}, \"in_engine_with\": {}}}", m.segments_with, m.here_with);
-  }
-  s += "], \"nodes\": [";
-  first = true;
-  for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op != Op::row) continue;
-    if (!first) s += ", ";
-    first = false;
-    s += "{\"name\": ";
-    append_json_string(s, node_name(g, n));
-    s += ", \"target\": ";
-    append_json_string(s, target(g, n));
-    s += p.segment_of[n] == in_torch ? ", \"segment\": null, \"reason\": " : fmt::format(", \"segment\": {}, \"reason\": ", p.segment_of[n]);
-    append_json_string(s, p.reason[n]);
-    s += ", \"origin\": ";
-    append_json_string(s, where(g, n));
-    s += "}";
-  }
-  s += "], \"text\": ";
-  append_json_string(s, report_text(g, p, refused, settings));
-  return s + "}";
-}
+namespace {
 
-std::string report_text(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+std::string text_of(const Graph& g, const Partition& p, const std::vector<Missing>& missing) {
   Count c = count(g, p);
   auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
   std::string s = fmt::format("{} of {} in {}", c.here, plural(c.rows, "operator"), plural(p.segments.size(), "engine segment"));
@@ -137,8 +79,8 @@ std::string report_text(const Graph& g, const Partition& p, const std::vector<Re
   s += fmt::format("; {} in torch\n", plural(c.rows - c.here, "operator"));
   for (size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& segment = p.segments[i];
-    s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"), plural(segment.inputs.size(), "input"),
-                     plural(segment.outputs.size(), "output"), segment.gain, segment.cost / 2);
+    s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"),
+                     plural(segment.inputs.size(), "input"), plural(segment.outputs.size(), "output"), segment.gain, segment.cost / 2);
   }
   s += "in torch:\n";
   // Operators of one kind and reason on one line, with the first places where they stand.
@@ -168,13 +110,80 @@ std::string report_text(const Graph& g, const Partition& p, const std::vector<Re
     }
   }
   bool head = false;
-  for (const Missing& m : missing_of(g, refused, settings)) {
+  for (const Missing& m : missing) {
     if (m.here_with <= c.here) continue;
     if (!head) s += "with one more operator:\n";
     head = true;
     s += fmt::format("  {}: {} of {} in {}\n", m.target, m.here_with, plural(c.rows, "operator"), plural(m.segments_with, "segment"));
   }
   return s;
+}
+
+}  // namespace
+
+std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+  Count c = count(g, p);
+  const std::vector<Missing> missing = missing_of(g, refused, settings);
+  std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.rows, c.here, p.whole);
+  auto names = [&](const std::vector<ir::ValueId>& values) {
+    s += "[";
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i) s += ", ";
+      // Names of the user's are apart from torch's names.
+      const ir::Weight* w = g.weight_of(values[i]);
+      bool given = g.producer(values[i]).op == Op::input;
+      if (given || w != nullptr) s += given ? "{\"input\": " : "{\"state\": ";
+      append_json_string(s, w != nullptr ? w->name : g.values[values[i]].name);
+      if (given || w != nullptr) s += "}";
+    }
+    s += "]";
+  };
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& segment = p.segments[i];
+    s += fmt::format("{}{{\"operators\": {}, \"gain_us\": {:.1f}, \"cost_us\": {:.1f}, \"inputs\": ", i ? ", " : "", segment.nodes.size(), segment.gain, segment.cost);
+    names(segment.inputs);
+    s += ", \"outputs\": ";
+    names(segment.outputs);
+    s += fmt::format(", \"orders\": [");
+    for (size_t k = 0; k < segment.orders.size(); ++k) s += fmt::format("{}[{}]", k ? ", " : "", fmt::join(segment.orders[k], ", "));
+    s += "]}";
+  }
+  s += "], \"missing\": [";
+  bool first = true;
+  for (const Missing& m : missing) {
+    if (!first) s += ", ";
+    first = false;
+    s += "{\"target\": ";
+    append_json_string(s, m.target);
+    s += fmt::format(", \"count\": {}, \"reason\": ", m.nodes.size());
+    append_json_string(s, m.reason);
+    s += ", \"origin\": ";
+    append_json_string(s, where(g, m.nodes[0]));
+    s += fmt::format(", \"segments_with\": {}, \"in_engine_with\": {}}}", m.segments_with, m.here_with);
+  }
+  s += "], \"nodes\": [";
+  first = true;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op != Op::row) continue;
+    if (!first) s += ", ";
+    first = false;
+    s += "{\"name\": ";
+    append_json_string(s, node_name(g, n));
+    s += ", \"target\": ";
+    append_json_string(s, target(g, n));
+    s += p.segment_of[n] == in_torch ? ", \"segment\": null, \"reason\": " : fmt::format(", \"segment\": {}, \"reason\": ", p.segment_of[n]);
+    append_json_string(s, p.reason[n]);
+    s += ", \"origin\": ";
+    append_json_string(s, where(g, n));
+    s += "}";
+  }
+  s += "], \"text\": ";
+  append_json_string(s, text_of(g, p, missing));
+  return s + "}";
+}
+
+std::string report_text(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+  return text_of(g, p, missing_of(g, refused, settings));
 }
 
 }  // namespace ingot::partition
