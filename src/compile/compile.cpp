@@ -1,6 +1,8 @@
 #include "compile/compile.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "compile/expand.h"
@@ -13,48 +15,63 @@ using namespace ir;
 
 namespace {
 
-// Weights of a graph by name in the plan; what a derived leaf stands for is added later.
-LeafPlaces places_of(const Graph& g, const plan::Plan& plan) {
+using WeightsByName = std::unordered_map<std::string_view, uint32_t>;
+
+WeightsByName by_name(const plan::Plan& plan) {
+  WeightsByName places;
+  for (uint32_t i = 0; i < plan.weights.size(); ++i) places.emplace(plan.weights[i].name, i);
+  return places;
+}
+
+// Where a graph's weights are in the plan; what a derived leaf stands for is added later.
+LeafPlaces places_of(const Graph& g, const WeightsByName& in_plan) {
   LeafPlaces places{std::vector<uint32_t>(g.values.size(), none_id), std::vector<uint32_t>(g.values.size(), none_id)};
   for (const Weight& w : g.weights) {
-    for (uint32_t i = 0; i < plan.weights.size(); ++i) {
-      if (plan.weights[i].name == w.name) places.weight[w.value] = i;
-    }
+    if (auto found = in_plan.find(w.name); found != in_plan.end()) places.weight[w.value] = found->second;
   }
   return places;
 }
 
-// Adds a graph of weights and what is made from them to another one; weights of one name are one.
-void append(Graph& to, const Graph& from) {
-  auto first_origin = static_cast<OriginId>(to.origins.size());
-  to.origins.insert(to.origins.end(), from.origins.begin(), from.origins.end());
-  if (to.symbols.empty()) to.symbols = from.symbols;
-  std::vector<ValueId> renamed(from.values.size(), none_id);
-  for (const Node& node : from.nodes) {
-    if (node.op == Op::weight) {
-      const Weight& w = *from.weight_of(node.out[0]);
-      auto have = std::find_if(to.weights.begin(), to.weights.end(), [&](const Weight& x) { return x.name == w.name; });
-      renamed[node.out[0]] = have != to.weights.end() ? have->value : to.add_weight(w, from.type(w.value));
-      continue;
+// The graphs of weights, and what is made from them, of all functions as one; weights of one name are one.
+class Prepare {
+ public:
+  Graph graph;
+
+  void add(const Graph& from) {
+    auto first_origin = static_cast<OriginId>(graph.origins.size());
+    graph.origins.insert(graph.origins.end(), from.origins.begin(), from.origins.end());
+    std::vector<ValueId> renamed(from.values.size(), none_id);
+    for (const Node& node : from.nodes) {
+      if (node.op == Op::weight) {
+        const Weight& w = *from.weight_of(node.out[0]);
+        auto [found, made] = weights_.try_emplace(w.name, none_id);
+        if (made) found->second = graph.add_weight(w, from.type(w.value));
+        renamed[w.value] = found->second;
+        continue;
+      }
+      std::vector<ValueId> in;
+      for (ValueId v : node.in) in.push_back(renamed[v]);
+      std::vector<Type> types;
+      for (ValueId v : node.out) types.push_back(from.type(v));
+      graph.current_origin = node.origin == none_id ? none_id : node.origin + first_origin;
+      NodeId id = graph.add_node(node.op, std::move(in), node.attributes, std::move(types));
+      for (size_t i = 0; i < node.out.size(); ++i) renamed[node.out[i]] = graph.nodes[id].out[i];
     }
-    std::vector<ValueId> in;
-    for (ValueId v : node.in) in.push_back(renamed[v]);
-    std::vector<Type> types;
-    for (ValueId v : node.out) types.push_back(from.type(v));
-    to.current_origin = node.origin == none_id ? none_id : node.origin + first_origin;
-    NodeId id = to.add_node(node.op, std::move(in), node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) renamed[node.out[i]] = to.nodes[id].out[i];
+    graph.current_origin = none_id;
+    for (const Output& o : from.outputs) graph.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
   }
-  to.current_origin = none_id;
-  for (const Output& o : from.outputs) to.outputs.push_back({renamed[o.value], o.name, o.order, o.to});
-}
+
+ private:
+  std::unordered_map<std::string, ValueId> weights_;
+};
 
 // Weights and origins of all functions; the first origin of each.
 std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> functions) {
   std::vector<uint32_t> first_origin;
+  std::unordered_set<std::string_view> have;
   for (const NamedGraph& f : functions) {
     for (const Weight& w : f.graph.weights) {
-      if (std::any_of(out.weights.begin(), out.weights.end(), [&](const plan::Weight& have) { return have.name == w.name; })) continue;
+      if (!have.insert(w.name).second) continue;
       plan::Weight p;
       p.name = w.name;
       p.dtype = f.graph.type(w.value).dtype;
@@ -81,7 +98,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
   target.prepare.name = "prepare";
   // What depends on weights alone is made once, by one prepare function for all.
   std::vector<Split> parts;
-  Graph prepare;
+  Prepare prepare;
   std::vector<int64_t> bytes;
   std::vector<uint32_t> order;
   std::vector<bool> packed;
@@ -94,20 +111,19 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
       packed.push_back(d.packed);
       bytes.push_back(d.bytes);
     }
-    append(prepare, parts.back().prepare);
+    prepare.add(parts.back().prepare);
   }
   report("prepare", 0.3);
+  const WeightsByName in_plan = by_name(out);
   if (!target.derived.empty()) {
-    FunctionCompiler compiler(prepare, *emitter, places_of(prepare, out), {}, order, packed, bytes);
+    FunctionCompiler compiler(prepare.graph, *emitter, places_of(prepare.graph, in_plan), {}, order, packed, bytes);
     compiler.run(target.prepare);
-    // Sizes of the model do not occur here.
-    target.prepare.symbols.clear();
   } else {
     target.prepare.programs.resize(1);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
-    LeafPlaces leaves = places_of(parts[i].main, out);
+    LeafPlaces leaves = places_of(parts[i].main, in_plan);
     leaves.derived = parts[i].derived_leaf;
     FunctionCompiler compiler(parts[i].main, *emitter, std::move(leaves), parts[i].packed_operand, {}, {}, bytes);
     compiler.run(out.functions[i]);

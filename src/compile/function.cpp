@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "compile/writer.h"
+#include "ir/written.h"
 
 namespace ingot::compile {
 
@@ -30,7 +31,8 @@ FunctionCompiler::FunctionCompiler(const Graph& g, backend::Emitter& emitter, Le
       output_packed_(std::move(output_packed)),
       derived_bytes_(derived_bytes),
       users_(g.users()),
-      uses_(g.values.size(), 0) {
+      uses_(g.values.size(), 0),
+      written_(written_by_outputs(g)) {
   for (const Node& n : g.nodes) {
     for (ValueId v : n.in) ++uses_[v];
   }

@@ -33,13 +33,13 @@ struct Root {
   Kind kind;
   ir::ValueId value;       // what is computed (for parts: the operand)
   ir::ValueId target;      // the stored value it belongs to
-  uint32_t part = 0;       // operand of the join
+  uint32_t part = 0;       // operand of the join,
+  ir::Dim start = 0;       // and where it begins there
 };
 
 // The decisions about a graph, made in one pass over it for a given set of cuts.
 struct Layout {
   std::vector<bool> stored;
-  std::vector<std::set<uint32_t>> homes;  // per value that is not stored: roots it is inlined into
   std::vector<Root> roots;
   std::map<ir::ValueId, uint32_t> root_of;                              // value roots
   std::map<std::pair<ir::NodeId, uint32_t>, uint32_t> part_root;        // join parts, update halves, masks
@@ -73,8 +73,8 @@ struct Rows {
 class FunctionCompiler {
  public:
   // `output_derived`, `output_packed`: of a prepare function, which derived tensor each output is, and whether it is packed rather than stored row-major.
-  FunctionCompiler(const ir::Graph& g, backend::Emitter& emitter, LeafPlaces leaves, std::vector<uint32_t> packed_operand,
-                   std::vector<uint32_t> output_derived, std::vector<bool> output_packed, const std::vector<int64_t>& derived_bytes);
+  FunctionCompiler(const ir::Graph& g, backend::Emitter& emitter, LeafPlaces leaves, std::vector<uint32_t> packed_operand, std::vector<uint32_t> output_derived,
+                   std::vector<bool> output_packed, const std::vector<int64_t>& derived_bytes);
 
   // Appends a program to the function; the first one brings symbols, bindings and checks.
   void run(plan::Function& function);
@@ -97,7 +97,7 @@ class FunctionCompiler {
   bool is_leaf(ir::ValueId v) const;
   bool inlinable(ir::Op op) const;
   bool inlinable(const ir::Node& node) const { return inlinable(node.op) && !window_sums_.contains(node.out[0]); }
-  int cost(ir::ValueId v);
+  std::vector<int> costs() const;
   void decide();
   void seed();
   void place_all();
@@ -143,16 +143,17 @@ class FunctionCompiler {
   const std::vector<int64_t>& derived_bytes_;
   std::vector<std::vector<ir::NodeId>> users_;
   std::vector<uint32_t> uses_;  // counting outputs
+  std::vector<ir::ValueId> written_;  // per output: the leaf that it writes over, or none_id
   std::set<ir::ValueId> cuts_;
   std::set<ir::ValueId> alone_;                // made in no join: somebody reads them through a window that a part of a join has not
   std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
   std::set<ir::ValueId> unmade_;               // joins that are read by parts
   bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
-  std::vector<int> cost_;
   Layout layout_;
   SizeTable sizes_;
   std::vector<plan::Binding> bindings_;
   plan::Program out_;
+  std::map<std::pair<plan::Buffer::Kind, uint32_t>, plan::BufferId> leaf_buffers_;
   std::set<std::pair<ir::NodeId, uint32_t>> emitted_parts_;  // joins and which of their operands are made there
   // State: an output to an input or weight is computed in that memory, unless somebody still reads the old value (`copied_`: then it is
   // made elsewhere and copied at the end). In place it has a buffer entry of its own, apart from the one through which the old value is read.

@@ -2,6 +2,7 @@
 #include "compile/function.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -47,17 +48,16 @@ plan::BufferId FunctionCompiler::arena_buffer(const Dim& bytes) {
 }
 
 plan::BufferId FunctionCompiler::leaf_buffer(plan::Buffer::Kind kind, uint32_t index, const Dim& bytes) {
-  for (size_t b = 0; b < out_.buffers.size(); ++b) {
-    if (out_.buffers[b].kind == kind && out_.buffers[b].index == index) return static_cast<plan::BufferId>(b);
-  }
-  out_.buffers.push_back({kind, index, sizes_.ref(bytes), 0, 0});
-  return static_cast<plan::BufferId>(out_.buffers.size() - 1);
+  auto [found, made] = leaf_buffers_.try_emplace({kind, index}, static_cast<plan::BufferId>(out_.buffers.size()));
+  if (made) out_.buffers.push_back({kind, index, sizes_.ref(bytes), 0, 0});
+  return found->second;
 }
 
 void FunctionCompiler::place_all() {
   using Kind = plan::Buffer::Kind;
   bindings_.clear();
   out_.buffers.clear();
+  leaf_buffers_.clear();
   layout_.places.assign(g_.values.size(), {});
   auto bytes_of = [&](ValueId v) { return product(g_.type(v).dims) * Dim(static_cast<int64_t>(size_of(g_.type(v).dtype))); };
   auto put = [&](ValueId v, plan::BufferId b, Window w) { layout_.places[v] = {b, g_.type(v).dtype, std::move(w)}; };
@@ -77,8 +77,9 @@ void FunctionCompiler::place_all() {
       if (g_.outputs[i].to == Output::To::caller) bound[i] = bind(g_.outputs[i].name, g_.outputs[i].value, plan::Binding::Kind::output);
     }
   }
-  for (const Output& o : g_.outputs) {
-    ValueId leaf = g_.written_by(o);
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    const ValueId leaf = written_[i];
     if (o.to == Output::To::weight) {
       put(leaf, bind(o.name, leaf, plan::Binding::Kind::state), row_major(g_.type(leaf).dims));
       bindings_.back().weight = leaves_.weight[leaf];
@@ -116,7 +117,7 @@ void FunctionCompiler::place_states() {
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
     if (o.to == Output::To::caller || copied_.contains(i) || is_leaf(o.value) || places[o.value].buffer != UINT32_MAX) continue;
-    Place leaf = places[g_.written_by(o)];
+    Place leaf = places[written_[i]];
     // What it is an update of is made there too, version by version.
     for (ValueId v = o.value;;) {
       plan::Buffer entry = out_.buffers[leaf.buffer];
@@ -146,10 +147,12 @@ void FunctionCompiler::place_join_parts() {
     }
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     Dim start = 0;
+    std::unordered_map<ValueId, size_t> times;
+    for (ValueId part : node.in) ++times[part];
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       ValueId part = node.in[i];
       const Dims& dims = g_.type(part).dims;
-      bool repeated = std::count(node.in.begin(), node.in.end(), part) > 1;
+      bool repeated = times[part] > 1;
       if (layout_.stored[part] && !is_leaf(part) && places[part].buffer == UINT32_MAX && !repeated && !alone_.contains(part)) {
         Window w = places[whole].window;
         w.offset += w.strides[axis] * start;

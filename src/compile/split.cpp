@@ -1,5 +1,6 @@
 #include "compile/split.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -7,6 +8,7 @@
 #include "compile/columns.h"
 #include "compile/place.h"
 #include "ir/constants.h"
+#include "ir/written.h"
 #include "kernels/matmul/matmul_args.h"
 
 namespace ingot::compile {
@@ -33,7 +35,6 @@ class Splitter {
     out_.main.symbols = g_.symbols;
     out_.main.origins = g_.origins;
     out_.main.checks = g_.checks;
-    out_.prepare.symbols = g_.symbols;
     out_.prepare.origins = g_.origins;
     for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
@@ -41,8 +42,12 @@ class Splitter {
       if (node.op == Op::input || node.op == Op::weight || all_constant(node) || (!node.out.empty() && known_.free[node.out[0]])) continue;
       copy_main(node);
     }
+    for (ValueId leaf : written_by_outputs(g_)) {
+      if (leaf != none_id) main(leaf);  // it may be written and never read
+    }
     for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order, o.to});
     for (DerivedTensor& d : out_.derived) out_.prepare.outputs.push_back({d.made, d.name, {}});
+    verify(out_.prepare, Level::canonical);  // it has no symbols: a size that varies does not get past this
     out_.derived_leaf.resize(out_.main.values.size(), none_id);
     out_.packed_operand.resize(out_.main.nodes.size(), none_id);
     return std::move(out_);
@@ -52,8 +57,8 @@ class Splitter {
   // What prepare can make: it depends on weights and numbers alone, or is a table of numbers. Prepare runs once, so no size of the inputs takes part.
   void classify() {
     std::vector<bool> written(g_.values.size(), false);  // a buffer that changes is no constant
-    for (const Output& o : g_.outputs) {
-      if (o.to == Output::To::weight) written[g_.written_by(o)] = true;
+    for (ValueId leaf : written_by_outputs(g_)) {
+      if (leaf != none_id) written[leaf] = true;
     }
     for (const Node& node : g_.nodes) {
       bool constant = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]);
@@ -68,9 +73,10 @@ class Splitter {
     return !node.out.empty();
   }
 
-  ValueId copy(Graph& to, std::vector<ValueId>& map, const Node& node, ValueId wanted, ValueId (Splitter::*operand)(ValueId)) {
+  // The node in another graph, where its operands are by now.
+  ValueId copy(Graph& to, std::vector<ValueId>& map, const Node& node, ValueId wanted) {
     std::vector<ValueId> in;
-    for (ValueId v : node.in) in.push_back((this->*operand)(v));
+    for (ValueId v : node.in) in.push_back(map[v]);
     std::vector<Type> types;
     for (ValueId v : node.out) types.push_back(g_.type(v));
     to.current_origin = node.origin;
@@ -80,25 +86,40 @@ class Splitter {
     return map[wanted];
   }
 
+  // A value in another graph, and before it all that it is made of; `leaf` gives what is not copied. A chain may be long: no recursion.
+  template <class Leaf>
+  ValueId bring(Graph& to, std::vector<ValueId>& map, ValueId wanted, Leaf leaf) {
+    for (std::vector<ValueId> todo{wanted}; !todo.empty();) {
+      ValueId v = todo.back();
+      const Node& node = g_.producer(v);
+      if (map[v] == none_id) map[v] = leaf(v);
+      auto missing = std::find_if(node.in.begin(), node.in.end(), [&](ValueId in) { return map[in] == none_id; });
+      if (map[v] == none_id && missing != node.in.end()) {
+        todo.push_back(*missing);
+        continue;
+      }
+      if (map[v] == none_id) copy(to, map, node, v);
+      todo.pop_back();
+    }
+    return map[wanted];
+  }
+
   ValueId add_weight(Graph& to, ValueId v) {
     Weight w = *g_.weight_of(v);
     return to.add_weight(std::move(w), g_.type(v));
   }
 
-  ValueId prepare(ValueId v) {
-    if (in_prepare_[v] != none_id) return in_prepare_[v];
-    const Node& node = g_.producer(v);
-    if (node.op == Op::weight) return in_prepare_[v] = add_weight(out_.prepare, v);
-    return copy(out_.prepare, in_prepare_, node, v, &Splitter::prepare);
+  ValueId prepare(ValueId wanted) {
+    return bring(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
   }
 
   // A value as main sees it: constants that are computed become leaves.
-  ValueId main(ValueId v) {
-    if (in_main_[v] != none_id) return in_main_[v];
-    const Node& node = g_.producer(v);
-    if (node.op == Op::weight) return in_main_[v] = add_weight(out_.main, v);
-    if (!constant_[v] || is_view(node.op)) return copy(out_.main, in_main_, node, v, &Splitter::main);
-    return in_main_[v] = leaf_of(v, derive(v, false));
+  ValueId main(ValueId wanted) {
+    return bring(out_.main, in_main_, wanted, [&](ValueId v) {
+      const Op op = g_.producer(v).op;
+      if (op == Op::weight) return add_weight(out_.main, v);
+      return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v, false));
+    });
   }
 
   ValueId leaf_of(ValueId v, uint32_t derived) {
@@ -174,9 +195,7 @@ class Splitter {
       // A join of this product's own, which nobody makes; others share one that prepare makes.
       const ValueId turned = node.in[1], join = *apart;
       const std::pair shared(in_main_[turned], in_main_[join]);
-      copy(out_.main, in_main_, g_.producer(join), join, &Splitter::main);
-      copy(out_.main, in_main_, g_.producer(turned), turned, &Splitter::main);
-      copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
+      for (const Node* own : {&g_.producer(join), &g_.producer(turned), &node}) copy_with_operands(*own);
       std::tie(in_main_[turned], in_main_[join]) = shared;
       return;
     }
@@ -184,7 +203,12 @@ class Splitter {
       const ValueId v = node.in[i];
       if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = leaf_of(v, derive(v, false));
     }
-    copy(out_.main, in_main_, node, node.out[0], &Splitter::main);
+    copy_with_operands(node);
+  }
+
+  void copy_with_operands(const Node& node) {
+    for (ValueId v : node.in) main(v);
+    copy(out_.main, in_main_, node, node.out[0]);
   }
 
   const Graph& g_;

@@ -2,6 +2,7 @@
 #include "compile/function.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compile/writer.h"
 
@@ -24,29 +25,42 @@ bool FunctionCompiler::find_conflicts() {
     for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == one || a.strides[d] == b.strides[d];
     return same;
   };
-  for (const auto& [i, versions] : in_place_) {
-    for (size_t n = 0; n < versions.size(); ++n) {
-      // Once version n is begun, nobody may read an older one.
-      std::vector<plan::BufferId> older(versions.begin() + static_cast<int64_t>(n) + 1, versions.end());
-      older.push_back(layout_.places[g_.written_by(g_.outputs[i])].buffer);
-      bool begun = false;
-      for (const plan::Step& s : out_.steps) {
-        size_t reads = s.operands.size() - s.writes;
-        const plan::OperandView* written = nullptr;
-        for (size_t k = reads; k < s.operands.size(); ++k) {
-          if (s.operands[k].buffer == versions[n]) written = &s.operands[k];
-        }
-        for (size_t k = 0; k < reads; ++k) {
-          const plan::OperandView& o = s.operands[k];
-          if ((!begun && written == nullptr) || std::find(older.begin(), older.end(), o.buffer) == older.end()) continue;
-          // An element may be read by the body that writes it: the read comes first.
-          bool elementwise = !begun && written != nullptr && (s.kernel == "fused" || (s.kernel == "matmul" && k >= 2));
-          if (elementwise && same_elements(o, *written)) continue;
-          copied_.insert(i);
-          found = true;
-        }
-        begun = begun || written != nullptr;
+  // Of an output's memory, which version a buffer entry is: 0 is the newest, the last is what was there before.
+  struct Version {
+    size_t output, age;
+  };
+  std::unordered_map<plan::BufferId, Version> versions;
+  std::unordered_map<size_t, size_t> begun;  // per output: the newest version that is begun
+  for (const auto& [i, entries] : in_place_) {
+    for (size_t n = 0; n < entries.size(); ++n) versions[entries[n]] = {i, n};
+    versions[layout_.places[written_[i]].buffer] = {i, entries.size()};
+    begun[i] = entries.size();
+  }
+  // Once a version is begun, nobody may read an older one.
+  for (const plan::Step& s : out_.steps) {
+    size_t reads = s.operands.size() - s.writes;
+    for (size_t k = 0; k < reads; ++k) {
+      const plan::OperandView& o = s.operands[k];
+      auto read = versions.find(o.buffer);
+      if (read == versions.end()) continue;
+      const auto [i, age] = read->second;
+      bool conflict = begun[i] < age;
+      for (size_t w = reads; w < s.operands.size() && !conflict; ++w) {
+        auto written = versions.find(s.operands[w].buffer);
+        if (written == versions.end() || written->second.output != i || written->second.age >= age) continue;
+        // An element may be read by the body that writes it: the read comes first.
+        bool elementwise = s.kernel == "fused" || (s.kernel == "matmul" && k >= 2);
+        conflict = !elementwise || !same_elements(o, s.operands[w]);
       }
+      if (!conflict) continue;
+      copied_.insert(i);
+      found = true;
+    }
+    for (size_t w = reads; w < s.operands.size(); ++w) {
+      auto written = versions.find(s.operands[w].buffer);
+      if (written == versions.end()) continue;
+      size_t& newest = begun[written->second.output];
+      newest = std::min(newest, written->second.age);
     }
   }
   return found;
@@ -70,10 +84,13 @@ void FunctionCompiler::copy_outputs() {
     ++binding;
   }
   // To state. What is read from memory that another one of these writes is put aside first.
-  auto written_leaf = [&](ValueId v) { return std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const Output& o) { return g_.written_by(o) == v; }); };
+  std::unordered_map<ValueId, uint32_t> bound;  // leaves that are written, and their bindings
+  for (ValueId leaf : written_) {
+    if (leaf != none_id) bound.emplace(leaf, out_.buffers[layout_.places[leaf].buffer].index);
+  }
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
-    if (o.to == Output::To::caller || in_place_.contains(i) || !written_leaf(o.value) || out_.buffers[layout_.places[o.value].buffer].kind == plan::Buffer::Kind::arena) continue;
+    if (o.to == Output::To::caller || in_place_.contains(i) || !bound.contains(o.value) || out_.buffers[layout_.places[o.value].buffer].kind == plan::Buffer::Kind::arena) continue;
     const Type& t = g_.type(o.value);
     Place aside{arena_buffer(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
     copy(o.value, aside, "put aside");
@@ -82,14 +99,9 @@ void FunctionCompiler::copy_outputs() {
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
     if (o.to == Output::To::caller || in_place_.contains(i)) continue;
-    ValueId leaf = g_.written_by(o);
-    for (uint32_t b = 0; b < bindings_.size(); ++b) {
-      bool input = o.to == Output::To::input;
-      if (bindings_[b].name != o.name || (bindings_[b].kind == plan::Binding::Kind::input) != input || (!input && bindings_[b].kind != plan::Binding::Kind::state)) continue;
-      const Type& t = g_.type(leaf);
-      copy(o.value, {leaf_buffer(plan::Buffer::Kind::binding, b, product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)}, "write " + o.name);
-      break;
-    }
+    const Type& t = g_.type(written_[i]);
+    const plan::BufferId memory = leaf_buffer(plan::Buffer::Kind::binding, bound.at(written_[i]), product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype))));
+    copy(o.value, {memory, t.dtype, row_major(t.dims)}, "write " + o.name);
   }
 }
 

@@ -112,9 +112,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
   }
   if (root.kind == Root::Kind::join_part) {
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
-    Dim start = 0;
-    for (uint32_t i = 0; i < root.part; ++i) start += g_.type(node.in[i]).dims[axis];
-    target.window.offset += target.window.strides[axis] * start;
+    target.window.offset += target.window.strides[axis] * root.start;
     target.window.dims = g_.type(root.value).dims;
   } else if (root.kind == Root::Kind::update_value) {
     target.window = *through_view(target.window, node.attributes.map("map"));

@@ -2,6 +2,9 @@
 #include "compile/function.h"
 
 #include <algorithm>
+#include <set>
+
+#include "kernels/fused/fused_args.h"
 
 namespace ingot::compile {
 
@@ -14,8 +17,8 @@ bool FunctionCompiler::is_leaf(ValueId v) const {
 
 // Computed inside the body of whoever uses it.
 bool FunctionCompiler::inlinable(Op op) const {
-  return is_map(op) || op == Op::view || op == Op::reshape || op == Op::literal || op == Op::size || op == Op::index || op == Op::reduce ||
-         op == Op::gather || op == Op::take_along;
+  return is_map(op) || op == Op::view || op == Op::reshape || op == Op::literal || op == Op::size || op == Op::index || op == Op::reduce || op == Op::gather ||
+         op == Op::take_along;
 }
 
 ValueId FunctionCompiler::base_of(ValueId v) const {
@@ -23,30 +26,51 @@ ValueId FunctionCompiler::base_of(ValueId v) const {
   return v;
 }
 
-// What computing the value once more would cost, down to what is stored: cheap enough and it is not stored for a second user.
-int FunctionCompiler::cost(ValueId v) {
-  if (layout_.stored[v] || is_leaf(v)) return 0;
-  const Node& n = g_.producer(v);
-  int own = 1;
-  switch (n.op) {
+namespace {
+
+// A cost that is reached is not counted further.
+constexpr int dear = 1000;
+
+int own_cost(Op op) {
+  switch (op) {
     case Op::view:
     case Op::reshape:
     case Op::literal:
     case Op::size:
-    case Op::index: own = 0; break;
+    case Op::index: return 0;
     case Op::gather:
-    case Op::take_along: own = 4; break;
+    case Op::take_along: return 4;
     case Op::matmul:
-    case Op::reduce: return 1000;
+    case Op::reduce: return dear;
     case Op::div:
     case Op::sqrt:
-    case Op::rsqrt: own = 3; break;
+    case Op::rsqrt: return 3;
     default:
-      if (!is_map(n.op)) return 1000;
-      if (n.op >= Op::exp && n.op <= Op::softplus) own = 10;
+      if (!is_map(op)) return dear;
+      return op >= Op::exp && op <= Op::softplus ? 10 : 1;
   }
-  for (ValueId in : n.in) own = std::min(1000, own + cost(in));
-  return own;
+}
+
+// How large a body may become. Both bound the work of writing a body, and the depth to which the writer follows operands.
+constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations: each may be memory that it reads; a product has some of its own
+constexpr size_t most_values = 500;                        // views counted too
+
+struct Size {
+  size_t reads = 0, values = 0;
+};
+
+}  // namespace
+
+// What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
+// when it comes to it, users first, so what is below a value is then as it is here.
+std::vector<int> FunctionCompiler::costs() const {
+  std::vector<int> cost(g_.values.size(), 0);
+  for (const Node& n : g_.nodes) {
+    int sum = own_cost(n.op);
+    for (ValueId in : n.in) sum = std::min(dear, sum + cost[in]);
+    for (ValueId v : n.out) cost[v] = layout_.stored[v] || is_leaf(v) ? 0 : sum;
+  }
+  return cost;
 }
 
 uint32_t FunctionCompiler::add_root(Root root) {
@@ -110,18 +134,38 @@ void FunctionCompiler::decide() {
   size_t n = g_.values.size();
   layout_ = {};
   layout_.stored.assign(n, false);
-  layout_.homes.assign(n, {});
   seed();
-  auto& homes = layout_.homes;
+  const std::vector<int> cost = costs();
+  std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
+  std::vector<Size> sizes;                   // per root: what is inlined there
+  auto free = [&](ValueId v) {
+    Op op = g_.producer(v).op;
+    return op == Op::literal || op == Op::size || op == Op::index;
+  };
+  auto size_of_node = [&](const Node& node) -> Size {
+    if (free(node.out[0])) return {};
+    if (is_plain_view(g_, node.out[0])) return {0, 1};
+    return {static_cast<size_t>(std::count_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !free(in); })), 1};
+  };
+  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > most_values; };
+  auto inline_into = [&](uint32_t root, const Size& more) {
+    sizes.resize(layout_.roots.size());
+    sizes[root].reads += more.reads;
+    sizes[root].values += more.values;
+  };
   for (NodeId id = static_cast<NodeId>(g_.nodes.size()); id-- > 0;) {
     const Node& node = g_.nodes[id];
     if (node.op == Op::input || node.op == Op::weight) continue;
+    const Size own = node.out.empty() ? Size{} : size_of_node(node);
+    sizes.resize(layout_.roots.size());
     for (ValueId v : node.out) {
       if (layout_.stored[v]) continue;
-      bool view = is_plain_view(g_, v) || node.op == Op::literal || node.op == Op::size || node.op == Op::index;
-      bool several = homes[v].size() > 1 && !view;
-      if (several && (is_anchor(v) || cost(v) > 6)) layout_.stored[v] = true;
+      bool several = homes[v].size() > 1 && !is_plain_view(g_, v) && !free(v);
+      if (several && (is_anchor(v) || cost[v] > 6)) layout_.stored[v] = true;
       if (is_anchor(v) && homes[v].empty()) layout_.stored[v] = true;
+      if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) layout_.stored[v] = true;
+      if (layout_.stored[v]) continue;
+      for (uint32_t root : homes[v]) inline_into(root, own);
     }
     if (node.op == Op::matmul && makes_row(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
     // The contexts in which this node's operands are computed.
@@ -131,12 +175,14 @@ void FunctionCompiler::decide() {
         context.insert(homes[v].begin(), homes[v].end());
       } else if (inlinable(node)) {
         auto [found, made] = layout_.root_of.try_emplace(v, 0);
-        if (made) found->second = add_root({Root::Kind::value, v, v});
+        if (made) inline_into(found->second = add_root({Root::Kind::value, v, v}), own);
         context.insert(found->second);
       }
     }
     if (!node.out.empty() && inlinable(node)) {
-      for (size_t i = 0; i < node.in.size(); ++i) homes[node.in[i]].insert(context.begin(), context.end());
+      for (ValueId in : node.in) {
+        if (!layout_.stored[in]) homes[in].insert(context.begin(), context.end());
+      }
     } else if (!node.out.empty() && is_anchor(node.out[0]) && layout_.stored[node.out[0]]) {
       layout_.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
     } else if (node.op == Op::attention && node.in.size() == 4) {
@@ -144,8 +190,11 @@ void FunctionCompiler::decide() {
       layout_.part_root[{id, 3}] = r;
       homes[node.in[3]].insert(r);
     } else if (node.op == Op::join && layout_.stored[node.out[0]]) {
+      const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+      Dim start = 0;
       for (uint32_t i = 0; i < node.in.size(); ++i) {
-        uint32_t r = add_root({Root::Kind::join_part, node.in[i], node.out[0], i});
+        uint32_t r = add_root({Root::Kind::join_part, node.in[i], node.out[0], i, start});
+        start += g_.type(node.in[i]).dims[axis];
         layout_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);
       }

@@ -27,7 +27,7 @@ Constants find_constants(const Graph& g) {
   Constants c{std::vector<bool>(count), std::vector<bool>(count), std::vector<bool>(count)};
   for (const Node& node : g.nodes) {
     const bool leaf = node.op == Op::literal || node.op == Op::size || node.op == Op::index;
-    bool free = node.op != Op::input && node.op != Op::weight && node.op != Op::random, sized = !used_symbols(g, node).empty();
+    bool free = node.op != Op::input && node.op != Op::weight && node.op != Op::random, sized = reads_symbol(g, node);
     for (ValueId v : node.in) {
       free = free && c.free[v];
       sized = sized || c.sized[v];

@@ -1,9 +1,10 @@
 #include "ir/graph.h"
 
 #include <algorithm>
-#include <array>
+#include <unordered_map>
 
 #include "base/error.h"
+#include "ir/written.h"
 
 namespace ingot::ir {
 
@@ -41,9 +42,7 @@ ValueId Graph::add_weight(Weight weight, Type type) {
   return weights.back().value;
 }
 
-ValueId Graph::add(Op op, std::vector<ValueId> in, Attributes attributes, Type type) {
-  return nodes[add_node(op, std::move(in), std::move(attributes), {std::move(type)})].out[0];
-}
+ValueId Graph::add(Op op, std::vector<ValueId> in, Attributes attributes, Type type) { return nodes[add_node(op, std::move(in), std::move(attributes), {std::move(type)})].out[0]; }
 
 NodeId Graph::add_node(Op op, std::vector<ValueId> in, Attributes attributes, std::vector<Type> types) {
   auto id = static_cast<NodeId>(nodes.size());
@@ -57,10 +56,8 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> in, Attributes attributes, st
 }
 
 const Weight* Graph::weight_of(ValueId v) const {
-  for (const Weight& w : weights) {
-    if (w.value == v) return &w;
-  }
-  return nullptr;
+  auto at = std::lower_bound(weights.begin(), weights.end(), v, [](const Weight& w, ValueId x) { return w.value < x; });
+  return at != weights.end() && at->value == v ? &*at : nullptr;
 }
 
 Dims Graph::given_dims(ValueId v, const std::vector<int64_t>& order) const {
@@ -80,6 +77,14 @@ OriginId Graph::add_origin(Origin origin) {
   return static_cast<OriginId>(origins.size() - 1);
 }
 
+namespace {
+
+[[noreturn]] void fail_unknown_leaf(const Output& o) {
+  fail(Code::internal, "graph is broken: it writes to \"{}\", which is no {} of it", o.name, o.to == Output::To::input ? "input" : "weight");
+}
+
+}  // namespace
+
 ValueId Graph::written_by(const Output& o) const {
   if (o.to == Output::To::caller) return none_id;
   for (const Input& i : inputs) {
@@ -88,7 +93,24 @@ ValueId Graph::written_by(const Output& o) const {
   for (const Weight& w : weights) {
     if (o.to == Output::To::weight && w.name == o.name) return w.value;
   }
-  fail(Code::internal, "graph is broken: it writes to \"{}\", which is no {} of it", o.name, o.to == Output::To::input ? "input" : "weight");
+  fail_unknown_leaf(o);
+}
+
+std::vector<ValueId> written_by_outputs(const Graph& g) {
+  std::vector<ValueId> out(g.outputs.size(), none_id);
+  if (std::all_of(g.outputs.begin(), g.outputs.end(), [](const Output& o) { return o.to == Output::To::caller; })) return out;
+  std::unordered_map<std::string_view, ValueId> inputs, weights;
+  for (const Input& i : g.inputs) inputs.emplace(i.name, i.value);
+  for (const Weight& w : g.weights) weights.emplace(w.name, w.value);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Output& o = g.outputs[i];
+    if (o.to == Output::To::caller) continue;
+    const auto& leaves = o.to == Output::To::input ? inputs : weights;
+    auto found = leaves.find(o.name);
+    if (found == leaves.end()) fail_unknown_leaf(o);
+    out[i] = found->second;
+  }
+  return out;
 }
 
 std::vector<std::vector<NodeId>> Graph::users() const {
@@ -112,9 +134,9 @@ void Graph::remove_unused() {
   std::vector<bool> needed(nodes.size(), false);
   auto need = [&](ValueId v) { needed[values[v].producer] = true; };
   for (const Input& input : inputs) need(input.value);
-  for (const Output& output : outputs) {
-    need(output.value);
-    if (ValueId leaf = written_by(output); leaf != none_id) need(leaf);
+  for (const Output& output : outputs) need(output.value);
+  for (ValueId leaf : written_by_outputs(*this)) {
+    if (leaf != none_id) need(leaf);
   }
   for (size_t n = nodes.size(); n-- > 0;) {
     if (!needed[n]) continue;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ir/compose.h"
+#include "ir/symbols.h"
 
 namespace ingot::ir {
 namespace {
@@ -82,9 +83,23 @@ TEST(Graph, EveryAttributeReadsBack) {
   fill.dims = {B, 3};
   fill.axes = {{B - 1, {{0, -1}, {1, 2}}}};
   fill.fill = Scalar(true);
-  Attributes a{{"target", "aten.x"}, {"none", Attribute()}, {"yes", true}, {"min", INT64_MIN}, {"tiny", 5e-324}, {"third", 1.0 / 3}, {"big", 1e300},
-               {"whole", 3.0}, {"zero", -0.0}, {"inf", -inf}, {"text", std::string("a\"\\\n\x01\x7f\0é", 8)}, {"type", DType::bf16}, {"dim", B * B - 7},
-               {"constant", Dim(3)}, {"ref", Ref{0}}, {"map", fill}, {"list", List{List{}, List{Ref{0}, Attribute()}, "q", 2, B}}};
+  Attributes a{{"target", "aten.x"},
+               {"none", Attribute()},
+               {"yes", true},
+               {"min", INT64_MIN},
+               {"tiny", 5e-324},
+               {"third", 1.0 / 3},
+               {"big", 1e300},
+               {"whole", 3.0},
+               {"zero", -0.0},
+               {"inf", -inf},
+               {"text", std::string("a\"\\\n\x01\x7f\0é", 8)},
+               {"type", DType::bf16},
+               {"dim", B * B - 7},
+               {"constant", Dim(3)},
+               {"ref", Ref{0}},
+               {"map", fill},
+               {"list", List{List{}, List{Ref{0}, Attribute()}, "q", 2, B}}};
   g.add(Op::row, {x}, a, {DType::i64, {}});
   std::string text = print(g);
   Graph back = parse(text);
@@ -179,6 +194,34 @@ TEST(Graph, VerifierNamesWhatIsBroken) {
   EXPECT_EQ(broken([](Graph& g) { g.checks.back().left = Dim::symbol(9); }), "graph is broken: size 9 of 2 does not exist");
   EXPECT_EQ(ends(broken([](Graph& g) { g.values[g.nodes[3].out[0]].type.dtype = DType::f64; }), "recorded as f64"), "recorded as f64");
   EXPECT_EQ(ends(broken([](Graph& g) { g.nodes[3].op = Op::row; }), "an ATen row in a canonical graph"), "an ATen row in a canonical graph");
+}
+
+// Sizes count wherever they stand: a graph without symbols, as prepare's, has none in a literal, a map or its fill.
+TEST(Graph, SizesOfANodeAreFoundWhereverTheyStand) {
+  const Dim n = Dim::symbol(0);
+  auto graph_with = [&](auto&& add) {
+    Graph g;
+    g.symbols = {{"n", 1, 4, 8}};
+    Handle x(&g, g.add_input("x", {DType::i64, {4}}));
+    add(g, x);
+    g.outputs.push_back({g.nodes.back().out[0], "y", {}});
+    verify(g, Level::canonical);
+    return g;
+  };
+  AffineMap moved = slice_map({4}, 0, n, 4, 1), filled = slice_map({4}, 0, -1, 4, 1);
+  filled.fill.emplace(n);
+  const Graph graphs[] = {
+      graph_with([&](Graph& g, Handle) { literal(g, n, DType::i64); }), graph_with([&](Graph& g, Handle) { g.add(Op::size, {}, {{"dim", n}}, {DType::i64, {}}); }),
+      graph_with([&](Graph& g, Handle) { index(g, {n, 2}, 1); }),       graph_with([&](Graph&, Handle x) { view(x, moved); }),
+      graph_with([&](Graph&, Handle x) { view(x, filled); }),           graph_with([&](Graph&, Handle x) { expand(x, {n, 4}); }),
+  };
+  for (Graph g : graphs) {
+    EXPECT_TRUE(reads_symbol(g, g.nodes.back())) << print(g);
+    EXPECT_FALSE(used_symbols(g, g.nodes.back()).empty());
+    EXPECT_FALSE(reads_symbol(g, g.nodes.front()));
+    g.symbols.clear();
+    EXPECT_THROW(verify(g, Level::canonical), Error) << print(g);
+  }
 }
 
 TEST(Graph, UnusedNodesGo) {

@@ -12,7 +12,6 @@ bool replace_nodes(Graph& g, const Replace& f) {
   to.nodes.reserve(g.nodes.size());
   to.values.reserve(g.values.size());
   std::vector<ValueId> renamed(g.values.size(), none_id);
-  size_t next_weight = 0;
   bool changed = false;
   for (const Node& node : g.nodes) {
     to.current_origin = node.origin;
@@ -23,9 +22,7 @@ bool replace_nodes(Graph& g, const Replace& f) {
       continue;
     }
     if (node.op == Op::weight) {
-      // Weights are listed in the order of their nodes; a look-up is only needed when they are not.
-      const Weight* w = next_weight < g.weights.size() && g.weights[next_weight].value == node.out[0] ? &g.weights[next_weight] : g.weight_of(node.out[0]);
-      ++next_weight;
+      const Weight* w = g.weight_of(node.out[0]);
       if (w != nullptr) {
         renamed[node.out[0]] = to.add_weight(*w, g.type(node.out[0]));
         continue;

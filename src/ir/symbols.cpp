@@ -4,22 +4,41 @@ namespace ingot::ir {
 
 namespace {
 
-void collect(const Attribute& a, std::vector<SymbolId>& used) {
-  if (const auto* d = std::get_if<Dim>(&a.value)) d->collect_symbols(used);
+void visit_scalar(const Scalar& s, FunctionRef<void(const Dim&)> visit) {
+  if (const auto* d = std::get_if<Dim>(&s.value)) visit(*d);
+}
+
+void visit_attribute(const Attribute& a, FunctionRef<void(const Dim&)> visit) {
+  if (const auto* d = std::get_if<Dim>(&a.value)) visit(*d);
   if (const auto* list = std::get_if<List>(&a.value)) {
-    for (const Attribute& part : *list) collect(part, used);
+    for (const Attribute& part : *list) visit_attribute(part, visit);
+  }
+  if (const auto* map = std::get_if<AffineMap>(&a.value)) {
+    for (const Dim& d : map->dims) visit(d);
+    for (const AffineMap::Axis& axis : map->axes) visit(axis.offset);
+    if (map->fill) visit_scalar(*map->fill, visit);
   }
 }
 
 }  // namespace
 
+void visit_sizes(const Graph& g, const Node& node, FunctionRef<void(const Dim&)> visit) {
+  for (ValueId v : node.out) {
+    for (const Dim& d : g.type(v).dims) visit(d);
+  }
+  for (const auto& [name, value] : node.attributes) visit_attribute(value, visit);
+}
+
 std::vector<SymbolId> used_symbols(const Graph& g, const Node& node) {
   std::vector<SymbolId> used;
-  for (ValueId v : node.out) {
-    for (const Dim& d : g.type(v).dims) d.collect_symbols(used);
-  }
-  for (const auto& [name, value] : node.attributes) collect(value, used);
+  visit_sizes(g, node, [&](const Dim& d) { d.collect_symbols(used); });
   return used;
+}
+
+bool reads_symbol(const Graph& g, const Node& node) {
+  bool reads = false;
+  visit_sizes(g, node, [&](const Dim& d) { reads = reads || !d.is_constant(); });
+  return reads;
 }
 
 }  // namespace ingot::ir

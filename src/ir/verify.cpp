@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/order.h"
 #include "ir/graph.h"
+#include "ir/symbols.h"
+#include "ir/written.h"
 
 namespace ingot::ir {
 
@@ -22,10 +24,12 @@ class Verifier {
     at_ = none;
     inputs();
     weights();
-    for (const Output& o : g_.outputs) {
+    const std::vector<ValueId> written = written_by_outputs(g_);
+    for (size_t i = 0; i < g_.outputs.size(); ++i) {
+      const Output& o = g_.outputs[i];
       if (o.value >= made_.size() || !made_[o.value]) bad("output \"{}\" does not exist", o.name);
       order(o);
-      if (ValueId leaf = g_.written_by(o); leaf != none_id && !(g_.type(leaf) == g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
+      if (ValueId leaf = written[i]; leaf != none_id && !(g_.type(leaf) == g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
     }
     for (const Check& c : g_.checks) {
       known(c.left);
@@ -63,20 +67,8 @@ class Verifier {
     }
   }
 
-  void known(const Attribute& a) {
-    if (auto* d = std::get_if<Dim>(&a.value)) known(*d);
-    if (auto* list = std::get_if<List>(&a.value)) {
-      for (const Attribute& item : *list) known(item);
-    }
-    if (auto* map = std::get_if<AffineMap>(&a.value)) {
-      for (const Dim& d : map->dims) known(d);
-      for (const AffineMap::Axis& axis : map->axes) known(axis.offset);
-    }
-  }
-
   void type(const Type& t) {
     for (size_t i = 0; i < t.dims.size(); ++i) {
-      known(t.dims[i]);
       if (known_less(t.dims[i], 0, g_.symbols) == Truth::yes) bad("axis {} of its result has the size {}", i, t.dims[i].text(g_.symbols));
     }
   }
@@ -88,13 +80,15 @@ class Verifier {
     }
     for (ValueId v : node.out) {
       if (v >= made_.size()) bad("result {} does not exist", v);
+    }
+    visit_sizes(g_, node, [&](const Dim& d) { known(d); });
+    for (ValueId v : node.out) {
       if (made_[v]) bad("value {} is made twice", v);
       if (g_.values[v].producer != at_) bad("value {} names another producer", v);
       made_[v] = true;
       type(g_.type(v));
     }
     if (node.origin != none_id && node.origin >= g_.origins.size()) bad("its origin does not exist");
-    for (const auto& [name, value] : node.attributes) known(value);
     if (node.op == Op::input || node.op == Op::weight) {
       if (!node.in.empty() || node.out.size() != 1) bad("a leaf has no operands and one result");
       leaves_ += node.op == Op::input;
@@ -147,6 +141,7 @@ class Verifier {
       if (w.value >= made_.size() || !made_[w.value]) bad("weight \"{}\" does not exist", w.name);
       if (g_.producer(w.value).op != Op::weight) bad("weight \"{}\" is made by a node", w.name);
       if (!seen.insert(w.value).second) bad("weight \"{}\" is listed twice", w.name);
+      if (w.value != *seen.rbegin()) bad("weight \"{}\" is not listed in the order of the nodes", w.name);
       if (!w.order.empty() && !is_permutation(w.order, g_.type(w.value).dims.size())) bad("the order of weight \"{}\" is no permutation of its axes", w.name);
     }
     if (seen.size() != weights_) bad("{} weights are listed, {} exist", seen.size(), weights_);

@@ -1,5 +1,7 @@
 // A join that only feeds element-by-element work (RoPE's rotate_half, its doubled angles) becomes a choice by index between its parts,
 // read at shifted places: then it fuses, and nothing is stored.
+#include <algorithm>
+
 #include "lower/passes.h"
 #include "lower/rewrite.h"
 
@@ -40,6 +42,7 @@ Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) 
 }  // namespace
 
 void joins(Graph& g) {
+  WeightValues weights(g);
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);
   for (const ir::Output& o : g.outputs) is_output[o.value] = true;
@@ -55,11 +58,7 @@ void joins(Graph& g) {
   };
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::join || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0)) return std::nullopt;
-    if (from_weights(to, in[0])) {
-      bool all = true;
-      for (ValueId v : in) all = all && from_weights(to, v);
-      if (all) return std::nullopt;  // made once, by prepare
-    }
+    if (std::all_of(in.begin(), in.end(), [&](ValueId v) { return weights.contain(to, v); })) return std::nullopt;  // made once, by prepare
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     const Dims dims = g.type(node.out[0]).dims;
     Dims line(dims.size() - axis, Dim(1));

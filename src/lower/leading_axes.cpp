@@ -70,11 +70,12 @@ std::optional<ValueId> lifted_map(Graph& g, const Node& node, const std::vector<
 }  // namespace
 
 void leading_axes(Graph& g) {
+  WeightValues weights(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     const Dims& dims = g.type(node.out[0]).dims;
     if (node.op == Op::matmul) {
       auto x = unmerged(to, in[0]);
-      if (!x || to.type(in[1]).dims.size() != 2 || !from_weights(to, in[1])) return std::nullopt;
+      if (!x || to.type(in[1]).dims.size() != 2 || !weights.contain(to, in[1])) return std::nullopt;
       return ir::reshape(ir::matmul(Handle(&to, *x), Handle(&to, in[1])), dims).id();
     }
     if (is_map(node.op)) return lifted_map(to, node, in, dims);

@@ -16,8 +16,8 @@ struct Member {
 };
 
 // x[.., K] * w[K, N] with w made of weights.
-bool is_linear(const Graph& g, const Node& n) {
-  return n.op == Op::matmul && g.type(n.in[0]).dims.size() >= 2 && g.type(n.in[1]).dims.size() == 2 && from_weights(g, n.in[1]);
+bool is_linear(const Graph& g, WeightValues& weights, const Node& n) {
+  return n.op == Op::matmul && g.type(n.in[0]).dims.size() >= 2 && g.type(n.in[1]).dims.size() == 2 && weights.contain(g, n.in[1]);
 }
 
 // A merged matmul stands at its first member, where the views and joins that make a later member's weight may not have come yet:
@@ -43,13 +43,14 @@ bool available(const Graph& g, ValueId v, ir::NodeId before) {
 }  // namespace
 
 void linears(Graph& g) {
+  WeightValues weights(g);
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);
   for (const ir::Output& o : g.outputs) is_output[o.value] = true;
   std::map<ValueId, std::vector<Member>> by_input;
   for (ir::NodeId i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
-    if (!is_linear(g, n)) continue;
+    if (!is_linear(g, weights, n)) continue;
     Member m{i};
     // The bias: the only reader adds a row of weights.
     if (users[n.out[0]].size() == 1 && !is_output[n.out[0]]) {
@@ -57,7 +58,7 @@ void linears(Graph& g) {
       if (add.op == Op::add && add.in[0] != add.in[1]) {
         ValueId other = add.in[0] == n.out[0] ? add.in[1] : add.in[0];
         const Dims& d = g.type(other).dims;
-        if (d.size() == 1 && d[0] == g.type(n.out[0]).dims.back() && from_weights(g, other) && g.type(add.out[0]).dims == g.type(n.out[0]).dims) {
+        if (d.size() == 1 && d[0] == g.type(n.out[0]).dims.back() && weights.contain(g, other) && g.type(add.out[0]).dims == g.type(n.out[0]).dims) {
           m.bias = users[n.out[0]][0];
           m.bias_value = other;
         }

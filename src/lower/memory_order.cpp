@@ -85,10 +85,10 @@ bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, co
          });
 }
 
-std::optional<ValueId> map_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
   std::optional<Order> order;
   std::vector<AffineMap> maps;  // of the operands that are views of all of the result
-  auto whole = [&](ValueId v) { return g.type(v).dims == dims && !from_weights(g, v); };
+  auto whole = [&](ValueId v) { return g.type(v).dims == dims && !weights.contain(g, v) && !number_of(g, v); };
   for (ValueId v : in) {
     if (!whole(v)) continue;
     const std::optional<Order> mine = order_of(g, v);
@@ -208,6 +208,7 @@ std::optional<ValueId> reduction_in_order(Graph& g, const Node& node, ValueId x)
 }  // namespace
 
 void memory_order(Graph& g) {
+  WeightValues weights(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     const Dims& dims = g.type(node.out[0]).dims;
     if (node.op == Op::reduce && g.type(node.in[0]).dims.size() >= 3) return reduction_in_order(to, node, in[0]);
@@ -215,7 +216,7 @@ void memory_order(Graph& g) {
       return ir::view(Handle(&to, maker(to, in[0]).in[0]), compose(node.attributes.map("map"), maker(to, in[0]).attributes.map("map"))).id();
     }
     if (dims.size() < 3) return std::nullopt;
-    if (is_map(node.op)) return map_in_order(to, node, in, dims);
+    if (is_map(node.op)) return map_in_order(to, weights, node, in, dims);
     if (node.op == Op::view && node.attributes.map("map").fill) return pad_in_order(to, node.attributes.map("map"), in[0]);
     return std::nullopt;
   });

@@ -1,5 +1,9 @@
 #include "lower/rewrite.h"
 
+#include <algorithm>
+
+#include "ir/symbols.h"
+
 namespace ingot::lower {
 
 void rewrite_named(Graph& g, const NamedRewrite& f) { ir::replace_nodes(g, f); }
@@ -82,21 +86,27 @@ bool is_guardable(const ir::AffineMap& map) {
   return true;
 }
 
-bool from_weights(const Graph& g, ValueId v) {
-  const Node& n = maker(g, v);
-  switch (n.op) {
-    case Op::weight: {
-      const ir::Weight* w = g.weight_of(v);
-      return w == nullptr || !w->mutated;
-    }
-    case Op::literal: return true;
-    case Op::view: case Op::reshape: case Op::join: case Op::cast:
-      for (ValueId i : n.in) {
-        if (!from_weights(g, i)) return false;
-      }
-      return true;
-    default: return false;
+WeightValues::WeightValues(const Graph& whole, Through through) : through_(through) {
+  for (const ir::Output& o : whole.outputs) {
+    if (o.to == ir::Output::To::weight) written_.insert(o.name);
   }
+}
+
+bool WeightValues::is_one(const Graph& g, const Node& n) const {
+  if (n.op == Op::weight) return !written_.contains(g.values[n.out[0]].name);
+  const bool moves = n.op == Op::literal || n.op == Op::view || n.op == Op::reshape || n.op == Op::join || n.op == Op::cast;
+  if (!moves && (through_ == Through::moves || !is_map(n.op))) return false;
+  return !reads_symbol(g, n) && std::all_of(n.in.begin(), n.in.end(), [&](ValueId v) { return known_[v]; });
+}
+
+bool WeightValues::contain(const Graph& g, ValueId v) {
+  known_.resize(g.values.size(), false);
+  for (; nodes_ < g.nodes.size(); ++nodes_) {
+    const Node& n = g.nodes[nodes_];
+    const bool one = is_one(g, n);
+    for (ValueId out : n.out) known_[out] = one;
+  }
+  return known_[v];
 }
 
 }  // namespace ingot::lower

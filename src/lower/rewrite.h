@@ -2,6 +2,8 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ir/compose.h"
@@ -42,7 +44,21 @@ std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* num
 bool only_broadcasts(const Graph& g, const Node& view);
 // A view with a fill is read by comparing one index with each axis: steps, turned axes and windows read a padded tensor that is stored.
 bool is_guardable(const ir::AffineMap& map);
-// Made from weights and literals alone, through views, joins and casts.
-bool from_weights(const Graph& g, ValueId v);
+// Which values of a graph are made from weights and literals alone: prepare makes them once. None of them depends on a size that varies or on a buffer that
+// the model writes. The graph may grow between two questions.
+class WeightValues {
+ public:
+  enum class Through : uint8_t { moves, maps };  // views, joins and casts; or all work on elements too
+  // Of `whole` or of the graph that is being made of it.
+  explicit WeightValues(const Graph& whole, Through through = Through::moves);
+  bool contain(const Graph& g, ValueId v);
+
+ private:
+  bool is_one(const Graph& g, const Node& n) const;
+  std::set<std::string, std::less<>> written_;
+  Through through_;
+  size_t nodes_ = 0;  // that were looked at
+  std::vector<bool> known_;
+};
 
 }  // namespace ingot::lower

@@ -18,27 +18,20 @@ bool is_per_column(const Dims& dims, const Dim& columns) {
   return true;
 }
 
-// Computed from weights and literals alone.
-bool is_prepared(const Graph& g, ValueId v, int depth = 0) {
-  const Node& n = maker(g, v);
-  if (n.op == Op::weight || n.op == Op::literal) return true;
-  const bool simple = is_map(n.op) || n.op == Op::view || n.op == Op::reshape || n.op == Op::join;
-  return simple && depth < 24 && std::all_of(n.in.begin(), n.in.end(), [&](ValueId x) { return is_prepared(g, x, depth + 1); });
-}
-
-std::optional<Handle> scaled(Graph& g, ValueId product, ValueId by) {
+std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, ValueId by) {
   const Node made = maker(g, product);
   if (made.op != Op::matmul) return std::nullopt;
   const ir::Type weight = g.type(made.in[1]), scale = g.type(by);
   // Halves would be rounded once more.
   if (size_of(weight.dtype) < 4 || weight.dims.size() != 2 || !(scale.dtype == weight.dtype) || !is_per_column(scale.dims, weight.dims[1])) return std::nullopt;
-  if (!is_prepared(g, made.in[1]) || !is_prepared(g, by)) return std::nullopt;
+  if (!weights.contain(g, made.in[1]) || !weights.contain(g, by)) return std::nullopt;
   return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}));
 }
 
 }  // namespace
 
 void scales(Graph& g) {
+  WeightValues weights(g, WeightValues::Through::maps);
   const std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::mul) return std::nullopt;
@@ -46,13 +39,13 @@ void scales(Graph& g) {
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId by = in[1 - i];
       if (uses[node.in[i]] != 1 || !(to.type(in[i]).dims == dims)) continue;  // or the numbers have more axes
-      if (auto y = scaled(to, in[i], by)) return y->id();
+      if (auto y = scaled(to, weights, in[i], by)) return y->id();
       const Node &sum = maker(g, node.in[i]), made = maker(to, in[i]);
       if (sum.op != Op::add || made.op != Op::add) continue;
       for (size_t j : {size_t{0}, size_t{1}}) {
         const ValueId bias = made.in[1 - j];
-        if (uses[sum.in[j]] != 1 || !(to.type(made.in[j]).dims == dims) || !is_per_column(to.type(bias).dims, dims.back()) || !is_prepared(to, bias)) continue;
-        if (auto y = scaled(to, made.in[j], by)) return (*y + Handle(&to, bias) * Handle(&to, by)).id();
+        if (uses[sum.in[j]] != 1 || !(to.type(made.in[j]).dims == dims) || !is_per_column(to.type(bias).dims, dims.back()) || !weights.contain(to, bias)) continue;
+        if (auto y = scaled(to, weights, made.in[j], by)) return (*y + Handle(&to, bias) * Handle(&to, by)).id();
       }
     }
     return std::nullopt;

@@ -64,13 +64,13 @@ std::optional<Turned> turned(const Graph& g, ValueId v) {
 }
 
 // The same for every row.
-bool for_columns(const Graph& g, ValueId v) {
+bool for_columns(const Graph& g, WeightValues& weights, ValueId v) {
   const Dims& dims = g.type(v).dims;
-  return from_weights(g, v) && (dims.empty() || std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); }));
+  return weights.contain(g, v) && (dims.empty() || std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); }));
 }
 
 // Whether all that is done with a value is to turn it by the inverse of `rows`, behind work on its elements; those nodes' values.
-std::optional<std::vector<ValueId>> turned_back(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
+std::optional<std::vector<ValueId>> turned_back(const Graph& g, WeightValues& weights, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
   std::vector<ValueId> between;
   for (const Dims& dims = g.type(v).dims; users[v].size() == 1;) {
     const Node& n = g.nodes[users[v][0]];
@@ -82,7 +82,7 @@ std::optional<std::vector<ValueId>> turned_back(const Graph& g, const std::vecto
       }
       return between;
     }
-    bool columns = is_map(n.op) && g.type(n.out[0]).dims == dims && std::all_of(n.in.begin(), n.in.end(), [&](ValueId x) { return x == v || for_columns(g, x); });
+    bool columns = is_map(n.op) && g.type(n.out[0]).dims == dims && std::all_of(n.in.begin(), n.in.end(), [&](ValueId x) { return x == v || for_columns(g, weights, x); });
     if (!columns) return std::nullopt;
     v = n.out[0];
     between.push_back(v);
@@ -99,11 +99,12 @@ void turned_rows(Graph& g) {
   }
   // A result is read by somebody else too.
   for (const ir::Output& o : g.outputs) users[o.value].insert(users[o.value].end(), 2, 0);
+  WeightValues weights(g), made(g);  // of the old graph and of the new one
   std::vector<uint8_t> moves(g.values.size(), 0);
   for (const Node& n : g.nodes) {
     if (n.op != Op::matmul || g.type(n.in[1]).dims.size() != 2) continue;
     auto a = turned(g, n.in[0]);
-    auto between = a ? turned_back(g, users, n.out[0], a->rows) : std::nullopt;
+    auto between = a ? turned_back(g, weights, users, n.out[0], a->rows) : std::nullopt;
     if (!between) continue;
     moves[n.out[0]] = 1;
     for (ValueId v : *between) moves[v] = 1;
@@ -121,7 +122,7 @@ void turned_rows(Graph& g) {
     std::vector<ValueId> operands = in;
     Axes rows;
     for (ValueId& v : operands) {
-      if (for_columns(to, v)) continue;
+      if (for_columns(to, made, v)) continue;
       rows = *turn_of(to, v);
       v = maker(to, v).in[0];
     }

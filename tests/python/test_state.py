@@ -130,3 +130,96 @@ def test_a_mutating_archive_on_the_command_line(model, tmp_path):
     made = [model(x, y) for _ in range(2)][-1]
     assert close(np.load(next(p for p in out.iterdir() if p.stem not in ("x", "y", "cache", "position"))), made)
     assert close(np.load(out / "y.npy"), y) and close(np.load(out / "cache.npy"), model.cache) and np.load(out / "position.npy") == 2
+
+
+class WrittenOnly(torch.nn.Module):
+    """A buffer that is written and never read."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x):
+        self.seen.copy_(x)
+        return x + 1
+
+
+class SetAndCounted(torch.nn.Module):
+    """A number that is set anew and counted on in one call: what it was is not read."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("at", torch.tensor(0), persistent=False)
+
+    def forward(self, x):
+        self.at.copy_(x[0])
+        self.at.add_(1)
+        return x + self.at
+
+
+class PartWritten(torch.nn.Module):
+    """Of two buffers one is read as it was, the other one is overwritten, and only in part."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(3))
+        self.register_buffer("log", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.log[0] = self.last
+        self.log[1].copy_(x * 2)
+        self.last.copy_(x)
+        return x.exp()
+
+
+class GrowingCache(torch.nn.Module):
+    """A cache and its length, as transformers' static caches have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("length", torch.tensor(0))
+        self.register_buffer("keys", torch.zeros(1, 2, 8, 4))
+
+    def forward(self, x):
+        self.keys.index_copy_(2, torch.arange(x.shape[2]) + self.length, x)
+        self.length.add_(x.shape[2])
+        return self.keys * 2
+
+
+WRITTEN = {
+    "written only": (WrittenOnly, lambda call: torch.randn(3), None),
+    "set and counted": (SetAndCounted, lambda call: torch.tensor([3 + call]), None),
+    "part written": (PartWritten, lambda call: torch.randn(3), None),
+    "cache": (GrowingCache, lambda call: torch.randn(1, 2, 2, 4), None),
+    "cache, open length": (GrowingCache, lambda call: torch.randn(1, 2, 1 + call, 4), ingot.Input(min_shape=(1, 2, 1, 4), opt_shape=(1, 2, 1, 4), max_shape=(1, 2, 8, 4))),
+}
+
+
+WAYS = [(name, way) for name in WRITTEN for way in ("compiled", "ingot", "exported_program", "torch.compile")] + [("part written", "aot_inductor")]
+
+
+@pytest.mark.parametrize("name, way", WAYS)
+def test_a_buffer_that_is_written_need_not_be_read(name, way, tmp_path):
+    kind, example, spec = WRITTEN[name]
+    torch.manual_seed(0)
+    eager, ours = kind(), kind()
+    if way == "torch.compile":
+        torch._dynamo.reset()
+        run = torch.compile(ours, backend="ingot", dynamic=spec is not None)
+        buffers = dict(ours.named_buffers())
+    else:
+        run = ingot.compile(ours, inputs=[spec or example(0)])
+        assert run.report.whole
+        buffers = dict(ours.named_buffers())
+        if way != "compiled":
+            path = tmp_path / "model.pt2"
+            ingot.save(run, path, format=way)
+            run = ingot.load(path)
+            # A package keeps its buffers to itself, a program those that are no part of the state dict.
+            shown = {"ingot": buffers, "exported_program": ours.state_dict(), "aot_inductor": {}}[way]
+            buffers = {name: getattr(run, name) for name in shown}
+    for call in range(3):
+        x = example(call)
+        assert close(run(x), eager(x))
+        for name, buffer in buffers.items():
+            assert torch.equal(buffer, getattr(eager, name)), name
