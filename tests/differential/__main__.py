@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
 
-import quiet  # noqa: E402, F401  (first)
+import quiet  # noqa: E402  (first)
 import torch  # noqa: E402
 import ways  # noqa: E402
 import worker  # noqa: E402
@@ -68,4 +68,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with quiet.hushed():
+        main()

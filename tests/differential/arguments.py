@@ -7,7 +7,7 @@ import math
 import random
 
 import torch
-from program import Ref, Size, operator, references
+from random_program import Ref, Size, operator, references
 from values import DTYPES, FLOATS, INTEGERS, Source
 
 TEXTS = {

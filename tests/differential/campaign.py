@@ -11,7 +11,7 @@ import torch
 from grow import Kinds, grow
 from judge import Judge
 from observe import Eager
-from program import Program, merged, script
+from random_program import Program, merged, script
 from reduce import Reducer
 from ways import Refused, words
 

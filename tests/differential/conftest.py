@@ -5,12 +5,6 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "python")]
 
-import quiet  # noqa: E402
-
-
-def pytest_configure():
-    quiet.hush()
-
 
 def pytest_terminal_summary(terminalreporter):
     module = sys.modules.get("test_differential")

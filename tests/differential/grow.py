@@ -11,7 +11,7 @@ import sound
 import torch
 import values
 from operators import Operator, table
-from program import Program, Ref, Size, Step, module, operator
+from random_program import Program, Ref, Size, Step, module, operator
 from values import DTYPES, FLOATS, INTEGERS, Source
 
 LARGEST, MOST_AXES, MOST_SOURCES = 1024, 6, 8

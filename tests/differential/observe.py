@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 import values
-from program import Program, module, operator
+from random_program import Program, module, operator
 from values import FLOATS
 
 MOVES = 3  # runs with changed roundings

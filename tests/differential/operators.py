@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import torch
-from program import operator
+from random_program import operator
 
 from ingot import _engine
 

@@ -1,5 +1,6 @@
-"""What torch says of odd programs while it runs and captures them: nothing here. Import it before torch."""
+"""What torch says of odd programs while it runs and captures them: nothing inside `hushed`. Import it before torch."""
 
+import contextlib
 import linecache
 import logging
 import os
@@ -13,10 +14,16 @@ import torch  # noqa: E402
 linecache.checkcache = lambda filename=None: None
 
 
-def hush():
-    warnings.simplefilter("ignore")
-    logging.getLogger("ingot").setLevel(logging.ERROR)
+@contextlib.contextmanager
+def hushed():
+    log = logging.getLogger("ingot")
+    level = log.level
+    log.setLevel(logging.ERROR)
     torch._logging.set_logs(all=logging.CRITICAL)
-
-
-hush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+            torch._logging.set_logs()

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 import values
 from observe import Eager
-from program import Program, Ref, Size, Step, operator, read_by, renamed
+from random_program import Program, Ref, Size, Step, operator, read_by, renamed
 from values import Source
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import torch
-from program import operator
+from random_program import operator
 
 CONVERTS = re.compile(r"aten\.(_?to|type_as|lift|copy|fill|full|scatter|index_put|index_fill|masked_fill|new_full|arange|linspace|scalar_tensor)")
 DIVIDES = re.compile(r"aten\.(div|divide|true_divide|floor_divide|remainder|fmod)_?\.")

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import known
 import pytest
+import quiet
 import torch
 import ways
 import worker
@@ -37,7 +38,8 @@ def finish(tally, run):
 def one_thread():
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with quiet.hushed():
+        yield
     torch.set_num_threads(before)
     torch._dynamo.reset()
 

@@ -14,7 +14,7 @@ import torch
 import values
 from judge import Verdict
 from observe import Seen, Thing, observe
-from program import Program, module
+from random_program import Program, module
 
 import ingot
 from ingot import _engine

@@ -27,7 +27,7 @@ def run(seeds, kinds, way: str, environment=None, timeout=3600):
 
 
 def main():
-    import quiet  # noqa: F401  (first: it tells torch's C++ what not to say)
+    import quiet  # first: it tells torch's C++ what not to say
     import campaign
     import ways
 
@@ -39,7 +39,8 @@ def main():
         with progress.open("a") as f:
             f.write(" ".join(str(p.seed) for p in group) + "\n")
 
-    campaign.run_all(campaign.grown(seeds, kinds), way, ways.ALL[way], tally, note=note)
+    with quiet.hushed():
+        campaign.run_all(campaign.grown(seeds, kinds), way, ways.ALL[way], tally, note=note)
     answer.write_bytes(pickle.dumps(tally))
 
 
