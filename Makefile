@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup libraries build test check test-all fuzz differential lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -34,12 +34,19 @@ test-all: build lint ## the full sizes too
 
 SECONDS ?= 600
 FUZZ := build/fuzz
-fuzz: build ## mutated archives and plans under clang's sanitizers, SECONDS=600 each
-	@cmake --preset fuzz >/dev/null && cmake --build $(FUZZ) -j 2 --target fuzz_importer fuzz_plan
-	@mkdir -p $(FUZZ)/archives $(FUZZ)/plans && cp src/capture/testdata/*.pt2 $(FUZZ)/archives && $(PYTHON) tests/fuzz/seeds.py $(FUZZ)/archives
-	@for a in $(FUZZ)/archives/*.pt2; do $(BUILD)/ingot compile $$a -o $(FUZZ)/plans/$$(basename $$a .pt2).ingot || exit 1; done
-	@cd $(FUZZ) && ./fuzz_importer -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 archives
-	@cd $(FUZZ) && ./fuzz_plan -max_total_time=$(SECONDS) -timeout=30 -print_final_stats=1 plans
+fuzz: build ## hostile archives, plans and graphs under clang's sanitizers, SECONDS=600 each
+	@cmake --preset fuzz >/dev/null && cmake --build $(FUZZ) -j 2 --target fuzz_importer fuzz_plan fuzz_graph
+	@$(PYTHON) tests/fuzz/seeds.py $(FUZZ) --ingot $(BUILD)/ingot
+	@cd $(FUZZ) && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
+
+ASAN := build/asan
+FUZZERS := importer:archives plan:plans graph:graphs
+check-deep: build lint ## what ends a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer
+	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
+	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
+	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
+	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
+	@cd $(ASAN) && for f in $(FUZZERS); do ./fuzz_$${f%:*} 60 $$(date +%s) $${f#*:} || exit 1; done
 
 differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

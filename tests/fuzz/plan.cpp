@@ -1,72 +1,22 @@
 // The plan loader and the runtime under hostile files: every input ends in a run, or in an ingot::Error, or lacks memory.
 //
-// Checksums are made right before a file is read: they would stop all but a few mutations. libFuzzer calls LLVMFuzzerTestOneInput.
+// Checksums are made right before a file is read: they would stop all but a few mutations. Half of the mutations know the plan's structure.
+// libFuzzer calls LLVMFuzzerTestOneInput and LLVMFuzzerCustomMutator.
 #include <algorithm>
 #include <cstdint>
 #include <new>
-#include <string>
 #include <vector>
 
 #include "../robustness/seal.h"
-#include "base/buffer.h"
 #include "base/error.h"
-#include "base/parallel.h"
 #include "plan/describe.h"
-#include "plan/plan.h"
-#include "runtime/program.h"
-
-namespace {
+#include "plan_mutator.h"
+#include "run.h"
 
 using namespace ingot;
 
-// A plan may ask for any amount of memory; what it gets is little, so that inputs stay fast.
-class Little final : public Allocator {
-  void* allocate(size_t bytes) override {
-    if (bytes > (size_t{16} << 20)) throw std::bad_alloc();
-    return system_allocator().allocate(bytes);
-  }
-  void release(void* memory, size_t bytes) noexcept override { system_allocator().release(memory, bytes); }
-} little;
-
-// A plan may also ask for years of work: broadcasting makes it from nothing. Too much of it is not run.
-bool is_short(const runtime::Resolved& r) {
-  double work = 0;
-  for (const runtime::Resolved::Step& s : r.steps) {
-    double most = 1, sizes = 1;
-    for (const backend::TensorRef& t : s.operands) {
-      double n = 1;
-      for (int d = 0; d < t.rank; ++d) n *= static_cast<double>(t.dims[d]);
-      most = std::max(most, n);
-    }
-    for (int64_t n : s.sizes) sizes *= std::max(static_cast<double>(n), 1.0);
-    work += std::max(most, sizes);
-  }
-  return work < 1e7;
-}
-
-void run(const plan::Plan& plan, const plan::Function& f, const plan::Program& program, const runtime::Memory& memory) {
-  runtime::LoadedFunction loaded = runtime::load_function(f, program);
-  std::vector<int64_t> symbols;
-  for (const plan::Symbol& s : f.symbols) symbols.push_back(s.opt);
-  auto resolved = runtime::resolve(loaded, plan, memory, symbols, inline_workers());
-  if (!is_short(*resolved)) return;
-  MemoryBlock arena(resolved->arena_bytes, little), scratch(resolved->scratch_bytes + 64, little);
-  std::vector<MemoryBlock> bindings;
-  std::vector<std::byte*> pointers;
-  for (size_t b = 0; b < f.bindings.size(); ++b) {
-    size_t bytes = ir::size_of(f.bindings[b].dtype);
-    for (int64_t d : resolved->binding_dims[b]) bytes *= static_cast<size_t>(d);
-    bindings.emplace_back(bytes, little);
-    std::fill_n(bindings.back().data(), bytes, std::byte{1});
-    pointers.push_back(bindings.back().data());
-  }
-  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers(), *backend::cpu_backend().lane());
-}
-
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  MemoryBlock file(size, little);
+  MemoryBlock file(size, fuzz::little);
   std::copy_n(reinterpret_cast<const std::byte*>(data), size, file.data());
   std::span<std::byte> bytes(file.data(), size);
   if (!plan::seal(bytes)) return 0;
@@ -74,24 +24,29 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto plan = plan::read(bytes, nullptr);
     plan::describe(*plan);
     for (size_t t = 0; t < plan->targets.size(); ++t) {  // whatever device they say they are for
-      // As runtime::Weights does, with every derived weight in memory of its own.
-      runtime::Memory memory;
-      std::vector<MemoryBlock> owned;
-      for (const plan::Weight& w : plan->weights) {
-        memory.weights.push_back(w.data);
-        memory.weight_bytes.push_back(w.bytes);
-      }
-      const plan::Target& target = plan->targets[t];
-      for (const plan::Derived& d : target.derived) {
-        owned.emplace_back(d.bytes, little);
-        memory.derived.push_back(owned.back().data());
-        memory.derived_bytes.push_back(d.bytes);
-      }
-      run(*plan, target.prepare, target.prepare.programs[0], memory);
-      for (const plan::Function& f : plan->functions) run(*plan, f, f.programs[t], memory);
+      fuzz::run(*plan, t);
     }
   } catch (const Error&) {
   } catch (const std::bad_alloc&) {
   }
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  if (seed % 2 == 0) return LLVMFuzzerMutate(data, size, most);
+  std::vector<std::byte> bytes(size), made;
+  std::copy_n(reinterpret_cast<const std::byte*>(data), size, bytes.data());
+  try {
+    if (!plan::seal(bytes)) return LLVMFuzzerMutate(data, size, most);
+    plan::Plan plan = *plan::read(bytes, nullptr);
+    fuzz::PlanMutator mutator(plan, seed);
+    for (unsigned changes = 1 + seed / 2 % 3; changes > 0; --changes) mutator.change();
+    made = plan::write(plan);
+  } catch (const Error&) {  // what does not read as a plan is changed byte by byte
+  }
+  if (made.empty() || made.size() > most) return LLVMFuzzerMutate(data, size, most);
+  std::copy_n(reinterpret_cast<const uint8_t*>(made.data()), made.size(), data);
+  return made.size();
 }

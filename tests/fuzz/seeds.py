@@ -1,7 +1,9 @@
-"""Writes the archives that the fuzzers start from, small ones that reach every kernel: python seeds.py FOLDER"""
+"""Writes what the fuzzers start from, small models that reach every kernel: FOLDER/archives, and the plans and graphs that they become."""
 
+import argparse
 import pathlib
-import sys
+import shutil
+import subprocess
 
 import torch
 from torch.export import Dim, export
@@ -33,15 +35,28 @@ class Lines(torch.nn.Module):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--ingot", required=True, help="the command line")
+    arguments = parser.parse_args()
+    archives, plans, graphs = (arguments.folder / name for name in ("archives", "plans", "graphs"))
+    for folder in (archives, plans, graphs):
+        folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     batch = Dim("B", min=1, max=16)
     ids, mask = torch.randint(0, 11, (3, 6)), torch.ones(3, 6, dtype=torch.bool)
-    torch.export.save(export(Attention().eval(), (ids, mask), dynamic_shapes=({0: batch}, {0: batch})), folder / "attention.pt2")
+    torch.export.save(export(Attention().eval(), (ids, mask), dynamic_shapes=({0: batch}, {0: batch})), archives / "attention.pt2")
     x, index = torch.randn(5, 7), torch.randint(0, 5, (5, 7))
-    torch.export.save(export(Lines(), (x, index)), folder / "lines.pt2")
+    torch.export.save(export(Lines(), (x, index)), archives / "lines.pt2")
     images = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.nn.Conv2d(8, 4, 3, groups=2)).eval()
-    torch.export.save(export(images, (torch.randn(2, 3, 8, 9),), dynamic_shapes=({0: batch},)), folder / "images.pt2")
+    torch.export.save(export(images, (torch.randn(2, 3, 8, 9),), dynamic_shapes=({0: batch},)), archives / "images.pt2")
+    for archive in (pathlib.Path(__file__).parents[2] / "src/capture/testdata").glob("*.pt2"):
+        shutil.copy(archive, archives)
+    for archive in sorted(archives.glob("*.pt2")):
+        plan = plans / f"{archive.stem}.ingot"
+        subprocess.run([arguments.ingot, "compile", archive, "-o", plan], check=True)
+        graph = subprocess.run([arguments.ingot, "inspect", plan, "--graph"], check=True, capture_output=True).stdout
+        (graphs / f"{archive.stem}.txt").write_bytes(graph)
 
 
 main()
