@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel ulp ulp-cuda bench bench-kernels bench-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -50,6 +50,13 @@ check-deep: build lint ## what ends a piece of work: format, unit tests under ad
 
 differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+JOBS ?= 1
+ulp: build ## errors of float32 functions over all inputs beside torch's, into docs/accuracy.md (hours on one core; JOBS=16)
+	@INGOT_BUILD=$(BUILD) nice -n 15 $(PYTHON) tests/ulp/walk.py --write --jobs $(JOBS)
+
+ulp-cuda: build ## the same on an NVIDIA GPU
+	@INGOT_BUILD=$(BUILD) $(PYTHON) tests/ulp/walk.py --write --device cuda
 
 lint: ## the include rule
 	@python3 tools/check_layers.py

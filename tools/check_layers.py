@@ -35,7 +35,7 @@ THIRD_PARTY = {
     "torch": {"torch"},
     "gtest": None,
 }
-RUN_FILE = re.compile(r"(_cpu|_cpu_[a-z0-9]+|_run|/device[a-z_]*|/isa|/symbols|/driver|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args|/elements)\.(cpp|h|inc|def)$")
+RUN_FILE = re.compile(r"(_cpu|_cpu_[a-z0-9]+|_run|/device[a-z_]*|/isa|/symbols|/driver|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args|/elements|/functions)\.(cpp|h|inc|def)$")
 
 
 # Backends do not know one another (tests compare them).

@@ -79,7 +79,7 @@ inline double float_unary(Op op, double x) {
     case Op::digamma: return digamma(x);
     case Op::sigmoid: return 1 / (1 + std::exp(-x));
     case Op::gelu: return 0.5 * x * std::erfc(-x * M_SQRT1_2);
-    case Op::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Op::gelu_tanh: return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));  // 1 + tanh(u) would lose its digits
     case Op::silu: return x / (1 + std::exp(-x));
     case Op::softplus: return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))) + (std::isnan(x) ? x : 0);
     case Op::floor: return std::floor(x);

@@ -184,14 +184,23 @@ __device__ __noinline__ T floor_divided(T a, T b) {
   return q - f > T(0.5) ? f + T(1) : f;
 }
 __device__ __forceinline__ f32 over_sum(f32 x, f32 sum, f32 inverse) { return sum >= 1.0f ? x * inverse : x / sum; }
-__device__ __forceinline__ f32 sigmoid_of(f32 x) { return 1.0f / (1.0f + expf(-x)); }
+// Where exp(-x) would overflow, the quotient is still a (subnormal) number. exp(-32) is a factor of its own there, so that nothing is rounded twice.
+__device__ __forceinline__ f32 sigmoid_of(f32 x) {
+  f32 e = expf(-fabsf(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+__device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
+  bool far = u > 64.0f;
+  f32 e = expf(far ? 32.0f - u : u);
+  return far ? x * e * 1.26641655e-14f : x / (1.0f + e);
+}
 __device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
-__device__ __forceinline__ f32 silu_of(f32 x) { return x / (1.0f + expf(-x)); }
+__device__ __forceinline__ f32 silu_of(f32 x) { return over_one_plus_exp(x, -x); }
 __device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }
-__device__ __forceinline__ f32 gelu_of(f32 x) { f32 h = 0.5f * x; return fmaf(h, erff(x * 0.70710678f), h); }
+__device__ __forceinline__ f32 gelu_of(f32 x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
 __device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * erfc_called(-x * 0.70710678118654752440); }
 // 0.5 (1 + tanh(u)) is sigmoid(2 u).
-__device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return x / (1.0f + expf((x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f))); }
+__device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return over_one_plus_exp(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
 __device__ __forceinline__ f64 gelu_tanh_of(f64 x) { return x / (1.0 + exp_called((x * x * 0.044715 + 1.0) * (x * -1.5957691216057308))); }
 __device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(expf(-fabsf(x))); }
 __device__ __forceinline__ f64 softplus_of(f64 x) { return x != x ? x : fmax(x, 0.0) + log1p_called(exp_called(-fabs(x))); }

@@ -13,8 +13,6 @@
 namespace ingot::kernels {
 
 #define INGOT_VECTOR_BYTES 32
-#define INGOT_MAX(a, b) _mm256_max_ps(a, b)
-#define INGOT_MIN(a, b) _mm256_min_ps(a, b)
 #define INGOT_TABLE block_ops_avx2
 #include "kernels/fused/block_ops.inc"
 

@@ -13,8 +13,6 @@
 namespace ingot::kernels {
 
 #define INGOT_VECTOR_BYTES 64
-#define INGOT_MAX(a, b) _mm512_maskz_max_ps(__mmask16(-1), a, b)
-#define INGOT_MIN(a, b) _mm512_maskz_min_ps(__mmask16(-1), a, b)
 #define INGOT_TABLE block_ops_avx512
 #include "kernels/fused/block_ops.inc"
 

@@ -12,8 +12,6 @@
 namespace ingot::kernels {
 
 #define INGOT_VECTOR_BYTES 16
-#define INGOT_MAX(a, b) _mm_max_ps(a, b)
-#define INGOT_MIN(a, b) _mm_min_ps(a, b)
 #define INGOT_TABLE block_ops_portable
 #include "kernels/fused/block_ops.inc"
 

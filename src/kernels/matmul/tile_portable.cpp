@@ -1,3 +1,5 @@
+#include <immintrin.h>
+
 #include "kernels/matmul/tile.h"
 
 // What follows is for one instruction set only.
