@@ -7,10 +7,10 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
-from . import autocast, devices
+from . import autocast, devices, overlap
 from .assemble import assemble, in_torch
 from .errors import InputError, UnsupportedError
-from .functional import NotFunctional, _first_line, check_writes, from_aot, lays
+from .functional import NotFunctional, _first_line, from_aot, lays
 from .watch import Snapshot, Watch
 
 
@@ -47,7 +47,12 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
 
 
 def _functionalised(module, fakes):
-    check_writes(module.graph)
+    if overlap.has_writes(module.graph):
+        try:
+            module = overlap.as_aten(module, fakes)
+        except Exception as problem:  # of many kinds, most of them assertions
+            raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
+        overlap.settle(module)
     first = None
     # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.
     for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):

@@ -14,8 +14,9 @@ from typing import Any, Callable
 
 import torch
 
-from . import autocast, devices
+from . import autocast, devices, overlap
 from .errors import UnsupportedError
+from .overlap import NotFunctional, hint, of_memory
 
 Node = torch.fx.Node
 
@@ -134,13 +135,7 @@ class Functional:
 
 
 def _storage(node: Node):
-    """Identity of the memory behind a node's (fake) value; None when it has none."""
-    value = node.meta.get("val")
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
-        value = value[0]
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return None
-    return value.untyped_storage()._cdata
+    return of_memory(node.meta.get("val"))
 
 
 def trace_view(node: Node, stop: Callable[[Node], bool]):
@@ -185,16 +180,7 @@ def order_in_memory(shape, strides):
 
 
 def _hints(sizes):
-    return [_hint(s) for s in sizes]
-
-
-def _hint(size):
-    if isinstance(size, int):
-        return size
-    try:
-        return int(size.node.hint)
-    except (TypeError, AttributeError, ValueError):
-        return None
+    return [hint(s) for s in sizes]
 
 
 # ---- the two ways in
@@ -248,10 +234,6 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, before=before, program=program)
 
 
-class NotFunctional(UnsupportedError):
-    """torch cannot write the graph without writes in place: it runs in torch as it is."""
-
-
 def lays(values, placeholders) -> list[Lay | None]:
     """How each result of a graph that writes in place lies."""
     memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
@@ -265,7 +247,7 @@ def _strided(value) -> torch.Tensor | None:
 
 
 def _functionalised(program):
-    check_writes(program.graph)
+    program = overlap.settled(program)
     try:
         return program.run_decompositions({})
     except Exception as problem:  # of many kinds, most of them assertions
@@ -274,17 +256,6 @@ def _functionalised(program):
 
 def _first_line(problem):
     return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
-
-
-def check_writes(graph: torch.fx.Graph):
-    """Refuses writes that torch's functionalisation gets wrong: through unfold it loses what lies between the windows."""
-    for node in graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        written = node.args[0] if node.args and (schema.is_mutable if schema is not None else str(node.target).endswith("_")) else None
-        while isinstance(written, Node) and written.op in ("call_function", "call_method"):
-            if "unfold" in str(written.target):
-                raise NotFunctional("it writes through unfold, which torch does not express as new values correctly")
-            written = next(iter(written.all_input_nodes), None)
 
 
 def _writes_in_place(graph: torch.fx.Graph) -> bool:

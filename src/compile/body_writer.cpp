@@ -139,8 +139,8 @@ Reg BodyWriter::guarded(const Place& place, const Point& at, const Scalar& fill)
     const Coordinate& c = at[d];
     if (c.terms.empty()) {
       const auto where = c.offset.constant(), extent = place.window.dims[d].constant();
-      if (!where || (*where > 0 && !extent)) throw Cut{pad_value_};
-      if (*where < 0 || (extent && *where >= *extent)) return number(fill, compute_type(place.dtype));
+      if (where && (*where < 0 || (extent && *where >= *extent))) return number(fill, compute_type(place.dtype));
+      if (!where || known_less(*where, place.window.dims[d], symbols_) != Truth::yes) throw Cut{pad_value_};
       w.offset += place.window.strides[d] * c.offset;
       continue;
     }

@@ -103,8 +103,8 @@ TEST(Views, LieWhereTheyAreWanted) {
 void run_plan(uint32_t seed, RandomViews::Kind kind, bool lowered) {
   const RandomViews chain(seed, kind);
   SCOPED_TRACE("seed " + std::to_string(seed) + ": " + chain.text);
+  ir::Graph g = chain.graph;
   try {
-    ir::Graph g = chain.graph;
     for (const lower::Pass& pass : lower::passes()) {
       if (!lowered) break;
       pass.run(g);
@@ -126,7 +126,7 @@ void run_plan(uint32_t seed, RandomViews::Kind kind, bool lowered) {
       for (size_t o = 0; o < outputs.size(); ++o) ASSERT_EQ(chain.difference(o, s, outputs[o]), "") << ir::print(g);
     }
   } catch (const Error& e) {
-    FAIL() << e.message << "\n" << ir::print(chain.graph);
+    FAIL() << e.message << "\n" << ir::print(g);
   }
 }
 

@@ -23,7 +23,7 @@ Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) 
   ValueId source = part;
   if (n.op == Op::view && !n.attributes.map("map").fill) {
     ir::AffineMap both = compose(map, n.attributes.map("map"));
-    if (is_guardable(both)) {
+    if (is_guardable(g, n.in[0], both)) {
       full = std::move(both);
       source = n.in[0];
     }

@@ -76,10 +76,11 @@ std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* num
   return std::nullopt;
 }
 
-bool is_guardable(const ir::AffineMap& map) {
+bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map) {
   std::vector<bool> seen(map.dims.size(), false);
-  for (const ir::AffineMap::Axis& axis : map.axes) {
-    if (axis.terms.empty() && axis.offset == Dim(0)) continue;
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    const ir::AffineMap::Axis& axis = map.axes[a];
+    if (axis.terms.empty() && axis.offset == Dim(0) && known_less(0, g.type(operand).dims[a], g.symbols) == ir::Truth::yes) continue;
     if (axis.terms.size() != 1 || axis.terms[0].coefficient != 1 || seen[axis.terms[0].axis]) return false;
     seen[axis.terms[0].axis] = true;
   }

@@ -42,8 +42,9 @@ std::optional<ir::Scalar> number_of(const Graph& g, ValueId v);
 std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* number);
 // A view that only adds axes of size 1 or repeats: a map's own broadcasting does the same. nullopt when it does more.
 bool only_broadcasts(const Graph& g, const Node& view);
-// A view with a fill is read by comparing one index with each axis: steps, turned axes and windows read a padded tensor that is stored.
-bool is_guardable(const ir::AffineMap& map);
+// A view of `operand` with a fill is read by comparing one index with each axis: steps, turned axes, windows and a place on an axis that may be empty
+// read a padded tensor that is stored.
+bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map);
 // Which values of a graph are made from weights and literals alone: prepare makes them once. None of them depends on a size that varies or on a buffer that
 // the model writes. The graph may grow between two questions.
 class WeightValues {

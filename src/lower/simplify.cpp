@@ -68,7 +68,7 @@ ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
         inner.fill.reset();
         AffineMap both = compose(map, inner);
         both.fill = fill;
-        if (!fill || is_guardable(both)) return ir::view(Handle(&g, made.in[0]), std::move(both)).id();
+        if (!fill || is_guardable(g, made.in[0], both)) return ir::view(Handle(&g, made.in[0]), std::move(both)).id();
       }
     }
   }

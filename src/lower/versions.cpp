@@ -1,9 +1,11 @@
 #include "lower/versions.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
+#include "ir/reshape_groups.h"
 #include "lower/rewrite.h"
 
 namespace ingot::lower {
@@ -12,15 +14,33 @@ using namespace ir;
 
 namespace {
 
-constexpr std::string_view views[] = {"view",   "transpose", "permute", "slice",  "select",           "expand",    "unsqueeze", "squeeze", "t",        "alias",
-                                      "detach", "split",     "chunk",   "unbind", "split_with_sizes", "unflatten", "expand_as", "view_as", "diagonal", "movedim",
-                                      "narrow", "swapaxes",  "unfold",  "numpy_T", "mT",              "swapdims",  "dropout",   "lift_fresh", "detach_"};
+constexpr std::string_view views[] = {"view",       "transpose", "permute",      "slice",    "select",  "expand",           "unsqueeze",    "squeeze",     "t",
+                                      "alias",      "detach",    "split",        "chunk",    "unbind",  "split_with_sizes", "unflatten",    "expand_as",   "view_as",
+                                      "diagonal",   "movedim",   "narrow",       "swapaxes", "unfold",  "numpy_T",          "mT",           "swapdims",    "dropout",
+                                      "lift_fresh", "detach_",   "broadcast_to", "mH",       "adjoint", "linalg_diagonal",  "unsafe_split", "unsafe_chunk"};
 constexpr std::string_view perhaps[] = {"reshape", "contiguous", "flatten", "to", "type_as", "reshape_as", "_to_copy"};
 
 // "slice" of "aten.slice.Tensor"
 std::string_view name_of_target(std::string_view target) {
   size_t first = target.find('.') + 1;
   return target.substr(first, target.find('.', first) - first);
+}
+
+AffineMap identity_map(const Dims& dims) { return expand_map(dims, dims); }
+
+// No element is read twice, as far as is known. Each axis of the view takes part in it.
+bool is_injective(const AffineMap& map) {
+  return std::all_of(map.axes.begin(), map.axes.end(), [&](const AffineMap::Axis& axis) {
+    std::vector<AffineMap::Term> terms = axis.terms;
+    std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return std::abs(a.coefficient) < std::abs(b.coefficient); });
+    Dim reach = 0;  // of the terms with smaller steps
+    for (const AffineMap::Term& t : terms) {
+      const Dim step = std::abs(t.coefficient);
+      if (&t != &terms.front() && !(reach.is_constant() && reach.value() < step.value())) return false;
+      reach += step * (map.dims[t.axis] - Dim(1));
+    }
+    return true;
+  });
 }
 
 }  // namespace
@@ -33,6 +53,7 @@ Versions::Versions(const Graph& from, Graph& to, Expand expand) : from_(from), t
   version_.assign(n, 0);
   last_read_.assign(n, 0);
   written_.assign(n, false);
+  lost_.assign(n, false);
   for (NodeId i = 0; i < from.nodes.size(); ++i) {
     for (ValueId v : from.nodes[i].in) last_read_[v] = i;
   }
@@ -85,23 +106,39 @@ void Versions::write(NodeId id, Handle value) {
   value = cast(value, type.dtype);
   if (!(value.dims() == type.dims)) value = expand(value, type.dims);
   // Who else reads this memory from here on, and is it certain that it is this memory?
-  bool others = false, certain = true;
+  bool others = false, certain = true, follows = true;
   for (ValueId v = 0; v < parent_.size(); ++v) {
     if (current_[v] == none_id || root(v) != base) continue;
     if (v != self && read_after(v, id)) others = true;
     if (link_[v] == Link::maybe) certain = false;
   }
+  // A copy instead of a view is nobody else's memory, and has no element twice.
+  for (ValueId v = self; v != base; v = parent_[v]) follows = follows && link_[v] == Link::view;
   written_[base] = true;
   // What is written to the caller's memory or a buffer is read again by the caller.
   if (from_.nodes[from_.values[base].producer].op != Op::row && self != base) others = true;
-  ValueId old = read(self);
-  current_[self] = value.id();
-  if (others) {
-    if (!certain) fail(Code::unsupported, "it writes in place to a tensor that may or may not share memory with another one (reshape or contiguous)");
-    write_below(self, old);
+  if (others && !certain) fail(Code::unsupported, "it writes in place to a tensor that may or may not share memory with another one (reshape or contiguous)");
+  if (self == base) {
+    current_[base] = value.id();
     ++version_[base];
-    for (ValueId v = self; v != base; v = parent_[v]) version_[v] = version_[base];
+    return;
   }
+  const std::string& target = node.attributes.string("target");
+  const bool uniform = target == "aten.fill_.Scalar" || target == "aten.zero_.default";  // what eager takes for repeated elements
+  std::optional<ValueId> whole;
+  if (follows) whole = written_through(read(self), read(base), value, uniform);
+  if (follows && !whole && !lost_[base]) {  // a view that was written itself is seen as one again
+    for (ValueId v = self; v != base; v = parent_[v]) version_[v] = UINT32_MAX;
+    whole = written_through(read(self), read(base), value, uniform);
+  }
+  current_[self] = value.id();
+  if (whole) {
+    current_[base] = *whole;
+    version_[self] = ++version_[base];
+    return;
+  }
+  if (others) fail(Code::unsupported, "it writes in place through a view that is not followed");
+  lost_[base] = true;
 }
 
 std::vector<ValueId> Versions::written_leaves() const {
@@ -112,27 +149,42 @@ std::vector<ValueId> Versions::written_leaves() const {
   return out;
 }
 
-// The tensors that `child` is a view of get new values, down to the one that owns the memory.
-void Versions::write_below(ValueId child, ValueId old_child) {
-  for (ValueId parent = parent_[child]; parent != none_id; child = parent, parent = parent_[child]) {
-    ValueId old_parent = current_[parent];
-    std::vector<NodeId> chain;  // from the child to the parent
-    for (ValueId v = old_child; v != old_parent;) {
-      const Node& n = maker(to_, v);
-      bool view = n.op == Op::view && !n.attributes.map("map").fill;
-      if (!view && n.op != Op::reshape) fail(Code::unsupported, "it writes in place through a view that is not followed");
-      chain.push_back(to_.values[v].producer);
-      v = n.in[0];
+// The new value of `base` after `value` was written to a view of it; nullopt where what `view` is of `base` does not show. `uniform`: it is one number.
+std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Handle value, bool uniform) {
+  AffineMap map = identity_map(value.dims());
+  // Puts what is written so far into the tensor `below`, of which `map` is a view.
+  auto put = [&](ValueId below) {
+    const Dims& dims = to_.type(below).dims;
+    for (size_t axis = 0; axis < map.dims.size(); ++axis) {
+      bool moves = map.dims[axis] == Dim(1);
+      for (const AffineMap::Axis& a : map.axes) moves = moves || std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return t.axis == axis; });
+      if (moves) continue;
+      if (!uniform) {
+        fail(Code::unsupported, "it writes in place to a tensor of which several elements are one place in memory (expand); write to a copy of it: .clone()");
+      }
+      if (known_less(0, map.dims[axis], to_.symbols) != Truth::yes) fail(Code::unsupported, "it writes in place to an expanded tensor that may be empty");
+      value = ir::view(value, slice_map(value.dims(), static_cast<int64_t>(axis), 0, 1, 1));
+      map.dims[axis] = 1;
     }
-    Handle value(&to_, current_[child]);
-    for (NodeId n : chain) {
-      const Node step = to_.nodes[n];
-      Handle below(&to_, step.in[0]);
-      value = step.op == Op::reshape ? reshape(value, below.dims()) : update(below, step.attributes.map("map"), value);
+    if (!uniform && !is_injective(map)) fail(Code::unsupported, "it writes in place to windows that may overlap");
+    return is_identity(map, dims) ? value.id() : update(Handle(&to_, below), map, value).id();
+  };
+  for (ValueId v = view; v != base;) {
+    const Node n = maker(to_, v);
+    if (n.op == Op::view && !n.attributes.map("map").fill) {
+      map = compose(map, n.attributes.map("map"));
+    } else if (auto split = n.op == Op::reshape ? split_map(to_.type(n.in[0]).dims, to_.type(v).dims) : std::nullopt) {
+      map = compose(map, *split);
+    } else if (n.op == Op::reshape) {
+      const Dims below = to_.type(n.in[0]).dims;
+      value = reshape(Handle(&to_, put(v)), below);
+      map = identity_map(below);
+    } else {
+      return std::nullopt;
     }
-    current_[parent] = value.id();
-    old_child = old_parent;
+    v = n.in[0];
   }
+  return put(base);
 }
 
 }  // namespace ingot::lower

@@ -1,6 +1,6 @@
 // Mutation made functional: which captured tensors share memory, and the newest canonical value of each.
 //
-// A view remembers the tensor it was made from. A write makes a new value for the tensor, then one for each tensor below it by
+// A view remembers the tensor it was made from. A write makes a new value for the tensor, then one for the tensor that owns the memory by
 // `update`; every other view of the same memory is made again, from the new value, when it is read next.
 #pragma once
 #include <functional>
@@ -31,7 +31,7 @@ class Versions {
   enum class Link : uint8_t { none, view, maybe };  // maybe: a view or a copy, as the strides happen to be
   ir::ValueId root(ir::ValueId v) const;
   bool read_after(ir::ValueId v, ir::NodeId node) const { return last_read_[v] > node; }
-  void write_below(ir::ValueId child, ir::ValueId old_child);
+  std::optional<ir::ValueId> written_through(ir::ValueId view, ir::ValueId base, ir::Handle value, bool uniform);
 
   const ir::Graph& from_;
   ir::Graph& to_;
@@ -41,6 +41,7 @@ class Versions {
   std::vector<uint32_t> version_;        // of a root: how often it was written; of a view: the root's version it was made from
   std::vector<ir::NodeId> last_read_;
   std::vector<bool> written_;            // per root
+  std::vector<bool> lost_;               // per root: it is older than what was written to a view of it, which nobody else reads
 };
 
 }  // namespace ingot::lower

@@ -1,0 +1,253 @@
+"""Writes in place to tensors of which several elements are one place in memory (expand, overlapping windows), or to views of such.
+
+Torch's functionalisation undoes an expand by adding up what became of its copies, and loses what lies between the windows of an unfold. Eager refuses
+most writes to repeated elements: so does this, with the line. What eager takes is written to the tensor as it was before the expand; where the graph
+cannot say that, it runs in torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import re
+from dataclasses import replace
+
+import torch
+
+from .errors import UnsupportedError
+
+Node = torch.fx.Node
+
+_IN_PLACE = {operator.setitem, operator.iadd, operator.isub, operator.imul, operator.imatmul, operator.itruediv, operator.ifloordiv, operator.imod,
+             operator.ipow, operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift}  # fmt: skip
+_IN_PLACE_METHODS = {f"__{f.__name__}__" for f in _IN_PLACE}
+_ONE_VALUE = {torch.ops.aten.fill_.Scalar, torch.ops.aten.zero_.default}
+_SAME_ARGUMENTS = {"unsqueeze", "permute", "transpose", "swapaxes", "swapdims", "movedim", "t", "numpy_T", "mT", "alias", "detach"}
+_EXPANDS = {"expand", "expand_as", "broadcast_to"}
+
+
+class NotFunctional(UnsupportedError):
+    """torch cannot write the graph without writes in place: it runs in torch as it is."""
+
+
+def of_memory(value):
+    """Identity of the memory behind a (fake) value; None when it has none."""
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+        value = value[0]
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage()._cdata
+
+
+def hint(size):
+    if isinstance(size, int):
+        return size
+    try:
+        return int(size.node.hint)
+    except (TypeError, AttributeError, ValueError):
+        return None
+
+
+def value_of(node):
+    return node.meta.get("val", node.meta.get("example_value"))
+
+
+def repeated(tensor) -> list[int]:
+    """The axes along which every element is the same place."""
+    if any(isinstance(size, int) and size == 0 for size in tensor.shape):
+        return []
+    return [d for d, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())) if isinstance(stride, int) and stride == 0 and not (isinstance(size, int) and size == 1)]
+
+
+def overlaps(tensor) -> bool:
+    """Whether two elements may be the same place."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return False
+    if repeated(tensor):
+        return True
+    steps = [(hint(stride), hint(size)) for size, stride in zip(tensor.shape, tensor.stride())]
+    if any(None in step or step[1] == 0 for step in steps):
+        return False
+    reach = 0
+    for stride, size in sorted(step for step in steps if step[1] > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def has_writes(graph: torch.fx.Graph) -> bool:
+    """Whether something may write, under any name, to memory that a tensor of the graph overlaps in or has windows on."""
+    shared = {of_memory(value_of(n)) for n in graph.nodes if _is_lossy(n)} - {None}
+    return bool(shared) and any(of_memory(value_of(a)) in shared for n in graph.nodes if _may_write(n) for a in n.all_input_nodes)
+
+
+def _is_lossy(node):
+    """A view that torch does not undo correctly."""
+    value = value_of(node)
+    return overlaps(value) or "unfold" in str(node.target) and _below(node, of_memory(value)) is not None
+
+
+def _may_write(node):
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    in_place = name.endswith("_") and not name.endswith("__") or name.startswith("_foreach_") or name in _IN_PLACE_METHODS
+    return in_place or node.target in _IN_PLACE or node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True
+
+
+def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
+    """Dynamo's graph in operators of ATen, writes in place and lines kept."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with torch.no_grad(), torch.fx.traceback.preserve_node_meta():
+        return make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+
+
+def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program without writes to tensors that overlap themselves."""
+    from torch.export.graph_signature import TensorArgument
+
+    if not has_writes(program.graph):
+        return program
+    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    renamed = settle(module)
+    outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]
+    return program._update(module, replace(program.graph_signature, output_specs=outputs))
+
+
+def settle(module: torch.fx.GraphModule) -> dict[str, str]:
+    """Redirects them in a graph of ATen's operators: {name of a write whose result was used: the tensor that is used instead}."""
+    renamed = {}
+    for node in list(module.graph.nodes):
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        for argument, given in _written(node):
+            if not any(map(_is_lossy, _way(given))):
+                continue
+            if overlaps(value_of(given)):
+                _refuse(node)
+                if node.target not in _ONE_VALUE:
+                    raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+            with module.graph.inserting_before(node):
+                target = _before_repeats(module.graph, given)
+            if overlaps(value_of(target)):
+                raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+            if not isinstance(argument, str):
+                node.update_arg(argument, target)
+            else:
+                node.update_kwarg(argument, target)
+            if isinstance(value_of(node), torch.Tensor):
+                node.replace_all_uses_with(given)
+                renamed[node.name] = given.name
+    module.graph.lint()
+    module.recompile()
+    return renamed
+
+
+def _written(node):
+    """(position or keyword, node) of each tensor that an operator writes."""
+    found = []
+    for i, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        key, given = (i, node.args[i]) if i < len(node.args) else (argument.name, node.kwargs.get(argument.name))
+        for one in given if isinstance(given, (list, tuple)) else [given]:
+            if isinstance(given, (list, tuple)) and isinstance(one, Node) and any(map(_is_lossy, _way(one))):
+                if overlaps(value_of(one)):
+                    _refuse(node)
+                raise NotFunctional(f"{_name(node)} writes to a list of tensors, one of which shares memory with a repeated one")
+        if isinstance(given, Node):
+            found.append((key, given))
+    return found
+
+
+def _way(node):
+    """A tensor and those that it is a view of."""
+    yield node
+    memory = of_memory(value_of(node))
+    while (node := _below(node, memory)) is not None:
+        yield node
+
+
+def _below(node, memory):
+    return next((a for a in node.all_input_nodes if memory is not None and of_memory(value_of(a)) == memory), None)
+
+
+def _before_repeats(graph, node):
+    """The tensor with one element along each axis that repeats."""
+    value = value_of(node)
+    below = _below(node, of_memory(value)) if node.op == "call_function" else None
+    if below is None or not any(map(_is_lossy, _way(node))):
+        if overlaps(value):
+            raise NotFunctional("it writes to an input of which several elements are one place in memory")
+        return node
+    name = _name(node) if isinstance(node.target, torch._ops.OpOverload) else "a list of views"
+    if "unfold" in name or not isinstance(node.target, torch._ops.OpOverload):
+        raise NotFunctional(f"it writes in place through {name}, which torch does not express as new values correctly")
+    if node.target._schema.is_mutable:  # the tensor itself
+        return _before_repeats(graph, below)
+    narrow, axes = _before_repeats(graph, below), repeated(value_of(below))
+    rest, keywords = node.args[1:], node.kwargs
+    if name in _EXPANDS:
+        for _ in range(value.dim() - value_of(below).dim()):
+            narrow = _call(graph, torch.ops.aten.unsqueeze.default, narrow, 0)
+        plain = all(d in repeated(value) or a is b or str(a) == str(b) for d, (a, b) in enumerate(zip(value.shape, value_of(narrow).shape)))
+        if plain:
+            return narrow
+    elif node.args and node.args[0] is below and not isinstance(value, (list, tuple)):
+        axis = rest[0] if rest and isinstance(rest[0], int) else keywords.get("dim", 0)
+        here = isinstance(axis, int) and axis % max(value_of(below).dim(), 1) in axes
+        if name == "select" and here:
+            return _call(graph, node.target, narrow, axis, 0)
+        if name in ("slice", "narrow") and here and all(isinstance(size, int) and size > 0 for size in value.shape):
+            return narrow
+        if not axes and overlaps(value):
+            raise NotFunctional(f"it writes in place through {name}, several elements of which may be one place in memory")
+        if not axes or name in _SAME_ARGUMENTS or name in ("select", "slice", "narrow"):
+            return _call(graph, node.target, narrow, *rest, **keywords)
+    raise NotFunctional(f"it writes in place through {name} of a repeated tensor")
+
+
+def _call(graph, target, *arguments, **keywords):
+    node = graph.call_function(target, arguments, keywords)
+    given, named = torch.fx.map_arg((arguments, keywords), value_of)
+    with given[0].fake_mode:
+        node.meta["val"] = target(*given, **named)
+    return node
+
+
+def _name(node):
+    return node.target._schema.name.partition("::")[2]
+
+
+def _refuse(node):
+    """The error that eager raises for a write, if it does: it is asked, on numbers that nobody sees."""
+    def real(value):
+        if not isinstance(value, torch.Tensor):
+            return value if not isinstance(value, torch.SymInt) else hint(value)
+        sizes, strides = [hint(s) for s in value.shape], [hint(s) for s in value.stride()]
+        return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+
+    given, named = torch.utils._pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            node.target(*given, **named)
+    except RuntimeError as problem:
+        if "single memory location" not in str(problem):
+            return
+        raise UnsupportedError(
+            f"{_name(node)} writes in place to a tensor of which several elements are one place in memory, the result of expand or the like; PyTorch refuses that too",
+            origin=_line(node),
+            remedy="write to a copy of it: .clone()",
+        ) from None
+    except Exception:  # numbers other than zeros are wanted; eager says so when it runs
+        return
+
+
+def _line(node):
+    frames = re.findall(r'File "(.*?)", line (\d+).*?\n\s*(.*)', node.meta.get("stack_trace") or "")
+    if not frames:
+        return ""
+    file, line, code = frames[-1]
+    return f"{file}:{line}: `{code.strip()}`"
