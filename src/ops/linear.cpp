@@ -235,7 +235,7 @@ const Row rows[] = {
        Value scores = cast(matmul(q, transpose(k, -2, -1)), DType::f32) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
        if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, DType::f32);
        if (causal) {
-         const Dims& d = scores.dims();
+         const Dims d = scores.dims();
          Value column_minus_row = ir::index(q.graph(), {d[d.size() - 2], d.back()}, 1) - ir::index(q.graph(), {d[d.size() - 2], d.back()}, 0);
          scores = select(column_minus_row <= 0, scores, -std::numeric_limits<double>::infinity());
        }

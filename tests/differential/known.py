@@ -44,14 +44,6 @@ def nothing_to_compile():
     compiled(lambda self: self.b, b=torch.ones(2))
 
 
-def written_and_never_read():
-    def forward(self, x):
-        self.b.copy_(x)
-        return x + 1
-
-    compiled(forward, torch.ones(2), b=torch.zeros(2))
-
-
 def dropout_of_nothing():
     def forward(self, x):
         y = x * 2
@@ -79,22 +71,8 @@ def calls(kinds, *rows):
     return lambda failure: failure.kind in kinds and any(step.target.split(".")[1].startswith(rows) for step in failure.program.steps)
 
 
-def size_in_prepare():
-    compiled_open(lambda self, x: x + self.b * x.shape[0], b=torch.ones(3))
-
-
-def compiled_open(forward, **attributes):
-    model = type("Model", (torch.nn.Module,), {"forward": forward})()
-    for name, value in attributes.items():
-        model.register_buffer(name, value)
-    with torch.no_grad():
-        return ingot.compile(model.eval(), inputs=[ingot.Input(min_shape=(2, 3), opt_shape=(4, 3), max_shape=(8, 3))])(torch.ones(4, 3))
-
-
 KNOWN: list[Known] = [
-    Known("sizes in prepare", "what depends on weights and on a size is computed when the weights are prepared, where no size is known", says("reads symbol 0, but there are 0"), size_in_prepare),
     Known("nothing to compile", "results that are all inputs or weights leave no engine, which the module takes for granted", says("'NoneType' object has no attribute 'input_names'"), nothing_to_compile),
-    Known("written and never read", "a buffer that is written and not read is left out of the graph's weights", says("which is no weight of it"), written_and_never_read),
     Known("dropout shares memory", "torch.dropout with p = 0, or in evaluation, returns its operand itself; torch.export records a new tensor", calls(("memory is shared",), "dropout", "feature_dropout"), dropout_of_nothing),
     Known("attention of infinities", "NaN from an infinite score meets the mask elsewhere than in eager", calls(("NaN", "infinities"), "scaled_dot_product", "_scaled_dot_product"), attention_of_infinity),
 ]

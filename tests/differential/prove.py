@@ -21,8 +21,8 @@ MOST = 2000
 SEED = 1_000_000
 
 
-def run(*command, cwd=COPY, check=True):
-    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True)
+def run(*command, cwd=None, check=True):
+    done = subprocess.run([str(c) for c in command], cwd=cwd or COPY, capture_output=True, text=True)
     if check and done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done
@@ -32,6 +32,8 @@ def copy_repository():
     """A worktree of what is committed, with a build of its own."""
     if not COPY.exists():
         run("git", "worktree", "add", "--detach", COPY, "HEAD", cwd=ROOT)
+    if not (COPY / ".venv").exists():
+        (COPY / ".venv").symlink_to(ROOT / ".venv")  # the build finds torch there
     run("git", "checkout", "--force", "--detach", run("git", "rev-parse", "HEAD", cwd=ROOT).stdout.strip())
     run("git", "clean", "-fdq", "tests", "src", "python")
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from accuracy import assert_accurate
 
 import ingot
 
@@ -43,3 +44,18 @@ def test_found(program, layout, way):
     for result, eager in zip(results, expected, strict=True):
         assert torch.equal(result, eager) and result.stride() == eager.stride()
         assert (memory(result) == memory(mine)) == (memory(eager) == memory(theirs))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_both_results_of_attention(causal):
+    """The logsumexp of causal attention read freed memory while it was written out."""
+
+    def attend(q, k):
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k, 0.0, causal)
+
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, q, k: attend(q, k)})()
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 5, 4), torch.randn(2, 1, 3, 4)
+    with torch.no_grad():
+        for result, eager in zip(ingot.compile(model, inputs=[q, k], fallback="error")(q, k), attend(q, k), strict=True):
+            assert_accurate(result, eager, eager, depth=16)
