@@ -7,6 +7,7 @@ because it also pickles, copies and re-validates; here tensors stay where they a
 from __future__ import annotations
 
 import json
+import math
 import operator
 from dataclasses import dataclass
 
@@ -274,7 +275,7 @@ class _Writer:
 
 def _float(value: float):
     if value != value:
-        return "NaN"
+        return "NaN" if math.copysign(1, value) > 0 else "-NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     return value

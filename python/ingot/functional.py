@@ -17,6 +17,7 @@ import torch
 from . import autocast, devices, overlap
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
+from .strides import corrected
 
 Node = torch.fx.Node
 
@@ -92,7 +93,9 @@ class Functional:
         given = slots | written.keys()
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
-        lost = {r: lay.strides for r, lay in before.items() if lay.strides != _hints(r.meta["val"].stride())}
+        results = {r for r in self.results if isinstance(r, Node)}
+        lost = {r: strides for r, strides in corrected(self.module.graph).items() if r in results}
+        lost |= {r: lay.strides for r, lay in before.items() if lay.strides != _hints(r.meta["val"].stride())}
         traced = {}
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:

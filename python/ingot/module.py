@@ -12,7 +12,7 @@ from .capture import order_of, write
 from .errors import InputError, UnsupportedError
 from .follow import Given
 from .loaded import Loaded
-from .signature import size_function
+from .signature import same_constant, shown, size_function
 
 
 class Module(torch.nn.Module):
@@ -228,8 +228,8 @@ class Module(torch.nn.Module):
         if spec != self._spec:
             raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self._spec}")
         for i, expected in self._constants:
-            if type(flat[i]) is not type(expected) or flat[i] != expected:
-                raise InputError(f"argument {i} is {flat[i]!r}, but the model was compiled with {expected!r} there", remedy="compile it again for this value")
+            if not same_constant(flat[i], expected):
+                raise InputError(f"argument {i} is {shown(flat[i])}, but the model was compiled with {shown(expected)} there", remedy="compile it again for this value")
         return flat if self._all_inputs else [flat[i] for i, leaf in enumerate(self._inputs) if "tensor" in leaf]
 
     def _follow(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 import torch
 import torch.utils._pytree as pytree
@@ -41,6 +42,22 @@ def inputs_of(slots) -> list[dict]:
         else:
             inputs.append({"constant": meta})
     return inputs
+
+
+def same_constant(given, expected) -> bool:
+    """No operator can tell the two apart: one type, one value and one sign. 0.0 is not -0.0, and NaN is itself."""
+    if type(given) is not type(expected):
+        return False
+    if isinstance(given, complex):
+        return same_constant(given.real, expected.real) and same_constant(given.imag, expected.imag)
+    if isinstance(given, float):
+        return math.copysign(1, given) == math.copysign(1, expected) and (given == expected or given != given and expected != expected)
+    return given == expected
+
+
+def shown(constant) -> str:
+    """Python writes no sign for NaN."""
+    return "-nan" if isinstance(constant, float) and constant != constant and math.copysign(1, constant) < 0 else repr(constant)
 
 
 def _dumps(spec):

@@ -29,7 +29,7 @@ class Verifier {
       const Output& o = g_.outputs[i];
       if (o.value >= made_.size() || !made_[o.value]) bad("output \"{}\" does not exist", o.name);
       order(o);
-      if (ValueId leaf = written[i]; leaf != none_id && !(g_.type(leaf) == g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
+      if (ValueId leaf = written[i]; leaf != none_id && !can_be_written(g_.type(leaf), g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
     }
     for (const Check& c : g_.checks) {
       known(c.left);
@@ -47,6 +47,16 @@ class Verifier {
     Error e(Code::internal, fmt::format("graph is broken at node {} ({}): {}", at_, name_of(node.op), what));
     if (node.origin < g_.origins.size()) e.at(g_.origins[node.origin].text());
     throw e;
+  }
+
+  // Sizes that torch recorded as different symbols may still be equal; where rows are written out, that becomes a check.
+  bool can_be_written(const Type& memory, const Type& value) const {
+    if (level_ == Level::canonical) return memory == value;
+    if (memory.dtype != value.dtype || memory.rank() != value.rank()) return false;
+    for (size_t i = 0; i < memory.dims.size(); ++i) {
+      if (known_equal(memory.dims[i], value.dims[i], g_.symbols) == Truth::no) return false;
+    }
+    return true;
   }
 
   void symbols() {

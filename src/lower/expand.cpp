@@ -57,6 +57,7 @@ class Expander {
     }
     auto give = [&](ir::Output o) {
       if (o.to == ir::Output::To::input) o.value = as_it_lies(o.name, o.value);
+      o.value = fitting(o);
       to_.outputs.push_back(std::move(o));
     };
     for (const ir::Output& o : from_.outputs) give({values_.read(o.value), o.name, o.order, o.to});
@@ -102,6 +103,22 @@ class Expander {
       if (i.name == name && !i.order.empty()) return ir::permute(ir::Handle(&to_, value), ir::Axes(i.order.begin(), i.order.end())).id();
     }
     return value;
+  }
+
+  // What is written, with the sizes of the memory it is written to. Torch may know them as other symbols (`out=` of dynamic sizes): each call checks that
+  // they are equal.
+  ValueId fitting(const ir::Output& o) {
+    const ValueId leaf = to_.written_by(o);
+    if (leaf == ir::none_id) return o.value;
+    const ir::Type memory = to_.type(leaf), made = to_.type(o.value);
+    if (memory == made || memory.dtype != made.dtype || memory.rank() != made.rank()) return o.value;
+    ir::AffineMap map{memory.dims, {}, std::nullopt};
+    for (uint32_t i = 0; i < memory.dims.size(); ++i) {
+      map.axes.push_back({0, {{i, 1}}});
+      if (memory.dims[i] == made.dims[i]) continue;
+      to_.checks.push_back({memory.dims[i], made.dims[i], ir::Check::equal, to_.producer(o.value).origin, fmt::format("what is written to \"{}\" has its sizes", o.name)});
+    }
+    return ir::view(ir::Handle(&to_, o.value), std::move(map)).id();
   }
 
   std::string where(const Node& node) const { return node.origin == ir::none_id ? "" : from_.origins[node.origin].text(); }

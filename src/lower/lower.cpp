@@ -37,6 +37,7 @@ const std::vector<Pass>& passes() {
       {"simplify_order", simplify},
       {"scales", scales},                      // batch normalisation goes into the weights
       {"constants", constants},                // frequencies of position embeddings: functions in float64
+      {"rounding", rounding},                  // half values that comparisons depend on: last, as equal casts would go
   };
   return list;
 }

@@ -20,5 +20,6 @@ void memory_order(ir::Graph&);      // work element by element in the order of i
 void scales(ir::Graph&);            // columns of a product times numbers made of weights: other weights
 void constants(ir::Graph&);         // functions of what depends on no input and no weight are computed in float64
 void siblings(ir::Graph&);          // the same work on neighbouring parts (RoPE of queries and keys) is done once
+void rounding(ir::Graph&);          // half values that comparisons, floor, remainder, ... depend on are rounded as in eager
 
 }  // namespace ingot::lower

@@ -1,6 +1,7 @@
 """Each row's schema is torch's: names, types and defaults of the parameters it lists, in torch's order; what it leaves out has a default."""
 
 import re
+import struct
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ def same(ours: str | None, theirs: str | None) -> bool:
     if ours.strip("'\"") == theirs.strip("'\""):
         return True
     try:
-        return float(ours) == float(theirs)
+        return struct.pack("d", float(ours)) == struct.pack("d", float(theirs))
     except ValueError:
         return False
 

@@ -62,3 +62,46 @@ def test_one_name_for_two_inputs():
         with pytest.raises(ingot.InputError) as caught:
             ingot.compile(Add(), inputs=[ingot.Input((2,), name="x" if second else "b"), ingot.Input((2,), name=second)])
         assert caught.value.message == f"two inputs are named {second or 'b'!r}"
+
+
+class Out(torch.nn.Module):
+    """An operator that writes its result into an input."""
+
+    def __init__(self, target):
+        super().__init__()
+        self.target = target
+
+    def forward(self, *given):
+        *operands, out = given
+        return self.target(*operands, out=out)
+
+
+@pytest.mark.parametrize("shared", [{1: "N"}, {0: "M", 1: "N"}], ids=str)
+def test_results_written_into_inputs_of_open_sizes(shared):
+    model = Out(torch.ops.aten.atan2.out)
+    given = ingot.Input(min_shape=(1, 2), opt_shape=(2, 3), max_shape=(2, 4), shared_dims=shared)
+    compiled = ingot.compile(model, inputs=[given] * 3, min_block_size=1)
+    for shape in ((2, 3), (1, 4), (2, 2)):
+        x, y, out = torch.randn(shape), torch.randn(shape), torch.zeros(shape)
+        got, eager = compiled(x, y, out), model(x, y, torch.zeros(shape))
+        assert got.shape == out.shape == eager.shape and torch.allclose(got, eager, atol=1e-6) and torch.equal(got, out)
+    x, out = torch.randn(2, 3), torch.zeros(1, 3)
+    with pytest.raises(ingot.InputError):  # eager resizes `out`, with a warning
+        compiled(x, x, out)
+    assert torch.equal(out, torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize(
+    "name, operands, out",
+    [
+        ("add.out", [(2, 3), (2, 3)], (2, 3)), ("fmin.out", [(2, 3), (3,)], (2, 3)), ("mul.out", [(2, 3), (2, 1)], (2, 3)), ("exp.out", [(2, 3)], (2, 3)),
+        ("mm.out", [(2, 3), (3, 4)], (2, 4)), ("clamp_min.Tensor_out", [(2, 3), (3,)], (2, 3)), ("lerp.Tensor_out", [(2, 3)] * 3, (2, 3)), ("where.self_out", [None, (2, 3), (2, 3)], (2, 3)),
+    ],
+)  # fmt: skip
+def test_results_written_into_inputs(name, operands, out):
+    base, overload = name.split(".")
+    model = Out(getattr(getattr(torch.ops.aten, base), overload))
+    tensors = [torch.randn(shape) if shape else torch.rand(2, 3) > 0.5 for shape in operands]
+    expected, place = model(*tensors, torch.zeros(out)), torch.zeros(out)
+    got = ingot.compile(model, inputs=[*tensors, torch.zeros(out)], min_block_size=1, fallback="error")(*tensors, place)
+    assert torch.allclose(got, expected, atol=1e-6) and torch.equal(got, place)

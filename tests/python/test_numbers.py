@@ -1,5 +1,7 @@
 """Numbers among the inputs of a model that is compiled ahead of time: fixed, or left open by dynamic_shapes."""
 
+import math
+
 import pytest
 import torch
 from torch.export import Dim
@@ -58,3 +60,23 @@ def test_a_number_that_is_fixed(tmp_path):
         with pytest.raises(ingot.InputError) as caught:
             call(x, 4)
         assert str(caught.value) == "argument 1 is 4, but the model was compiled with 3 there\n  remedy: compile it again for this value"
+
+
+class OfSign(torch.nn.Module):
+    def forward(self, x, n):
+        return torch.copysign(x, n), x * n
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.nan, 0.0, -0.0, 2.0, 2, True])
+def test_a_fixed_number_is_known_by_its_type_value_and_sign(number, tmp_path):
+    model, x = OfSign().eval(), torch.tensor([1.5, -2.0])
+    compiled = ingot.compile(model, inputs=[x, number], min_block_size=1)
+    ingot.save(compiled, tmp_path / "model.ingot")
+    saved = [] if str(number) == "nan" and math.copysign(1, number) < 0 else [ingot.load(tmp_path / "model.ingot")]  # JSON has one NaN
+    for call in (compiled, *saved):
+        for got, eager in zip(call(x, number), model(x, number)):
+            assert torch.equal(got.isnan(), eager.isnan()) and torch.equal(got.nan_to_num(), eager.nan_to_num()) and torch.equal(got.signbit(), eager.signbit())
+        for other in (math.nan, -math.nan, 0.0, -0.0, 2.0, 2, True):
+            if other is not number and (type(other), str(other), math.copysign(1, other)) != (type(number), str(number), math.copysign(1, number)):
+                with pytest.raises(ingot.InputError, match="but the model was compiled with"):
+                    call(x, other)

@@ -184,16 +184,13 @@ __device__ __noinline__ T floor_divided(T a, T b) {
   return q - f > T(0.5) ? f + T(1) : f;
 }
 __device__ __forceinline__ f32 over_sum(f32 x, f32 sum, f32 inverse) { return sum >= 1.0f ? x * inverse : x / sum; }
-// Where exp(-x) would overflow, the quotient is still a (subnormal) number. exp(-32) is a factor of its own there, so that nothing is rounded twice.
-__device__ __forceinline__ f32 sigmoid_of(f32 x) {
-  f32 e = expf(-fabsf(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
-}
+// x / (1 + exp(u)). Where exp(u) would overflow, the quotient is still a (subnormal) number: exp(-32) is a factor of its own there.
 __device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
   bool far = u > 64.0f;
   f32 e = expf(far ? 32.0f - u : u);
   return far ? x * e * 1.26641655e-14f : x / (1.0f + e);
 }
+__device__ __forceinline__ f32 sigmoid_of(f32 x) { return over_one_plus_exp(1.0f, -x); }
 __device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
 __device__ __forceinline__ f32 silu_of(f32 x) { return over_one_plus_exp(x, -x); }
 __device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }

@@ -1,0 +1,136 @@
+// Half values that decide something are rounded where eager rounds them.
+//
+// Element by element, half values are computed in float32 and rounded where they are stored: faster, and closer to the exact result. Not so
+// where an operator jumps (a comparison, floor, remainder, the root of what may be negative): there a rounding more or less gives
+// another result, NaN instead of a number among them. So each half value that leads to such an operator through work element by element is
+// rounded where its operator of torch ended. Sums end the search: their order is not eager's anyway.
+#include "ir/half.h"
+#include "lower/passes.h"
+#include "lower/rewrite.h"
+
+namespace ingot::lower {
+
+namespace {
+
+using ir::DType;
+
+bool is_half(DType t) { return ir::is_float(t) && ir::size_of(t) == 2; }
+
+// The operands (bit i: operand i) in which the node is not continuous: where one crosses some value, the result jumps, or becomes infinite or NaN.
+unsigned jumps(const Graph& g, const Node& node) {
+  switch (node.op) {
+    case Op::div:
+    case Op::copysign: return 0b10;
+    case Op::truncdiv:
+    case Op::floordiv:
+    case Op::mod:
+    case Op::fmod:
+    case Op::pow:
+    case Op::atan2:
+    case Op::nextafter: return 0b11;
+    case Op::sign:
+    case Op::floor:
+    case Op::ceil:
+    case Op::trunc:
+    case Op::round:
+    case Op::log:
+    case Op::log2:
+    case Op::log10:
+    case Op::log1p:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::asin:
+    case Op::acos:
+    case Op::acosh:
+    case Op::atanh:
+    case Op::erfinv:
+    case Op::lgamma:
+    case Op::digamma:
+    case Op::sort:
+    case Op::topk: return 0b1;
+    case Op::cast: return is_float(g.type(node.out[0]).dtype) ? 0 : 0b1;
+    case Op::reduce: return node.attributes.string("kind").starts_with("arg") ? 0b1 : 0;
+    default: return is_map(node.op) && result_of(node.op) == ir::ResultType::bool_type ? 0b11 : 0;
+  }
+}
+
+// Every element of its results is made of few elements of its operands.
+bool is_elementwise(const Node& node) {
+  switch (node.op) {
+    case Op::view:
+    case Op::reshape:
+    case Op::join:
+    case Op::gather:
+    case Op::take_along:
+    case Op::update: return true;
+    case Op::reduce: return node.attributes.string("kind") == "max" || node.attributes.string("kind") == "min";
+    default: return is_map(node.op);
+  }
+}
+
+// Of rounded operands, their results are halves too.
+bool keeps_halves(Op op) {
+  switch (op) {
+    case Op::cast:
+    case Op::neg:
+    case Op::abs:
+    case Op::sign:
+    case Op::relu:
+    case Op::floor:
+    case Op::ceil:
+    case Op::trunc:
+    case Op::round: return true;
+    default: return !is_map(op) && op != Op::matmul && op != Op::reduce;
+  }
+}
+
+std::vector<bool> values_to_round(const Graph& g) {
+  std::vector<bool> decides(g.values.size(), false), ends_row(g.values.size(), false);
+  for (size_t n = g.nodes.size(); n-- > 0;) {
+    const Node& node = g.nodes[n];
+    const unsigned jumping = jumps(g, node);
+    bool all = false;
+    for (ValueId v : node.out) all = all || (decides[v] && is_elementwise(node));
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      if (all || (jumping >> i & 1) != 0) decides[node.in[i]] = true;
+      if (node.group == 0 || node.group != maker(g, node.in[i]).group) ends_row[node.in[i]] = true;
+    }
+  }
+  for (const ir::Output& o : g.outputs) ends_row[o.value] = true;
+  for (ValueId v = 0; v < g.values.size(); ++v) decides[v] = decides[v] && ends_row[v] && is_half(g.type(v).dtype) && !keeps_halves(maker(g, v).op);
+  return decides;
+}
+
+// A number beside half tensors is one of theirs where torch compares and divides with remainder; it keeps its bits where torch calculates.
+std::optional<ValueId> rounded_number(Graph& g, const Node& node, ValueId v) {
+  if (node.op == Op::div || node.op == Op::pow || node.op == Op::copysign || !is(g, v, Op::literal)) return std::nullopt;
+  const DType t = g.type(v).dtype;
+  const ir::Scalar s = maker(g, v).attributes.scalar("value");
+  if (!is_half(t)) return std::nullopt;
+  const auto wide = static_cast<float>(s.to_double());
+  const double half = t == DType::bf16 ? ir::bf16_to_float(ir::float_to_bf16(wide)) : ir::f16_to_float(ir::float_to_f16(wide));
+  if (ir::Scalar(half) == s) return std::nullopt;
+  return ir::literal(g, half, t).id();
+}
+
+}  // namespace
+
+void rounding(Graph& g) {
+  const std::vector<bool> rounds = values_to_round(g);
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& given) -> std::optional<ValueId> {
+    if (node.out.size() != 1) return std::nullopt;
+    const ir::Type type = g.type(node.out[0]);
+    std::vector<ValueId> in = given;
+    const unsigned jumping = is_map(node.op) ? jumps(g, node) : 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if ((jumping >> i & 1) != 0) in[i] = rounded_number(to, node, in[i]).value_or(in[i]);
+    }
+    const bool round = rounds[node.out[0]];
+    if (!round && in == given) return std::nullopt;
+    ValueId v = to.add(node.op, std::move(in), node.attributes, type);
+    to.values[v].name = g.values[node.out[0]].name;
+    return round ? to.add(Op::cast, {v}, {{"dtype", type.dtype}}, type) : v;
+  });
+}
+
+}  // namespace ingot::lower

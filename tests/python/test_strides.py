@@ -1,0 +1,72 @@
+"""Results of element-by-element operators lie as in eager, however their operands lie, by both ways in."""
+
+import operator
+
+import pytest
+import torch
+from ingot import _engine
+
+import ingot
+
+
+def layouts(dtype=torch.float32):
+    base = torch.arange(1, 121).to(dtype)
+    row_major = base.reshape(2, 3, 4, 5)
+    return {
+        "row-major": row_major,
+        "channels_last": row_major.to(memory_format=torch.channels_last),
+        "permuted": base.reshape(5, 2, 4, 3).permute(1, 3, 2, 0),
+        "expanded": base[:30].reshape(2, 3, 1, 5).expand(2, 3, 4, 5),
+        "with gaps": torch.arange(1, 961).to(dtype).reshape(4, 6, 8, 5)[::2, ::2, ::2],
+        "broadcast": base[:20].reshape(5, 4).T,
+        "one each channel": base[:3].reshape(1, 3, 1, 1),
+    }
+
+
+PAIRS = [(a, b) for a in layouts() for b in ("channels_last", "permuted", "broadcast") if a != b]
+
+
+def operators(left, right):
+    """Rows of two tensors that torch calls pointwise, those that take the dtypes."""
+    a, b = torch.ones(2, dtype=left), torch.ones(2, dtype=right)
+    for row in _engine.ops():
+        namespace, name, overload = row["name"].split(".")
+        target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        tensors = [p for p in row["parameters"] if p["type"] == "Tensor"]
+        required = [p for p in row["parameters"] if "default" not in p]
+        if torch.Tag.pointwise in target.tags and len(tensors) == len(required) == 2:
+            try:
+                target(a, b)
+            except (RuntimeError, NotImplementedError):
+                continue
+            yield target
+
+
+class All(torch.nn.Module):
+    def __init__(self, targets):
+        super().__init__()
+        self.targets = targets
+
+    def forward(self, a, b):
+        return tuple(target(a, b) for target in self.targets) + (torch.div(a, b, rounding_mode="floor"), torch.floor_divide(b, a))
+
+
+def meaningful(t):
+    return [stride for stride, size in zip(t.stride(), t.shape) if size != 1]
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float32), (torch.int32, torch.float64), (torch.int32, torch.int32)], ids=lambda d: f"{d[0]}-{d[1]}".replace("torch.", ""))
+def test_results_lie_as_in_eager(dtypes, way):
+    targets = list(operators(*dtypes))
+    assert len(targets) > 25
+    model, problems = All(targets).eval(), []
+    for left, right in PAIRS[::1 if way == "compile" else 2]:
+        a, b = layouts(dtypes[0])[left], layouts(dtypes[1])[right]
+        torch._dynamo.reset()
+        with torch.no_grad():
+            call = ingot.compile(model, inputs=[a, b]) if way == "compile" else torch.compile(model, backend="ingot")
+            for target, got, eager in zip([*targets, "div floor", operator.floordiv], call(a, b), model(a, b)):
+                if meaningful(got) != meaningful(eager):
+                    problems.append(f"{target} of {left} and {right}: {got.stride()}, eager's are {eager.stride()}")
+    assert not problems, "\n".join(problems)
