@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/own_file.h"
 #include "compile/compile.h"
@@ -24,11 +24,13 @@ void dump(std::string_view name, int number, const ir::Graph& g) {
   const char* folder = std::getenv("INGOT_DUMP");
   if (folder == nullptr || *folder == '\0') return;
   std::string path = fmt::format("{}/{:02}_{}.txt", folder, number, name);
-  std::error_code ignored;  // opening the file tells
+  std::error_code ignored;  // writing the file tells
   std::filesystem::create_directories(folder, ignored);
-  std::ofstream file(path);
-  file << ir::print(g) << std::flush;
-  if (!file) throw Error(Code::io, fmt::format("INGOT_DUMP: cannot write {}", path)).fix("name a folder that can be written, or unset INGOT_DUMP");
+  try {
+    write_atomically(path, ir::print(g));
+  } catch (const Error& e) {
+    throw Error(Code::io, "INGOT_DUMP: " + e.message).fix("name a folder that can be written, or unset INGOT_DUMP");
+  }
 }
 
 // What INGOT_LOG asks for: nothing, 1 for "info", 2 for "debug".
@@ -122,6 +124,10 @@ compile::Options options_of(const plan::Plan& plan) {
   compile::Options options;
   for (const auto& [name, value] : plan.provenance) {
     if (name == "producer" || name == "target") continue;
+    // Others say where files are and how long to search: no file decides that.
+    for (const compile::Option& o : compile::option_table()) {
+      if (o.name == name && o.kind != compile::OptionKind::plan) fail(Code::format, "the plan says it was compiled with option \"{}\", which changes no plan", name);
+    }
     try {
       options.set(name, value);
     } catch (const Error& e) {

@@ -159,10 +159,22 @@ INGOT_API ingot_status ingot_ops_describe(char** json);
 
 /* ---- plans */
 
-/* Maps the file and checks its metadata; weights are not read. */
+/* How far a file is trusted. Whatever it is, every number of a plan is checked before it is used; steps for the CPU are no machine code. */
+typedef enum ingot_trust {
+  INGOT_TRUST_AUTO = 0,      /* device code is run if this user's ingot compiled it on this machine; else it is compiled anew from the plan's graph (libingot), or
+                              * INGOT_VERSION (libingot_runtime, which has no compiler) */
+  INGOT_TRUST_DATA = 1,      /* nothing of the file is executed, and the checksums of all its bytes are compared: device code is always compiled anew */
+  INGOT_TRUST_CODE = 2       /* its device code is run as it is: for files of whom you trust as much as a program of theirs */
+} ingot_trust;
+
+/* Maps the file and checks its metadata; weights are not read. INGOT_TRUST_AUTO. A file that is overwritten in its place or cut off while it is mapped changes
+ * the weights or ends the process (SIGBUS): replace files by renaming, as all of ingot does, or use ingot_plan_load_with(.., map = 0, ..). */
 INGOT_API ingot_status ingot_plan_load(const char* path, ingot_plan** out);
-/* The bytes must stay as they are until the plan and everything made from it are released. */
+/* The same with a level of trust; map = 0: the file is read into memory whole, and the checksums of all its bytes are compared. */
+INGOT_API ingot_status ingot_plan_load_with(const char* path, ingot_trust trust, int map, ingot_plan** out);
+/* The bytes must stay as they are until the plan and everything made from it are released. INGOT_TRUST_AUTO. */
 INGOT_API ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out);
+INGOT_API ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_trust trust, ingot_plan** out);
 /* Atomic: the old file or the new one, never half. Without the values of the weights where the plan was compiled with the option
  * weights="strip". */
 INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path);

@@ -172,9 +172,11 @@ struct Binding {
 class Plan {
  public:
   explicit Plan(ingot_plan* handle) : handle_(handle) {}  // takes it over
-  static Plan load(const std::string& path) { return Plan(ingot_plan_load, path.c_str()); }
+  static Plan load(const std::string& path, ingot_trust trust = INGOT_TRUST_AUTO, bool map = true) {
+    return Plan(ingot_plan_load_with, path.c_str(), trust, static_cast<int>(map));
+  }
   // The bytes must stay as they are until the plan and everything made from it are gone.
-  static Plan from_memory(std::span<const std::byte> bytes) { return Plan(ingot_plan_load_memory, bytes.data(), bytes.size()); }
+  static Plan from_memory(std::span<const std::byte> bytes, ingot_trust trust = INGOT_TRUST_AUTO) { return Plan(ingot_plan_load_memory_with, bytes.data(), bytes.size(), trust); }
   void save(const std::string& path) const { detail::check(ingot_plan_save(handle_.get(), path.c_str())); }
   void verify() const { detail::check(ingot_plan_verify(handle_.get())); }
   std::array<uint8_t, 32> hash() const {

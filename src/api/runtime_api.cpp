@@ -22,6 +22,7 @@ const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
 namespace {
 
 static_assert(static_cast<int>(Code::io) == INGOT_IO && static_cast<int>(Code::unsupported) == INGOT_UNSUPPORTED && static_cast<int>(Code::format) == INGOT_FORMAT);
+static_assert(static_cast<int>(plan::Trust::data) == INGOT_TRUST_DATA && static_cast<int>(plan::Trust::code) == INGOT_TRUST_CODE);
 static_assert(static_cast<int>(ir::DType::f64) == INGOT_FLOAT64 && static_cast<int>(ir::DType::b8) == INGOT_BOOL && static_cast<int>(ir::DType::f16) == INGOT_FLOAT16);
 
 struct LastError {
@@ -76,6 +77,12 @@ std::string gpus_json() {
   if (driver && guard([&] { all = backend::describe_gpus(); }) != INGOT_OK) add(gpus, problem());
   for (const backend::GpuDescription& g : all) add(gpus, json_texts({{"name", g.name}}) + fmt::format(", \"architecture\": \"sm_{}\", \"memory\": {}", g.architecture, g.memory));
   return fmt::format("\"gpus\": [{}], \"libraries\": [{}]", gpus, libraries);
+}
+
+plan::Trust trust_of(ingot_trust trust) {
+  const int number = static_cast<int>(trust);
+  if (number < 0 || number > INGOT_TRUST_CODE) fail(Code::invalid_input, "there is no level of trust {}", number);
+  return static_cast<plan::Trust>(number);
 }
 
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
@@ -210,11 +217,16 @@ ingot_status ingot_options_describe(char** json) {
 
 void ingot_options_release(ingot_options* options) { delete options; }
 
-ingot_status ingot_plan_load(const char* path, ingot_plan** out) {
-  return guard([&] { required(out, "out") = new ingot_plan{plan::read_file(&required(path, "path"))}; });
+ingot_status ingot_plan_load(const char* path, ingot_plan** out) { return ingot_plan_load_with(path, INGOT_TRUST_AUTO, 1, out); }
+
+ingot_status ingot_plan_load_with(const char* path, ingot_trust trust, int map, ingot_plan** out) {
+  return guard(
+      [&] { required(out, "out") = new ingot_plan{plan::read_file(&required(path, "path"), trust_of(trust), map != 0 ? MappedFile::Access::mapped : MappedFile::Access::whole)}; });
 }
 
-ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) {
+ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) { return ingot_plan_load_memory_with(data, bytes, INGOT_TRUST_AUTO, out); }
+
+ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_trust trust, ingot_plan** out) {
   return guard([&] {
     const std::byte* bytes_of = &required(static_cast<const std::byte*>(data), "data");
     required(out, "out");
@@ -224,7 +236,7 @@ ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan**
       std::memcpy(copy.get(), data, bytes);
       bytes_of = copy.get();
     }
-    *out = new ingot_plan{plan::read({bytes_of, bytes}, copy)};
+    *out = new ingot_plan{plan::read({bytes_of, bytes}, copy, trust_of(trust))};
   });
 }
 

@@ -1,7 +1,9 @@
 #include "base/mapped_file.h"
+#include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -69,6 +71,48 @@ TEST_F(Files, AMapOutlivesTheFileThatReplacesIt) {
   put(path("a"), {"new!"});
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), "old");
   EXPECT_EQ(get(path("a")), "new!");
+}
+
+// What writers that are attacked meet: links in their way, names that were guessed.
+TEST_F(Files, LinksAreReplacedAndNotFollowed) {
+  put(path("target"), {"precious"});
+  for (const char* link : {"a", "a.tmp", ".a.tmp", "a.0.tmp"}) fs::create_symlink(folder / "target", folder / link);
+  put(path("a"), {"new"});
+  EXPECT_EQ(get(path("a")), "new");
+  EXPECT_FALSE(fs::is_symlink(folder / "a"));
+  EXPECT_EQ(get(path("target")), "precious");
+  fs::create_symlink(folder / "nowhere", folder / "b");
+  put(path("b"), {"new"});
+  EXPECT_FALSE(fs::exists(folder / "nowhere"));
+  EXPECT_EQ(count(), 6u);
+}
+
+TEST_F(Files, LongNamesAndBareNames) {
+  const std::string longest(255, 'n');
+  put(path(longest.c_str()), {"x"});
+  EXPECT_EQ(get(path(longest.c_str())), "x");
+  fs::path before = fs::current_path();
+  fs::current_path(folder);
+  put("bare", {"y"});
+  fs::current_path(before);
+  EXPECT_EQ(get(path("bare")), "y");
+  EXPECT_EQ(count(), 2u);
+}
+
+TEST_F(Files, AFileThatIsReadWholeStays) {
+  const std::string text(10000, 'x');
+  put(path("a"), {text});
+  auto file = MappedFile::open(path("a"), MappedFile::Access::whole);
+  file->drop(file->bytes());  // nothing: there is nowhere to read it from again
+  fs::resize_file(folder / "a", 10);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), text);
+  fs::resize_file(folder / "a", 0);
+  EXPECT_EQ(MappedFile::open(path("a"), MappedFile::Access::whole)->bytes().size(), 0u);
+}
+
+TEST_F(Files, APipeIsNoFileAndIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(message_of([&] { MappedFile::open(path("pipe")); }), "cannot open " + path("pipe") + ": it is not a regular file");
 }
 
 TEST_F(Files, DroppedPagesComeBack) {

@@ -7,23 +7,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
 
 #include "base/error.h"
+#include "base/io_error.h"
 
 namespace ingot {
 
 namespace {
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 // Why others could have written an open file or folder; nothing when they could not.
 std::optional<std::string> why_not_own(const struct stat& status, const std::string& path) {
@@ -36,8 +31,19 @@ std::optional<std::string> why_not_own(const struct stat& status, const std::str
 
 }  // namespace
 
+std::string cache_folder(std::string_view part) {
+  auto environment = [](const char* name) {
+    const char* v = std::getenv(name);
+    return std::string(v != nullptr ? v : "");
+  };
+  std::string folder = environment("INGOT_CACHE_DIR");
+  if (std::string user = environment("XDG_CACHE_HOME"); folder.empty() && !user.empty()) folder = user + "/ingot";
+  if (std::string home = environment("HOME"); folder.empty() && !home.empty()) folder = home + "/.cache/ingot";
+  return folder.empty() ? "" : fmt::format("{}/{}", folder, part);
+}
+
 OwnFile read_own_file(const std::string& path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe in its place must not stop us
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe in its place must not stop us
   if (file.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
   if (file.fd < 0) fail(Code::io, "cannot open {}: {}", path, std::strerror(errno));
   struct stat status;
@@ -59,7 +65,7 @@ std::optional<std::string> make_own_folder(const std::string& path) {
   std::error_code error;
   if (auto above = std::filesystem::path(path).parent_path(); !above.empty()) std::filesystem::create_directories(above, error);
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fmt::format("the folder {} cannot be made: {}", path, std::strerror(errno));
-  Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
   if (folder.fd < 0 || ::fstat(folder.fd, &status) != 0) return fmt::format("the folder {} cannot be opened: {}", path, std::strerror(errno));
   return why_not_own(status, path);

@@ -3,9 +3,13 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ingot {
+
+// Where caches of this user are: INGOT_CACHE_DIR, else XDG_CACHE_HOME/ingot, else ~/.cache/ingot, and there `part`; "" when there is no such place.
+std::string cache_folder(std::string_view part);
 
 constexpr unsigned own_file_mode = 0644;  // what such a file is written with, whatever the umask lets others do
 

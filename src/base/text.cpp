@@ -57,4 +57,32 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::optional<size_t> find_bad_utf8(std::string_view text) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned first = byte(i);
+    if (first > 0 && first < 0x80) {
+      ++i;
+      continue;
+    }
+    const size_t more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : first >= 0xf0 && first <= 0xf4 ? 3 : 0;
+    bool good = more > 0;
+    for (size_t k = 1; k <= more; ++k) good = good && (byte(i + k) & 0xc0) == 0x80;
+    const unsigned second = byte(i + 1);  // no longer form than needed, no surrogates, nothing above U+10FFFF
+    good = good && !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f) && !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f);
+    if (!good) return i;
+    i += more + 1;
+  }
+  return std::nullopt;
+}
+
+bool has_controls(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool second_set = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;  // U+0080 to U+009F
+    if (c < 0x20 || c == 0x7f || second_set) return true;
+  }
+  return false;
+}
+
 }  // namespace ingot

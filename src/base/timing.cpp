@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "base/own_file.h"
 
 namespace ingot {

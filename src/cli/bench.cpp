@@ -1,8 +1,8 @@
+#include <simdjson.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <simdjson.h>
 
 #include "command.h"
 
@@ -11,7 +11,8 @@ namespace ingot::cli {
 namespace {
 
 struct Arguments {
-  std::string plan, against, device = "auto";
+  Source plan;
+  std::string against, device = "auto";
   std::vector<std::string> shapes;
   int threads = 0, warmup = 3;
   double seconds = 2;
@@ -59,7 +60,8 @@ void print_steps(Runner& runner, double seconds) {
   for (const auto& [key, s] : sums) total += s.ms;
   std::printf("%9s %6s %6s %9s %9s  %s\n", "ms a run", "share", "steps", "GFLOP/s", "GB/s", "step");
   for (const auto& [key, s] : sums) {
-    std::printf("%9.4f %5.1f%% %6lld %9.1f %9.1f  %s: %s\n", s.ms / runs, 100 * s.ms / total, static_cast<long long>(s.steps / runs), s.flops / s.ms * 1e-6, static_cast<double>(s.bytes) / s.ms * 1e-6, s.kernel.c_str(), key.c_str());
+    std::printf("%9.4f %5.1f%% %6lld %9.1f %9.1f  %s: %s\n", s.ms / runs, 100 * s.ms / total, static_cast<long long>(s.steps / runs), s.flops / s.ms * 1e-6,
+                static_cast<double>(s.bytes) / s.ms * 1e-6, s.kernel.c_str(), key.c_str());
   }
 }
 
@@ -67,17 +69,18 @@ void print(const char* name, std::vector<double>& times, bool json) {
   std::sort(times.begin(), times.end());
   double median = times[times.size() / 2];
   if (json) {
-    std::printf("{\"plan\": \"%s\", \"median_ms\": %.4f, \"min_ms\": %.4f, \"p95_ms\": %.4f, \"runs\": %zu}\n", name, median, times[0], times[times.size() * 95 / 100], times.size());
+    std::printf("{\"plan\": \"%s\", \"median_ms\": %.4f, \"min_ms\": %.4f, \"p95_ms\": %.4f, \"runs\": %zu}\n", name, median, times[0], times[times.size() * 95 / 100],
+                times.size());
   } else {
     std::printf("%s: median %.3f ms, fastest %.3f ms, 95%% %.3f ms, %zu runs\n", name, median, times[0], times[times.size() * 95 / 100], times.size());
   }
 }
 
 void run(const Arguments& a) {
-  std::vector<std::string> paths{a.plan};
-  if (!a.against.empty()) paths.push_back(a.against);
+  std::vector<Source> plans{a.plan};
+  if (!a.against.empty()) plans.push_back({a.against, a.plan.trust, a.plan.whole});
   std::vector<std::unique_ptr<Runner>> runners;
-  for (const std::string& p : paths) {
+  for (const Source& p : plans) {
     runners.push_back(std::make_unique<Runner>(p, a.threads, a.device));
     runners.back()->fill({}, a.shapes);
     for (int i = 0; i < a.warmup; ++i) runners.back()->run();
@@ -93,7 +96,7 @@ void run(const Arguments& a) {
     }
   }
   if (a.steps) print_steps(*runners[0], a.seconds);
-  for (size_t r = 0; r < runners.size(); ++r) print(paths[r].c_str(), times[r], a.json);
+  for (size_t r = 0; r < runners.size(); ++r) print(plans[r].path.c_str(), times[r], a.json);
 }
 
 }  // namespace
@@ -101,7 +104,7 @@ void run(const Arguments& a) {
 void add_bench(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("bench", "Time a plan on random inputs.");
-  verb->add_option("plan", a->plan, "the plan")->required();
+  a->plan.add_to(*verb);
   verb->add_option("--against", a->against, "another plan, run in turn with the first");
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
   verb->add_option("--seconds", a->seconds, "how long")

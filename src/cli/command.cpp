@@ -7,6 +7,9 @@
 #include <random>
 #include <sstream>
 
+#include "base/atomic_file.h"
+#include "base/error.h"
+
 namespace ingot::cli {
 
 void check(ingot_status status) {
@@ -24,9 +27,28 @@ std::string take(char* text) {
   return s;
 }
 
-Plan load_plan(const std::string& path) {
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  try {
+    write_atomically(path, parts);
+  } catch (const Error& e) {
+    throw Failure{10 + static_cast<int>(e.code), e.message + (e.remedy.empty() ? "" : "\n  remedy: " + e.remedy)};
+  }
+}
+
+void Source::add_to(CLI::App& verb) {
+  static const std::map<std::string, ingot_trust> levels{{"auto", INGOT_TRUST_AUTO}, {"data", INGOT_TRUST_DATA}, {"code", INGOT_TRUST_CODE}};
+  verb.add_option("plan", path, "the plan")->required();
+  verb.add_option_function<std::string>(
+          "--trust", [this](const std::string& level) { trust = levels.at(level); },
+          "data: nothing of the file is executed; code: its device code is run; auto: device code that you compiled on this machine is")
+      ->check(CLI::IsMember({"auto", "data", "code"}))
+      ->option_text("auto|data|code");
+  verb.add_flag("--no-mmap", whole, "read the file whole, for one that may be overwritten or cut off meanwhile");
+}
+
+Plan load_plan(const Source& source) {
   ingot_plan* plan = nullptr;
-  check(ingot_plan_load(path.c_str(), &plan));
+  check(ingot_plan_load_with(source.path.c_str(), source.trust, static_cast<int>(!source.whole), &plan));
   return Plan(plan);
 }
 
@@ -89,7 +111,7 @@ Function describe(const ingot_plan* plan) {
   return out;
 }
 
-Runner::Runner(const std::string& path, int threads, const std::string& device) : plan(load_plan(path)) {
+Runner::Runner(const Source& source, int threads, const std::string& device) : plan(load_plan(source)) {
   Options options = make_options({"threads=" + std::to_string(threads), "device=" + device});
   ingot_weights* w = nullptr;
   check(ingot_weights_create(plan.get(), options.get(), &w));
@@ -185,7 +207,7 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
 HostArray Runner::state(size_t index) {
   const Binding& b = function.states[index];
   std::vector<int64_t> dims;
-  for (const std::string& d : b.dims) dims.push_back(std::stoll(d));
+  for (const std::string& d : b.dims) dims.push_back(number(d, "a state has sizes that are numbers", d));
   HostArray a = HostArray::empty(b.dtype, std::move(dims));
   check(ingot_session_state(session.get(), index, a.bytes.data(), a.bytes.size(), 0));
   return a;

@@ -1,10 +1,11 @@
 // What the verbs share: handles that release themselves, statuses that throw, inputs from the command line.
 #pragma once
+#include <simdjson.h>
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <map>
 #include <memory>
-#include <simdjson.h>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Failure {
   std::string text;
 };
 Failure io_failure(const char* action, const std::string& path);  // by errno
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);  // see base/atomic_file.h; throws Failure
 void check(ingot_status status);  // throws Failure with the last error
 
 template <class T, void (*Release)(T*)>
@@ -32,7 +34,15 @@ using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release
 using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
 using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
 
-Plan load_plan(const std::string& path);
+// How a verb reads the plan it is given.
+struct Source {
+  std::string path;
+  ingot_trust trust = INGOT_TRUST_AUTO;
+  bool whole = false;
+
+  void add_to(CLI::App& verb);  // the arguments plan, --trust and --no-mmap
+};
+Plan load_plan(const Source& source);
 Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
 // Text given out by the library, copied and released.
 std::string take(char* text);
@@ -61,7 +71,7 @@ struct Runner {
   std::vector<HostArray> inputs, outputs;
   std::vector<ingot_tensor> in, out;
 
-  Runner(const std::string& path, int threads, const std::string& device = "auto");
+  Runner(const Source& source, int threads, const std::string& device = "auto");
   // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();

@@ -25,7 +25,8 @@ void set_shape(ingot_model* model, const std::string& text) {
   size_t a = text.find("..", equal), b = a == std::string::npos ? a : text.find("..", a + 2), comma = text.find(',', equal);
   if (b == std::string::npos) throw bad();
   try {
-    int64_t axis = std::stoll(text.substr(colon + 1, equal - colon - 1)), min = std::stoll(text.substr(equal + 1)), opt = std::stoll(text.substr(a + 2)), max = std::stoll(text.substr(b + 2));
+    int64_t axis = std::stoll(text.substr(colon + 1, equal - colon - 1)), min = std::stoll(text.substr(equal + 1)), opt = std::stoll(text.substr(a + 2)),
+            max = std::stoll(text.substr(b + 2));
     check(ingot_model_set_dim(model, text.substr(0, colon).c_str(), axis, min, opt, max, comma == std::string::npos ? "" : text.substr(comma + 1).c_str()));
   } catch (const std::logic_error&) {
     throw bad();
@@ -54,10 +55,8 @@ std::string take_dryrun(std::vector<std::string>& settings) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
-  if (!written) throw io_failure("write", path);
+  const std::span<const std::byte> whole = std::as_bytes(std::span(text.data(), text.size()));
+  write_file(path, {&whole, 1});
 }
 
 int report(const char* stage, double fraction, void* user) {

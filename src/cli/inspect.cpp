@@ -39,7 +39,7 @@ void print_steps(simdjson::dom::element f) {
 }
 
 void run(const Arguments& a) {
-  Plan plan = load_plan(a.plan);
+  Plan plan = load_plan({a.plan});
   if (a.graph) {
     char* text = nullptr;
     check(ingot_plan_graph(plan.get(), 0, &text));
@@ -58,8 +58,8 @@ void run(const Arguments& a) {
   for (auto f : simdjson::dom::array(document["functions"])) {
     std::printf("function %s\n", std::string(std::string_view(f["name"])).c_str());
     for (auto s : simdjson::dom::array(f["symbols"])) {
-      std::printf("  size %s in %lld..%lld..%lld\n", std::string(std::string_view(s["name"])).c_str(), static_cast<long long>(int64_t(s["min"])), static_cast<long long>(int64_t(s["opt"])),
-                  static_cast<long long>(int64_t(s["max"])));
+      std::printf("  size %s in %lld..%lld..%lld\n", std::string(std::string_view(s["name"])).c_str(), static_cast<long long>(int64_t(s["min"])),
+                  static_cast<long long>(int64_t(s["opt"])), static_cast<long long>(int64_t(s["max"])));
     }
     for (const char* kind : {"inputs", "outputs"}) {
       for (auto b : simdjson::dom::array(f[kind])) {
@@ -72,7 +72,8 @@ void run(const Arguments& a) {
       if (a.steps) print_steps(p);
       if (!a.memory) continue;
       for (auto b : simdjson::dom::array(p["buffers"])) {
-        std::printf("  buffer of %s bytes, steps %lld to %lld\n", std::string(std::string_view(b["bytes"])).c_str(), static_cast<long long>(int64_t(b["first"])), static_cast<long long>(int64_t(b["last"])));
+        std::printf("  buffer of %s bytes, steps %lld to %lld\n", std::string(std::string_view(b["bytes"])).c_str(), static_cast<long long>(int64_t(b["first"])),
+                    static_cast<long long>(int64_t(b["last"])));
       }
     }
   }
@@ -102,8 +103,7 @@ void run(const Arguments& a) {
 }
 
 void verify(const std::string& path) {
-  Plan plan = load_plan(path);
-  check(ingot_plan_verify(plan.get()));
+  load_plan({path, INGOT_TRUST_DATA, false});
   std::puts("metadata and weights match their checksums");
 }
 

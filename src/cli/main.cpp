@@ -1,5 +1,7 @@
 // The command line: one file a verb.
 #include <cstdio>
+#include <new>
+#include <stdexcept>
 
 #include "command.h"
 
@@ -24,6 +26,12 @@ int main(int argc, char** argv) {
   } catch (const Failure& f) {
     std::fprintf(stderr, "ingot: %s\n", f.text.c_str());
     return f.code;
+  } catch (const std::length_error&) {  // a tensor of more bytes than there are
+    std::fprintf(stderr, "ingot: memory for a tensor of these sizes cannot be had\n");
+    return 10 + INGOT_OUT_OF_MEMORY;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "ingot: memory for a tensor of these sizes cannot be had\n");
+    return 10 + INGOT_OUT_OF_MEMORY;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ingot: %s\n", e.what());
     return 11;

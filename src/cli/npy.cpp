@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
@@ -20,8 +19,8 @@ struct Kind {
   size_t size;
 };
 constexpr Kind kinds[] = {
-    {INGOT_BOOL, "bool", "|b1", 1},     {INGOT_UINT8, "uint8", "|u1", 1},     {INGOT_INT8, "int8", "|i1", 1},        {INGOT_INT16, "int16", "<i2", 2},
-    {INGOT_INT32, "int32", "<i4", 4},   {INGOT_INT64, "int64", "<i8", 8},     {INGOT_FLOAT16, "float16", "<f2", 2},  {INGOT_BFLOAT16, "bfloat16", "<u2", 2},
+    {INGOT_BOOL, "bool", "|b1", 1},       {INGOT_UINT8, "uint8", "|u1", 1},     {INGOT_INT8, "int8", "|i1", 1},       {INGOT_INT16, "int16", "<i2", 2},
+    {INGOT_INT32, "int32", "<i4", 4},     {INGOT_INT64, "int64", "<i8", 8},     {INGOT_FLOAT16, "float16", "<f2", 2}, {INGOT_BFLOAT16, "bfloat16", "<u2", 2},
     {INGOT_FLOAT32, "float32", "<f4", 4}, {INGOT_FLOAT64, "float64", "<f8", 8},
 };
 const Kind& kind_of(ingot_dtype t) {
@@ -97,19 +96,12 @@ void write_npy(const std::string& path, const HostArray& a) {
   for (size_t i = 0; i < a.dims.size(); ++i) header += std::to_string(a.dims[i]) + (a.dims.size() == 1 ? "," : i + 1 < a.dims.size() ? ", " : "");
   header += "), }";
   header += std::string(63 - (10 + header.size()) % 64, ' ') + "\n";
-  std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
   std::string start("\x93NUMPY\x01\x00", 8);
   start += static_cast<char>(header.size() & 255);
   start += static_cast<char>(header.size() >> 8);
-  file << start << header;
-  file.write(reinterpret_cast<const char*>(a.bytes.data()), static_cast<std::streamsize>(a.bytes.size()));
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    Failure failure = io_failure("write", path);
-    std::remove(temporary.c_str());
-    throw failure;
-  }
+  start += header;
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(start.data(), start.size())), a.bytes};
+  write_file(path, parts);
 }
 
 }  // namespace ingot::cli

@@ -10,7 +10,8 @@ namespace ingot::cli {
 namespace {
 
 struct Arguments {
-  std::string plan, output, device = "auto";
+  Source plan;
+  std::string output, device = "auto";
   std::vector<std::string> inputs, shapes;
   int threads = 0, repeat = 1;
 };
@@ -45,7 +46,7 @@ void run(const Arguments& a) {
 void add_run(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("run", "Run a plan on .npy files.");
-  verb->add_option("plan", a->plan, "the plan")->required();
+  a->plan.add_to(*verb);
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");

@@ -1,5 +1,7 @@
 #include "plan/describe.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -35,8 +37,10 @@ std::string size_text(const Function& f, SizeRef ref, int& parts) {
 
 }  // namespace
 
+constexpr int most_parts = 1000;  // of one size
+
 std::string size_text(const Function& f, SizeRef ref) {
-  int parts = 1000;
+  int parts = most_parts;
   return size_text(f, ref, parts);
 }
 
@@ -45,6 +49,7 @@ namespace {
 class Json {
  public:
   std::string out;
+  int parts = 2'000'000;  // of all sizes: few bytes of a file may name a long one often
   void key(std::string_view k) {
     comma();
     append_json_string(out, k);
@@ -81,16 +86,30 @@ class Json {
   bool fresh_ = true;
 };
 
+void size(Json& j, const Function& f, SizeRef ref) {
+  int left = std::min(j.parts, most_parts);
+  j.parts -= left;
+  j.text(size_text(f, ref, left));
+  j.parts += std::max(left, 0);
+}
+
 void sizes(Json& j, const Function& f, const std::vector<SizeRef>& refs) {
   j.open('[');
   for (SizeRef r : refs) {
     if (f.sizes.code[r].op == SizeInstruction::Op::constant) {
       j.number(f.sizes.code[r].value);
     } else {
-      j.text(size_text(f, r));
+      size(j, f, r);
     }
   }
   j.close(']');
+}
+
+// Many steps may name one origin, so its text is cut, between two letters of UTF-8.
+std::string start_of(const std::string& text) {
+  size_t end = std::min<size_t>(text.size(), 1000);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 // Its steps and buffers.
@@ -119,7 +138,7 @@ void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
       j.text("");
     } else {
       const Origin& o = plan.origins[s.origin];
-      j.text(o.module.empty() ? o.file + ":" + std::to_string(o.line) : o.module);
+      j.text(o.module.empty() ? start_of(o.file) + ":" + std::to_string(o.line) : start_of(o.module));
     }
     j.close('}');
   }
@@ -130,7 +149,7 @@ void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
     if (b.kind != Buffer::Kind::arena) continue;
     j.open('{');
     j.key("bytes");
-    j.text(size_text(f, b.bytes));
+    size(j, f, b.bytes);
     j.key("first");
     j.number(b.first);
     j.key("last");

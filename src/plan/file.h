@@ -1,4 +1,5 @@
-// The frame of a plan file: a header of 112 bytes, metadata, then page-aligned weights.
+// The frame of a plan file: a header of 112 bytes, metadata, zeros up to a page, then weights, each filled up with zeros to 64 bytes. Nothing else, nothing
+// behind it.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -7,7 +8,7 @@
 namespace ingot::plan {
 
 inline constexpr std::array<char, 8> file_magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
-inline constexpr uint32_t file_version = 4;
+inline constexpr uint32_t file_version = 5;
 inline constexpr size_t page = 4096;
 
 struct Header {

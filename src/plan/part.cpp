@@ -111,6 +111,7 @@ Plan part(const Plan& whole, size_t function) {
   out.signature = whole.signature;
   out.provenance = whole.provenance;
   out.file = whole.file;
+  out.code_from = whole.code_from;
   Function& f = out.functions[0];
   std::vector<bool> weights(whole.weights.size());
   std::vector<std::vector<bool>> derived;

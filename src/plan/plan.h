@@ -133,6 +133,13 @@ struct Origin {
 
 enum class Values : uint8_t { embedded, left_out };        // of the weights; left out: the host gives them (Weight::Source::host)
 
+// Where device code comes from: it is run unchecked, so a file's is used only when it was made here, or when its user trusts it.
+enum class CodeFrom : uint8_t { here, trusted, elsewhere };
+
+// What the user says of a file: data (nothing of it is executed, every checksum is compared), code (its device code may run), or neither: then device code
+// that this user's ingot compiled on this machine is used (made_here.h). Other device code is left where it is.
+enum class Trust : uint8_t { automatic, data, code };
+
 struct Plan {
   std::vector<Function> functions;     // [0] is what run() runs by default
   std::vector<Target> targets;         // the first is the usual one
@@ -141,6 +148,7 @@ struct Plan {
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
   Values values = Values::embedded;    // in a file that is written of it
+  CodeFrom code_from = CodeFrom::here;
   std::optional<uint64_t> weights_hash;  // what the file says; set by read
   std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
@@ -149,9 +157,10 @@ struct Plan {
 // Every index, size program, kernel name and constant checked; Error (format) naming the first thing wrong.
 void verify(const Plan&);
 std::vector<std::byte> write(const Plan&, Values = Values::embedded);  // byte-identical for identical plans
-void write_file(const Plan&, const std::string& path);     // atomic: the old file or the new one, never half
-std::shared_ptr<const Plan> read_file(const std::string& path);   // mmaps; checks metadata, not weight pages
-std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep);
+void write_file(const Plan&, const std::string& path);     // see base/atomic_file.h
+// Checks metadata, and where the file is read whole or nothing is trusted all sections. A mapped file's weights are read when they are used.
+std::shared_ptr<const Plan> read_file(const std::string& path, Trust = Trust::automatic, MappedFile::Access = MappedFile::Access::mapped);
+std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust = Trust::automatic);
 Plan part(const Plan&, size_t function);                   // that function alone, with the weights and the share of prepare it needs
 std::vector<bool> only_first_values(const Plan&);          // weights that nothing reads but states that begin with them
 void verify_content(const Plan&);                          // hashes of all sections: `ingot verify`, trust="data"

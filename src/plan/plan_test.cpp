@@ -2,17 +2,33 @@
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "plan/describe.h"
 #include "plan/file.h"
+#include "plan_generated.h"
 
 namespace ingot::plan {
 namespace {
+
+// What is written down of plans with device code goes to a folder of this test's.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "ingot-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+    ::setenv("INGOT_CACHE_DIR", path.c_str(), 1);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+} const own_folder;
 
 // Of everything a plan can hold, one or two.
 Plan sample() {
@@ -99,9 +115,10 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
 
 TEST(Plan, DescribedForPeople) {
   std::string text = describe(sample());
-  for (const char* part : {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")",
-                           R"("origin": "layers.0")", R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("name": "a", "dtype": "float32", "dims": [2, 3], "order": [1, 0])", R"("target": "cpu")",
-                           R"("timings": [{"machine": "GPU, L 1", "problem": "a", "choice": "l 3"}, {)"}) {
+  for (const char* part :
+       {R"("name": "x", "dtype": "float32", "dims": ["B", 3])", R"("name": "B", "min": 1, "opt": 4, "max": 64)", R"("label": "matmul + bias")", R"("origin": "layers.0")",
+        R"x("bytes": "(B + S - 3)*(B + S)", "first": 0, "last": 1)x", R"("tied_to": "a")", R"("name": "a", "dtype": "float32", "dims": [2, 3], "order": [1, 0])",
+        R"("target": "cpu")", R"("timings": [{"machine": "GPU, L 1", "problem": "a", "choice": "l 3"}, {)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
   }
 }
@@ -257,6 +274,134 @@ TEST(Plan, AnUnknownSourceOfAWeightIsRefused) {
   Plan p = sample();
   p.weights[1].source = Weight::Source::external;
   EXPECT_EQ(told(bytes_of(p)), "weight \"b\" of the plan comes from an unknown source");
+}
+
+// The bytes with another header, sealed.
+std::vector<std::byte> with_header(std::vector<std::byte> bytes, const std::function<void(Header&)>& change) {
+  Header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  change(h);
+  h.metadata_hash = hash256(std::span(bytes).subspan(h.metadata_offset, h.metadata_bytes));
+  h.header_hash = header_hash(h);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+// An archive, say, that another reader would look for at the end of the file.
+TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
+  for (Values values : {Values::embedded, Values::left_out}) {
+    const std::vector<std::byte> good = write(sample(), values);
+    for (size_t more : {1, 64, 4096, 100000}) {
+      std::vector<std::byte> bytes = good;
+      bytes.resize(good.size() + more);
+      EXPECT_EQ(told(bytes), fmt::format("there is something behind the end of the plan: it ends at byte {}, the file has {}", good.size(), bytes.size()));
+    }
+  }
+  std::vector<std::byte> good = bytes_of(sample()), bytes = good;
+  bytes.resize(good.size() + 64);
+  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.weights_bytes += 64; })), fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
+  bytes.resize(good.size() + page);
+  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
+  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");
+  EXPECT_EQ(told(with_header(good, [](Header& h) { h.reserved = 1; })), "the plan is damaged: there is something where nothing belongs");
+  Header h;
+  std::memcpy(&h, good.data(), sizeof h);
+  for (size_t at : {h.metadata_offset + h.metadata_bytes, h.weights_offset - 1}) {
+    bytes = good;
+    bytes[at] = std::byte{'P'};
+    EXPECT_EQ(told(bytes), "the plan is damaged: there is something where nothing belongs");
+  }
+  for (size_t at : {24, 63, 76, 127}) {  // behind a weight: seen where weights are looked at
+    bytes = good;
+    bytes[h.weights_offset + at] = std::byte{'P'};
+    EXPECT_TRUE(told(bytes).starts_with("{"));
+    EXPECT_THROW(read(bytes, nullptr, Trust::data), Error);
+  }
+}
+
+TEST(Plan, TextsAreUtf8) {
+  const std::pair<const char*, std::function<void(Plan&, std::string)>> places[] = {
+      {"the name of a function", [](Plan& p, std::string t) { p.functions[0].name = t; }},
+      {"the name of a size", [](Plan& p, std::string t) { p.functions[0].symbols[0].name = t; }},
+      {"the name of a binding", [](Plan& p, std::string t) { p.functions[0].bindings[0].name = t; }},
+      {"a graph", [](Plan& p, std::string t) { p.functions[0].graph = t; }},
+      {"the reason of a check", [](Plan& p, std::string t) { p.functions[0].checks[0].why = t; }},
+      {"the kernel of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].kernel = t; }},
+      {"the label of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].label = t; }},
+      {"the name of a weight", [](Plan& p, std::string t) { p.weights[0].name = t; }},
+      {"the name of a target", [](Plan& p, std::string t) { p.targets[0].name = t; }},
+      {"the name of a derived weight", [](Plan& p, std::string t) { p.targets[0].derived[0].name = t; }},
+      {"the name of a kernel", [](Plan& p, std::string t) { p.targets[0].code[0].kernels[0] = t; }},
+      {"an origin", [](Plan& p, std::string t) { p.origins[0].code = t; }},
+      {"the signature", [](Plan& p, std::string t) { p.signature = t; }},
+      {"the provenance", [](Plan& p, std::string t) { p.provenance[0].second = t; }},
+  };
+  for (const auto& [what, put] : places) {
+    for (const std::string& text : {std::string("ab\xff"), std::string("ab\0c", 4), std::string("ab\xed\xa0\x80")}) {
+      Plan p = sample();
+      put(p, text);
+      EXPECT_EQ(told(bytes_of(p)), fmt::format("the plan is damaged: {} is no UTF-8 text at its byte 2", what));
+    }
+  }
+}
+
+TEST(Plan, NamesHaveNoControlCharacters) {
+  Plan p = sample();
+  p.functions[0].bindings[2].name = "y\x1b[2J";
+  EXPECT_EQ(told(bytes_of(p)), "the plan is damaged: the name of a binding has control characters");
+  p = sample();
+  p.origins[0].code = "\ty = x @ w";  // the user's line is as it is
+  EXPECT_TRUE(told(bytes_of(p)).starts_with("{"));
+}
+
+// One text that many entries name is many texts in memory: a small file that would take all of it.
+TEST(Plan, EntriesThatLieOverOneAnotherAreRefused) {
+  flatbuffers::FlatBufferBuilder b;
+  auto text = b.CreateString(std::string(100000, 'x'));
+  std::vector<flatbuffers::Offset<fb::Function>> functions;
+  for (int i = 0; i < 10000; ++i) functions.push_back(fb::CreateFunction(b, 0, 0, 0, 0, 0, text));
+  b.Finish(fb::CreatePlan(b, b.CreateVector(functions)));
+  std::vector<std::byte> bytes((sizeof(Header) + b.GetSize() + page - 1) / page * page);
+  std::memcpy(bytes.data() + sizeof(Header), b.GetBufferPointer(), b.GetSize());
+  auto made = with_header(bytes, [&](Header& h) {
+    h = {};
+    h.magic = file_magic;
+    h.version = file_version;
+    h.metadata_offset = sizeof(Header);
+    h.metadata_bytes = b.GetSize();
+    h.weights_offset = bytes.size();
+  });
+  EXPECT_EQ(told(made), "the plan is damaged: entries of its metadata lie over one another");
+}
+
+TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
+  Plan made = sample();
+  const std::vector<std::byte> bytes = bytes_of(made);
+  auto from = [&](const std::vector<std::byte>& file, Trust trust) { return read(file, nullptr, trust)->code_from; };
+  EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::here);
+  EXPECT_EQ(from(bytes, Trust::data), CodeFrom::elsewhere);
+  EXPECT_EQ(from(bytes, Trust::code), CodeFrom::trusted);
+  // The same code behind other steps is another plan.
+  Plan other = made;
+  other.code_from = CodeFrom::elsewhere;
+  other.functions[0].programs[0].steps[0].constants = {std::byte{2}, std::byte{0xff}};
+  const std::vector<std::byte> foreign = bytes_of(other);
+  EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
+  EXPECT_EQ(bytes_of(*read(foreign, nullptr)), foreign);  // what is not used is kept, and stays foreign
+  bytes_of(*read(foreign, nullptr, Trust::code));
+  EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
+  // Other values of the weights are no other code.
+  float numbers[] = {9, 8, 7, 6, 5, 4};
+  made.weights[0].data = made.weights[2].data = reinterpret_cast<const std::byte*>(numbers);
+  made.code_from = CodeFrom::elsewhere;
+  EXPECT_EQ(from(bytes_of(made), Trust::automatic), CodeFrom::here);
+  // A folder that others may write says nothing.
+  ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0777), 0);
+  EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
+  ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0700), 0);
+  EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::here);
+  std::filesystem::remove_all(own_folder.path / "plans");
+  EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
 }
 
 // Two functions: the sample's, which reads derived 0 and weight 1, and one that reads what is made in three steps from weight 2.

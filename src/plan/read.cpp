@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/order.h"
+#include "base/text.h"
 #include "plan/file.h"
+#include "plan/made_here.h"
 #include "plan/plan.h"
 #include "plan_generated.h"
 
@@ -15,11 +18,6 @@ namespace ingot::plan {
 namespace {
 
 constexpr const char* repair = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again";
-
-template <class T>
-std::string text(const T* s) {
-  return s != nullptr ? s->str() : std::string();
-}
 
 DType dtype(uint8_t v) {
   if (v >= ir::dtype_count) fail(Code::format, "the plan names an unknown dtype ({})", v);
@@ -35,86 +33,147 @@ void each(const Vector* v, F fn) {
   }
 }
 
-template <class T>
-std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
-  return v != nullptr ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
-}
+// Metadata -> plan. Entries of a file may lie over one another, so that few bytes say much: what is copied is not more than there is.
+class Reader {
+ public:
+  explicit Reader(size_t bytes) : left_(bytes) {}
 
-// Copied as bytes: flatbuffers' verifier lets 64-bit elements lie at any address.
-std::vector<int64_t> numbers(const flatbuffers::Vector<int64_t>* v) {
-  std::vector<int64_t> out(v != nullptr ? v->size() : 0);
-  if (!out.empty()) std::memcpy(out.data(), v->Data(), out.size() * sizeof(int64_t));
-  return out;
-}
+  std::string text(const flatbuffers::String* s, const char* what) {
+    if (s == nullptr) return {};
+    spend(s->size());
+    std::string_view found(s->c_str(), s->size());
+    // Names and texts go to programs that read them as UTF-8, and up to the first 0.
+    if (std::optional<size_t> at = find_bad_utf8(found)) fail(Code::format, "the plan is damaged: {} is no UTF-8 text at its byte {}", what, *at);
+    return std::string(found);
+  }
 
-Program program(const fb::Program& p) {
-  Program out;
-  each(p.buffers(), [&](const fb::Buffer& b) {
-    if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
-    out.buffers.push_back({static_cast<Buffer::Kind>(b.kind()), b.index(), b.bytes(), b.first(), b.last()});
-  });
-  each(p.steps(), [&](const fb::Step& s) {
-    Step step;
-    step.kernel = text(s.kernel());
-    each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
-    step.sizes = numbers(s.sizes());
-    if (s.constants() != nullptr) {
-      const auto* data = reinterpret_cast<const std::byte*>(s.constants()->data());
-      step.constants.assign(data, data + s.constants()->size());
+  // What is shown on terminals as it is.
+  std::string name(const flatbuffers::String* s, const char* what) {
+    std::string found = text(s, what);
+    if (has_controls(found)) fail(Code::format, "the plan is damaged: {} has control characters", what);
+    return found;
+  }
+
+  Function function(const fb::Function* f) {
+    Function out;
+    if (f == nullptr) return out;
+    out.name = name(f->name(), "the name of a function");
+    each(f->symbols(), [&](const fb::Symbol& s) {
+      out.symbols.push_back({name(s.name(), "the name of a size"), s.min(), s.opt(), s.max()});
+      // Names appear in expressions that programs around the runtime may parse.
+      const std::string& symbol = out.symbols.back().name;
+      constexpr size_t longest = 200;
+      if (symbol.size() > longest) fail(Code::format, "the plan has a size whose name is {} long", symbol.size());
+      for (char c : symbol) {
+        if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') fail(Code::format, "the plan has a size named \"{}\"", symbol);
+      }
+    });
+    each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
+    each(f->bindings(), [&](const fb::Binding& b) {
+      if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
+      out.bindings.push_back(
+          {name(b.name(), "the name of a binding"), dtype(b.dtype()), numbers(b.dims()), numbers(b.order()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
+    });
+    each(f->programs(), [&](const fb::Program& p) { out.programs.push_back(program(p)); });
+    out.graph = text(f->graph(), "a graph");
+    each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why(), "the reason of a check")}); });
+    return out;
+  }
+
+  Target target(const fb::Target& t) {
+    Target out;
+    out.name = name(t.name(), "the name of a target");
+    out.prepare = function(t.prepare());
+    uint64_t derived = 0;
+    each(t.derived(), [&](const fb::Derived& d) {
+      constexpr uint64_t most = uint64_t{1} << 46;
+      if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
+      out.derived.push_back({name(d.name(), "the name of a derived weight"), d.bytes()});
+    });
+    each(t.code(), [&](const fb::Code& c) {
+      if (c.form() > static_cast<uint8_t>(DeviceCode::Form::ptx)) fail(Code::format, "code of the plan has an unknown form");
+      DeviceCode code{static_cast<DeviceCode::Form>(c.form()), c.architecture(), {}, {}};
+      each(c.kernels(), [&](const flatbuffers::String& k) { code.kernels.push_back(name(&k, "the name of a kernel")); });
+      code.image = bytes(c.image());
+      out.code.push_back(std::move(code));
+    });
+    each(t.timings(), [&](const fb::Timing& x) { out.timings.push_back({text(x.machine(), "a timing"), text(x.problem(), "a timing"), text(x.choice(), "a timing")}); });
+    return out;
+  }
+
+  // Where `section` is: weights of the plan point into it.
+  Weight weight(const fb::Weight& w, std::span<const std::byte> section) {
+    Weight out;
+    out.name = name(w.name(), "the name of a weight");
+    out.dtype = dtype(w.dtype());
+    out.dims = numbers(w.dims());
+    out.order = numbers(w.order());
+    out.tied_to = name(w.tied_to(), "the name of a weight");
+    out.bytes = w.bytes();
+    int64_t count = static_cast<int64_t>(ir::size_of(out.dtype));
+    if (out.dims.size() > 64) fail(Code::format, "weight \"{}\" of the plan has an impossible rank", out.name);
+    for (int64_t d : out.dims) {
+      if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
     }
-    step.origin = s.origin();
-    step.label = text(s.label());
-    step.writes = s.writes();
-    out.steps.push_back(std::move(step));
-  });
-  return out;
-}
-
-Function function(const fb::Function* f) {
-  Function out;
-  if (f == nullptr) return out;
-  out.name = text(f->name());
-  each(f->symbols(), [&](const fb::Symbol& s) {
-    out.symbols.push_back({text(s.name()), s.min(), s.opt(), s.max()});
-    // Names appear in expressions that programs around the runtime may parse.
-    for (char c : out.symbols.back().name) {
-      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') fail(Code::format, "the plan has a size named \"{}\"", out.symbols.back().name);
+    if (!out.order.empty() && !is_permutation(out.order, out.dims.size())) fail(Code::format, "the order of weight \"{}\" of the plan is no permutation of its axes", out.name);
+    if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
+    if (w.source() != static_cast<uint8_t>(Weight::Source::embedded) && w.source() != static_cast<uint8_t>(Weight::Source::host)) {
+      fail(Code::format, "weight \"{}\" of the plan comes from an unknown source", out.name);
     }
-  });
-  each(f->sizes(), [&](const fb::SizeOp& i) { out.sizes.code.push_back({static_cast<SizeInstruction::Op>(i.op()), i.a(), i.b(), i.value()}); });
-  each(f->bindings(), [&](const fb::Binding& b) {
-    if (b.kind() > static_cast<uint8_t>(Binding::Kind::state)) fail(Code::format, "a binding of the plan is of an unknown kind");
-    out.bindings.push_back({text(b.name()), dtype(b.dtype()), numbers(b.dims()), numbers(b.order()), static_cast<Binding::Kind>(b.kind()), b.written(), b.weight()});
-  });
-  each(f->programs(), [&](const fb::Program& p) { out.programs.push_back(program(p)); });
-  out.graph = text(f->graph());
-  each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why())}); });
-  return out;
-}
+    out.source = static_cast<Weight::Source>(w.source());
+    if (out.source == Weight::Source::host) return out;
+    if (w.offset() % 64 != 0) fail(Code::format, "weight \"{}\" of the plan is not aligned", out.name);
+    if (w.offset() > section.size() || out.bytes > section.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
+    out.data = section.data() + w.offset();
+    return out;
+  }
 
-Target target(const fb::Target& t) {
-  Target out;
-  out.name = text(t.name());
-  out.prepare = function(t.prepare());
-  uint64_t derived = 0;
-  each(t.derived(), [&](const fb::Derived& d) {
-    constexpr uint64_t most = uint64_t{1} << 46;
-    if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
-    out.derived.push_back({text(d.name()), d.bytes()});
-  });
-  each(t.code(), [&](const fb::Code& c) {
-    if (c.form() > static_cast<uint8_t>(DeviceCode::Form::ptx)) fail(Code::format, "code of the plan has an unknown form");
-    DeviceCode code{static_cast<DeviceCode::Form>(c.form()), c.architecture(), {}, {}};
-    each(c.kernels(), [&](const flatbuffers::String& name) { code.kernels.push_back(name.str()); });
-    if (c.image() != nullptr) {
-      const auto* data = reinterpret_cast<const std::byte*>(c.image()->data());
-      code.image.assign(data, data + c.image()->size());
-    }
-    out.code.push_back(std::move(code));
-  });
-  each(t.timings(), [&](const fb::Timing& x) { out.timings.push_back({text(x.machine()), text(x.problem()), text(x.choice())}); });
-  return out;
-}
+ private:
+  void spend(size_t bytes) {
+    if (bytes > left_) fail(Code::format, "the plan is damaged: entries of its metadata lie over one another");
+    left_ -= bytes;
+  }
+
+  // Copied as bytes: flatbuffers' verifier lets 64-bit elements lie at any address.
+  template <class T>
+  std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
+    std::vector<T> out;
+    if (v == nullptr || v->size() == 0) return out;
+    spend(v->size() * sizeof(T));
+    out.resize(v->size());
+    std::memcpy(out.data(), v->Data(), out.size() * sizeof(T));
+    return out;
+  }
+
+  std::vector<std::byte> bytes(const flatbuffers::Vector<uint8_t>* v) {
+    if (v == nullptr) return {};
+    spend(v->size());
+    const auto* data = reinterpret_cast<const std::byte*>(v->data());
+    return {data, data + v->size()};
+  }
+
+  Program program(const fb::Program& p) {
+    Program out;
+    each(p.buffers(), [&](const fb::Buffer& b) {
+      if (b.kind() > static_cast<uint8_t>(Buffer::Kind::derived)) fail(Code::format, "a buffer of the plan is of an unknown kind");
+      out.buffers.push_back({static_cast<Buffer::Kind>(b.kind()), b.index(), b.bytes(), b.first(), b.last()});
+    });
+    each(p.steps(), [&](const fb::Step& s) {
+      Step step;
+      step.kernel = name(s.kernel(), "the kernel of a step");
+      each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
+      step.sizes = numbers(s.sizes());
+      step.constants = bytes(s.constants());
+      step.origin = s.origin();
+      step.label = name(s.label(), "the label of a step");
+      step.writes = s.writes();
+      out.steps.push_back(std::move(step));
+    });
+    return out;
+  }
+
+  size_t left_;
+};
 
 constexpr size_t max_rank = 24;
 
@@ -187,7 +246,13 @@ void verify_program(const Plan& plan, const Target& target, const Function& f, c
   }
 }
 
-std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
+struct Sections {
+  Header header;
+  std::span<const std::byte> metadata, weights;
+};
+
+// The header checked, and the parts of the file, which leave no byte of it over.
+Sections sections(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Header)) fail(Code::format, "this is not a plan: {} bytes are too few", bytes.size());
   Header h;
   std::memcpy(&h, bytes.data(), sizeof h);
@@ -202,58 +267,84 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
       fail(Code::format, "the plan is cut off: its {} would end at byte {}, the file has {}", what, offset + size, bytes.size());
     return bytes.subspan(offset, size);
   };
-  auto metadata = section(h.metadata_offset, h.metadata_bytes, "metadata");
-  auto weights = section(h.weights_offset, h.weights_bytes, "weights");
-  if (h.metadata_offset % 16 != 0 || h.weights_offset % 64 != 0) fail(Code::format, "the plan is damaged: its sections are not aligned");
-  if (hash256(metadata) != h.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
+  Sections out{h, section(h.metadata_offset, h.metadata_bytes, "metadata"), section(h.weights_offset, h.weights_bytes, "weights")};
+  const uint64_t metadata_end = h.metadata_offset + h.metadata_bytes;
+  if (h.metadata_offset != sizeof(Header) || h.weights_offset != (metadata_end + page - 1) / page * page)
+    fail(Code::format, "the plan is damaged: its sections are not where they belong");
+  if (h.weights_offset + h.weights_bytes != bytes.size())
+    fail(Code::format, "there is something behind the end of the plan: it ends at byte {}, the file has {}", h.weights_offset + h.weights_bytes, bytes.size());
+  auto between = bytes.subspan(metadata_end, h.weights_offset - metadata_end);
+  const bool zeros = std::all_of(between.begin(), between.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (!zeros || h.reserved != 0 || h.unused[0] != 0 || h.unused[1] != 0) fail(Code::format, "the plan is damaged: there is something where nothing belongs");
+  return out;
+}
+
+// Weights that share no bytes, in the order of their numbers: what the weights section holds.
+std::vector<size_t> distinct(const Plan& plan) {
+  std::set<std::pair<const std::byte*, uint64_t>> seen;
+  std::vector<size_t> out;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const Weight& w = plan.weights[i];
+    if (w.source == Weight::Source::host || (w.bytes > 0 && !seen.insert({w.data, w.bytes}).second)) continue;
+    out.push_back(i);
+  }
+  return out;
+}
+
+// Weights fill their section one after another, so that there is no byte that no weight has.
+void verify_layout(const Plan& plan, std::span<const std::byte> section) {
+  uint64_t end = 0;
+  for (size_t i : distinct(plan)) {
+    const Weight& w = plan.weights[i];
+    if (w.bytes > 0 && w.data != section.data() + end) fail(Code::format, "the plan is damaged: weight \"{}\" is not where it belongs", w.name);
+    end += (w.bytes + 63) / 64 * 64;
+  }
+  if (end != section.size()) fail(Code::format, "the plan is damaged: its weights end at byte {} of their section, which has {}", end, section.size());
+}
+
+bool has_device_code(const Plan& plan) {
+  return std::any_of(plan.targets.begin(), plan.targets.end(), [](const Target& t) { return !t.code.empty(); });
+}
+
+std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust) {
+  const Sections file = sections(bytes);
+  // A copy: what was checked is what is read, whatever happens to a mapped file meanwhile.
+  const std::vector<std::byte> metadata(file.metadata.begin(), file.metadata.end());
+  if (hash256(metadata) != file.header.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, static_cast<flatbuffers::uoffset_t>(metadata.size() / 4));
   if (!fb::VerifyPlanBuffer(verifier)) fail(Code::format, "the plan is damaged: its metadata cannot be read");
   const fb::Plan* p = fb::GetPlan(metadata.data());
   auto plan = std::make_shared<Plan>();
-  each(p->functions(), [&](const fb::Function& f) { plan->functions.push_back(function(&f)); });
-  each(p->targets(), [&](const fb::Target& t) { plan->targets.push_back(target(t)); });
+  Reader reader(metadata.size());
+  each(p->functions(), [&](const fb::Function& f) { plan->functions.push_back(reader.function(&f)); });
+  each(p->targets(), [&](const fb::Target& t) { plan->targets.push_back(reader.target(t)); });
   each(p->weights(), [&](const fb::Weight& w) {
-    Weight out;
-    out.name = text(w.name());
-    out.dtype = dtype(w.dtype());
-    out.dims = numbers(w.dims());
-    out.order = numbers(w.order());
-    out.tied_to = text(w.tied_to());
-    out.bytes = w.bytes();
-    int64_t count = static_cast<int64_t>(ir::size_of(out.dtype));
-    if (out.dims.size() > 64) fail(Code::format, "weight \"{}\" of the plan has an impossible rank", out.name);
-    for (int64_t d : out.dims) {
-      if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
-    }
-    if (!out.order.empty() && !is_permutation(out.order, out.dims.size())) fail(Code::format, "the order of weight \"{}\" of the plan is no permutation of its axes", out.name);
-    if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
-    if (w.source() != static_cast<uint8_t>(Weight::Source::embedded) && w.source() != static_cast<uint8_t>(Weight::Source::host)) {
-      fail(Code::format, "weight \"{}\" of the plan comes from an unknown source", out.name);
-    }
-    out.source = static_cast<Weight::Source>(w.source());
-    if (out.source == Weight::Source::host) {
-      plan->weights.push_back(std::move(out));
-      return;
-    }
-    if (w.offset() % 64 != 0) fail(Code::format, "weight \"{}\" of the plan is not aligned", out.name);
-    if (w.offset() > weights.size() || out.bytes > weights.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
-    out.data = weights.data() + w.offset();
-    out.keep = keep;
-    plan->weights.push_back(std::move(out));
+    plan->weights.push_back(reader.weight(w, file.weights));
+    if (plan->weights.back().data != nullptr) plan->weights.back().keep = keep;
   });
-  each(p->origins(), [&](const fb::Origin& o) { plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()}); });
-  plan->signature = text(p->signature());
-  each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(text(pair.key()), text(pair.value())); });
-  std::memcpy(plan->hash.data(), h.metadata_hash.data(), 32);
-  for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&h.weights_hash)[k];
-  plan->weights_hash = h.weights_hash;
+  each(p->origins(), [&](const fb::Origin& o) {
+    auto text = [&](const flatbuffers::String* s) { return reader.text(s, "an origin"); };
+    plan->origins.push_back({text(o.file()), text(o.code()), text(o.module_()), text(o.target()), o.line()});
+  });
+  plan->signature = reader.text(p->signature(), "the signature");
+  each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(reader.text(pair.key(), "the provenance"), reader.text(pair.value(), "the provenance")); });
+  std::memcpy(plan->hash.data(), file.header.metadata_hash.data(), 32);
+  for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&file.header.weights_hash)[k];
+  plan->weights_hash = file.header.weights_hash;
+  verify_layout(*plan, file.weights);
   verify(*plan);
+  if (has_device_code(*plan)) {
+    const bool ours = trust == Trust::automatic && made_here(metadata);
+    plan->code_from = ours ? CodeFrom::here : trust == Trust::code ? CodeFrom::trusted : CodeFrom::elsewhere;
+  }
   return plan;
 }
 
-std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
+std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust, bool all) {
   try {
-    return parse(bytes, std::move(keep));
+    std::shared_ptr<Plan> plan = parse(bytes, std::move(keep), trust);
+    if (all) verify_content(*plan);
+    return plan;
   } catch (Error& e) {
     e.message = name + e.message;
     if (e.remedy.empty()) e.fix(repair);
@@ -285,11 +376,13 @@ void verify(const Plan& plan) {
   }
 }
 
-std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep) { return parse_named("", bytes, std::move(keep)); }
+std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust) {
+  return parse_named("", bytes, std::move(keep), trust, trust == Trust::data);
+}
 
-std::shared_ptr<const Plan> read_file(const std::string& path) {
-  auto file = MappedFile::open(path);
-  auto plan = parse_named(path + ": ", file->bytes(), file);
+std::shared_ptr<const Plan> read_file(const std::string& path, Trust trust, MappedFile::Access access) {
+  auto file = MappedFile::open(path, access);
+  auto plan = parse_named(path + ": ", file->bytes(), file, trust, trust == Trust::data || access == MappedFile::Access::whole);
   plan->file = file;
   return plan;
 }
@@ -298,13 +391,12 @@ void verify_content(const Plan& plan) {
   if (!plan.weights_hash) return;  // made here, not read
   if (std::any_of(plan.weights.begin(), plan.weights.end(), [](const Weight& w) { return w.source == Weight::Source::host; })) return;  // nothing to check
   uint64_t hash = 0;
-  std::vector<size_t> order;
-  for (size_t i = 0; i < plan.weights.size(); ++i) {
+  for (size_t i : distinct(plan)) {
     const Weight& w = plan.weights[i];
-    bool shared = std::any_of(order.begin(), order.end(), [&](size_t k) { return plan.weights[k].data == w.data && plan.weights[k].bytes == w.bytes && w.bytes > 0; });
-    if (shared) continue;
-    order.push_back(i);
     hash = hash64({w.data, w.bytes}, hash + i + 1);
+    const std::byte* end = w.data + w.bytes;  // what fills up its 64 bytes
+    if (std::any_of(end, end + (64 - w.bytes % 64) % 64, [](std::byte b) { return b != std::byte{0}; }))
+      throw Error(Code::format, fmt::format("the plan is damaged: there is something behind weight \"{}\", where nothing belongs", w.name)).fix(repair);
   }
   if (hash != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
 }

@@ -1,10 +1,13 @@
 // Plan -> file. Identical plans give identical bytes: no times, no paths, no padding left undefined.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "plan/file.h"
+#include "plan/made_here.h"
 #include "plan/plan.h"
 #include "plan_generated.h"
 
@@ -120,29 +123,28 @@ Parts layout(const Plan& plan, Values values) {
   static const std::vector<std::byte> zeros(page, std::byte{0});
   // Tied weights share their bytes; offsets count from the start of the weights section.
   std::vector<uint64_t> offsets(plan.weights.size(), 0);
+  std::map<std::pair<const std::byte*, uint64_t>, uint64_t> where;
   std::vector<size_t> order;
   uint64_t total = 0;
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     const Weight& w = plan.weights[i];
-    bool shared = false;
-    for (size_t k : order) {
-      if (plan.weights[k].data == w.data && plan.weights[k].bytes == w.bytes && w.bytes > 0) {
-        offsets[i] = offsets[k];
-        shared = true;
-        break;
-      }
+    if (auto known = where.find({w.data, w.bytes}); known != where.end()) {
+      offsets[i] = known->second;
+      continue;
     }
-    if (shared) continue;
     if (w.data == nullptr && w.bytes > 0) {
       if (values == Values::left_out) continue;
       fail(Code::invalid_input, "weight \"{}\" has no data to save", w.name);
     }
     offsets[i] = total;
+    if (w.bytes > 0) where[{w.data, w.bytes}] = total;
     order.push_back(i);
     total += (w.bytes + 63) / 64 * 64;
   }
   if (values == Values::left_out) std::fill(offsets.begin(), offsets.end(), 0), total = 0;
   std::vector<uint8_t> metadata = Writer().metadata(plan, offsets, values);
+  const bool code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const Target& t) { return !t.code.empty(); });
+  if (code && plan.code_from == CodeFrom::here) remember_made_here(std::as_bytes(std::span(metadata)));
   Header h{};
   h.magic = file_magic;
   h.version = file_version;

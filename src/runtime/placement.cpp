@@ -47,6 +47,7 @@ bool needs_code(const plan::Program& p) {
 // Each kernel of the target's code is in some image that the GPU runs; without code there are no steps that need it.
 bool has_code(const plan::Plan& plan, size_t t, int architecture) {
   const plan::Target& target = plan.targets[t];
+  if (!target.code.empty() && plan.code_from == plan::CodeFrom::elsewhere) return false;  // it is not run
   if (target.code.empty()) {
     return !needs_code(target.prepare.programs[0]) &&
            std::none_of(plan.functions.begin(), plan.functions.end(), [&](const plan::Function& f) { return needs_code(f.programs[t]); });
@@ -77,6 +78,10 @@ std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) 
 
 size_t gpu_target(const plan::Plan& plan, int architecture) {
   if (std::optional<size_t> found = find_gpu_target(plan, architecture)) return *found;
+  const bool has_code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return !t.code.empty(); });
+  if (has_code && plan.code_from == plan::CodeFrom::elsewhere)
+    throw Error(Code::version, "the plan's device code was not compiled by this user on this machine, so it is not run")
+        .fix("load the plan with libingot, which compiles its graph anew, or with trust \"code\" if you trust whoever made the file");
   throw Error(Code::version, fmt::format("the plan has no program for this GPU (sm_{}): it was compiled for {}", architecture, targets_of(plan)))
       .fix(fmt::format("compile the model with \"cuda:sm_{}\" among its targets (`ingot compile --set target=cuda:sm_{}`), or load the plan with libingot, which compiles it",
                        architecture, architecture));

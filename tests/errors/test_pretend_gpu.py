@@ -290,6 +290,38 @@ def test_timing_from_python(cache, tmp_path):
     assert choices(made, cache) == {"cublaslt 2"} and times.read_text().startswith("ingot timings 1\nPretend GPU, cuBLASLt 130000\tproduct of f32 to f32: a 8x8 ")
 
 
+# ---- whose device code it is
+
+FOREIGN = "the plan's device code was not compiled by this user on this machine, so it is not run"
+ANEW = "ingot: no program for this GPU: compiled for cuda:sm_90"
+
+
+def test_device_code_of_another_machine_is_compiled_anew(plan, cache, tmp_path):
+    """Another cache stands for another user or machine."""
+    other, events = tmp_path / "other", tmp_path / "events"
+
+    def run(cache, *arguments, **more):
+        events.unlink(missing_ok=True)
+        done = command(["run", plan, "--device", "cuda", *arguments], cache, INGOT_PRETEND_EVENTS=str(events), INGOT_LOG="info", **more)
+        return done, ANEW in done.stderr
+
+    own, anew = run(cache)
+    seen = events.read_text()
+    assert own.returncode == 0 and not anew and "launch " in seen and "mistake" not in seen
+    for arguments, where, expected in (([], other, True), (["--trust", "data"], cache, True), (["--trust", "data"], other, True), (["--trust", "code"], other, False)):
+        done, anew = run(where, *arguments)
+        assert done.returncode == 0 and anew == expected, done.stderr
+        assert events.read_text() == seen  # the same modules, kernels and launches
+    done, _ = run(other, nvrtc=False)
+    assert done.returncode != 0 and "NVRTC" in done.stderr
+    # What was compiled anew and is saved is this machine's own.
+    code = f"m = ingot.load({str(plan)!r}, device='cuda'{{more}})\ningot.save(m, {str(tmp_path / 'saved.ingot')!r})"
+    for more, ours in (("", False), (", trust='code'", False)):
+        assert python(code.format(more=more), other, INGOT_LIBRARY_PATH=SITE).returncode == 0
+        assert (tmp_path / "saved.ingot").read_bytes() == plan.read_bytes()  # a file is saved as it was
+        assert run(other)[1] != ours
+
+
 RUNTIME_ALONE = """
 import ctypes
 class Error(ctypes.Structure):
@@ -311,3 +343,10 @@ def test_the_runtime_alone_has_no_compiler(plan, cache):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [6, "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90",
         'compile the model with "cuda:sm_80" among its targets (`ingot compile --set target=cuda:sm_80`), or load the plan with libingot, which compiles it']  # fmt: skip
+
+
+def test_the_runtime_alone_runs_no_foreign_code(plan, cache, tmp_path):
+    code = RUNTIME_ALONE.format(library=str(BUILD / "libingot_runtime.so"), path=bytes(plan))
+    done = python("import json\n" + code, tmp_path / "other")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [6, FOREIGN, 'load the plan with libingot, which compiles its graph anew, or with trust "code" if you trust whoever made the file']

@@ -496,7 +496,7 @@ TEST_F(Timed, ADamagedTable) {
       bytes[at] = static_cast<char>(static_cast<unsigned char>(bytes[at]) ^ flip);
       if (!ingot::plan::seal(std::as_writable_bytes(std::span(bytes)))) continue;
       ingot_plan* read = nullptr;
-      ingot_status status = ingot_plan_load_memory(bytes.data(), bytes.size(), &read);
+      ingot_status status = ingot_plan_load_memory_with(bytes.data(), bytes.size(), INGOT_TRUST_CODE, &read);
       Plan plan(read);
       Weights weights;
       Session session;

@@ -84,7 +84,7 @@ def test_disable_leaves_passes_out(archive, tmp_path):
 @pytest.mark.parametrize("switch, code, text", [
     ({"INGOT_DISABLE": "simplify,atention"}, 14, 'ingot: INGOT_DISABLE names "atention", which is no pass\n  remedy: did you mean "attention"?\n'),
     ({"INGOT_LOG": "loud"}, 14, 'ingot: INGOT_LOG is "loud"; "info" or "debug" is needed\n  remedy: unset it to hear nothing\n'),
-    ({"INGOT_DUMP": "/dev/null/folder"}, 21, "ingot: INGOT_DUMP: cannot write /dev/null/folder/00_captured.txt\n  remedy: name a folder that can be written, or unset INGOT_DUMP\n"),
+    ({"INGOT_DUMP": "/dev/null/folder"}, 21, "ingot: INGOT_DUMP: cannot write /dev/null/folder/00_captured.txt: Not a directory\n  remedy: name a folder that can be written, or unset INGOT_DUMP\n"),
 ])  # fmt: skip
 def test_what_a_switch_cannot_do_is_an_error(archive, switch, code, text):
     done, plan = build(archive, **switch)

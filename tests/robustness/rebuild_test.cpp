@@ -87,6 +87,9 @@ TEST(Rebuild, AGraphThatIsNotTheProgramsIsRefused) {
   bad = good;
   bad.provenance.emplace_back("an_option_of_later", "1");
   EXPECT_EQ(told(bad, "cpu"), "6: the plan was compiled with an option that this ingot does not know: there is no option \"an_option_of_later\"");
+  bad = good;
+  bad.provenance.emplace_back("timing_cache", "/a/file/of/yours");
+  EXPECT_EQ(told(bad, "cpu"), "5: the plan says it was compiled with option \"timing_cache\", which changes no plan");
 }
 
 // The pretend driver is that of this process.

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/mapped_file.h"
 #include "base/own_file.h"
 
 namespace ingot::backend::cuda {

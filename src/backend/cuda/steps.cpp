@@ -1,7 +1,6 @@
 #include "backend/cuda/steps.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "backend/cuda/attention_text.h"
@@ -23,18 +22,6 @@
 namespace ingot::backend::cuda {
 
 namespace {
-
-// Compiled code is kept in INGOT_CACHE_DIR, else where programs of this user keep such things.
-std::string cache_folder() {
-  auto environment = [](const char* name) {
-    const char* v = std::getenv(name);
-    return std::string(v != nullptr ? v : "");
-  };
-  if (std::string own = environment("INGOT_CACHE_DIR"); !own.empty()) return own + "/code";
-  if (std::string user = environment("XDG_CACHE_HOME"); !user.empty()) return user + "/ingot/code";
-  if (std::string home = environment("HOME"); !home.empty()) return home + "/.cache/ingot/code";
-  return "";
-}
 
 class Steps final : public backend::Emitter {
  public:
@@ -131,7 +118,7 @@ class Steps final : public backend::Emitter {
     }
     flush();
     if (jobs.empty()) return out;
-    Compiled compiled = compile(jobs, {0, cache_folder()});
+    Compiled compiled = compile(jobs, {0, cache_folder("code")});
     if (!compiled.cache_problem.empty()) say_once(compiled.cache_problem);
     for (size_t k = 0; k < out.size(); ++k) out[k].image = std::move(compiled.code[k]);
     return out;
