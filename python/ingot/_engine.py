@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-from . import atomic, errors
-from .errors import DeviceError, InputError, IoError, OptionError
+from . import atomic, errors, plan_signature
+from .errors import DeviceError, InputError, IoError, OptionError, UnsupportedError
 
 _HERE = Path(__file__).resolve().parent
 _lock = threading.Lock()
@@ -49,6 +49,8 @@ _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
 # In the order of ingot_dtype.
 _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
+TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
+
 _SIGNATURES = {
     "ingot_options_create": [POINTER(c_void_p)],
     "ingot_options_set": [c_void_p, c_char_p, c_char_p],
@@ -64,8 +66,8 @@ _SIGNATURES = {
     "ingot_model_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_explain": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_compile": [c_void_p, c_void_p, _Progress, c_void_p, POINTER(c_void_p)],
-    "ingot_plan_load": [c_char_p, POINTER(c_void_p)],
-    "ingot_plan_load_memory": [c_void_p, c_size_t, POINTER(c_void_p)],
+    "ingot_plan_load_with": [c_char_p, c_int, c_int, POINTER(c_void_p)],
+    "ingot_plan_load_memory_with": [c_void_p, c_size_t, c_int, POINTER(c_void_p)],
     "ingot_plan_save": [c_void_p, c_char_p],
     "ingot_plan_write": [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)],
     "ingot_plan_part": [c_void_p, c_uint32, POINTER(c_void_p)],
@@ -117,7 +119,7 @@ def check(status: int):
     if status == 0:
         return
     error = lib().ingot_last_error().contents
-    raise errors.by_code(status, error.message.decode(), error.origin.decode(), error.remedy.decode())
+    raise errors.by_code(status, *(text.decode(errors="backslashreplace") for text in (error.message, error.origin, error.remedy)))  # a path may be any bytes
 
 
 class _Handle:
@@ -298,7 +300,7 @@ class Engine:
     @property
     def targets(self) -> str:
         """What it was compiled for: "cpu", "cuda:sm_90", or several with commas."""
-        return self.inspect()["provenance"]["target"]
+        return self.inspect()["provenance"].get("target", "")
 
     def not_here(self) -> DeviceError:
         return DeviceError(
@@ -317,9 +319,10 @@ class Engine:
         """The portable graph the plan was made from, as text."""
         return _text(lib().ingot_plan_graph, self._plan.pointer, 0)
 
-    @property
+    @functools.cached_property
     def signature(self) -> dict:
-        return _signature(self.inspect()["signature"])
+        """What Python left in the plan."""
+        return plan_signature.read(self.inspect()["signature"])
 
     @property
     def tied(self) -> dict[str, str]:
@@ -365,6 +368,9 @@ class Engine:
     def save(self, path, *, weights=None):
         """Writes the plan, atomically. weights: "embed" with the values they have now, "strip" without them (`load_engine(path, weights=...)` takes them),
         None as the option `weights` said when it was compiled."""
+        if "refused" in self.signature:
+            message, remedy = self.signature["refused"]
+            raise UnsupportedError(message, remedy=remedy)
         plan = self._readable_plan()
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
             check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
@@ -591,21 +597,23 @@ class _States(Mapping):
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 
-def load_engine(path_or_bytes, *, weights=None, **runtime_option) -> Engine:
-    """An engine from a `.ingot` file (mapped) or its bytes, without torch.
+def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runtime_option) -> Engine:
+    """An engine from a `.ingot` file (mapped) or its bytes, without torch. Nothing in the file runs but, as `trust` says, its code for GPUs.
 
     weights: {state-dict name: array or tensor} instead of the file's values, not copied; needed for a plan that was saved without. Names
-    that the plan does not use are passed over.
+    that the plan does not use are passed over. trust, mmap: as for `ingot.load`.
     """
     out = c_void_p()
     keep = []
     _session_options(runtime_option)
+    if trust not in TRUST:
+        raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         data = bytes(path_or_bytes)
         keep.append(data)
-        check(lib().ingot_plan_load_memory(data, len(data), byref(out)))
+        check(lib().ingot_plan_load_memory_with(data, len(data), TRUST[trust], byref(out)))
     else:
-        check(lib().ingot_plan_load(os.fsencode(path_or_bytes), byref(out)))
+        check(lib().ingot_plan_load_with(os.fsencode(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
     plan, values = _Plan(out, runtime_option), weights or {}
     if not runtime_option.get("device", "auto").startswith("cuda"):
         values = _on_host(values)
@@ -619,7 +627,7 @@ def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict, dict]:
     """The plan with the values given for its weights, which must leave none without, these values, and by which name each was given."""
     weights, values, named = plan.describe()["weights"], {}, {}
     if given:
-        other = {name: tied for tied, name in _signature(plan.describe()["signature"]).get("tied", {}).items()}
+        other = {name: tied for tied, name in plan_signature.read(plan.describe()["signature"]).get("tied", {}).items()}
         named = {w["name"]: next((n for n in (w["name"], w["tied_to"], other.get(w["name"])) if n in given), None) for w in weights}
         values = {w["name"]: _fitting(given[named[w["name"]]], w) for w in weights if named[w["name"]] is not None}
         plan = plan.with_weights(values)
@@ -628,15 +636,6 @@ def _with_values(plan: _Plan, given: dict) -> tuple[_Plan, dict, dict]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise InputError(f"the plan was saved without the values of its weights, and {len(missing)} of {len(weights)} are not given: {shown}", remedy="ingot.load(path, weights=state_dict)")
     return plan, values, named
-
-
-def _signature(text: str) -> dict:
-    """What Python left in a plan; empty when nothing, or what another program left."""
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) and "outputs" in found and isinstance(found.get("inputs"), list) else {}
 
 
 class TorchRegistry:

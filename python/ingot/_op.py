@@ -7,7 +7,7 @@ import threading
 
 import torch
 
-from . import _engine, errors
+from . import _engine, errors, size_text
 from .errors import DeviceError, InputError
 
 _lock = threading.Lock()
@@ -123,6 +123,9 @@ class Runner:
         nothing = self._nothing
         try:
             outputs = self._allocate(flat)
+        except (RuntimeError, IndexError, AttributeError, TypeError, OverflowError) as problem:
+            raise self._explain(problem, flat, allocating=True) from None
+        try:
             if self._state:
                 self._execute([flat[i] for i in self._read], [flat[i] for i in self._state], outputs, nothing, nothing, self._plan, self._function)
                 return outputs
@@ -131,7 +134,7 @@ class Runner:
             raise self._explain(problem, flat) from None
         return outputs
 
-    def _explain(self, problem, flat):
+    def _explain(self, problem, flat, allocating=False):
         inputs = self._engine.inputs(self._function)
         names = [b["name"] for b in inputs]
         if len(flat) != len(names) + len(self._engine.states(self._function)):
@@ -150,6 +153,8 @@ class Runner:
                 return InputError(f"input {name!r} has rank {value.dim()}, but the engine takes rank {len(binding['dims'])}: [{', '.join(map(str, binding['dims']))}]")
             if str(value.dtype) != f"torch.{binding['dtype']}":
                 return InputError(f"input {name!r} is {str(value.dtype).removeprefix('torch.')}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
+        if allocating and type(problem) in (RuntimeError, TypeError, OverflowError):
+            return errors.MemoryError(f"the results for these inputs cannot be allocated: {str(problem).splitlines()[0]}", remedy="use smaller inputs, or free memory")
         return translate(problem) if isinstance(problem, RuntimeError) else problem
 
     def __del__(self):
@@ -175,32 +180,44 @@ def runner(engine: "_engine.Engine", function: int = 0):
 
 
 def _allocator(engine, function, device):
-    """A function of the inputs that makes empty outputs: the size expressions of the plan, compiled to one Python lambda."""
+    """A function of the inputs that makes empty outputs: the size expressions of the plan as one Python function, in names and operations of ours."""
     inputs, outputs = engine.inputs(function), engine.outputs(function)
     places: dict[str, str] = {}
     for i, binding in enumerate(inputs):
         for axis, size in enumerate(binding["dims"]):
             if isinstance(size, str) and size.isidentifier():
                 places.setdefault(size, f"x[{i}].shape[{axis}]")
-    names = sorted({n for b in outputs for d in b["dims"] if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*", d)} - {"floordiv", "mod", "min", "max"})
-    missing = [n for n in names if n not in places]
-    if missing:
+    names = {n for b in outputs for d in b["dims"] if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*(?!\w|\()", d)}
+    if missing := sorted(names - set(places)):
         raise InputError(f"size {missing[0]!r} of an output is not the size of any input axis")
-    made = []
-    dtypes = {}
-    for binding in outputs:
+    lines, made, dtypes, known = ["def allocate(x):"], [], {}, {}
+
+    def value(text):
+        if text not in known:
+            known[text] = f"v{len(known)}"
+            lines.append(f"    {known[text]} = {text}")
+        return known[text]
+
+    def compute(operator, *operands):
+        sign = {"+": "{} + {}", "-": "{} - {}", "*": "{} * {}", "negate": "-{}"}.get(operator, operator + "({}, {})")
+        return value(sign.format(*operands))
+
+    def size(text, where):
+        return text if isinstance(text, int) else size_text.evaluate(size_text.parse(text, places, where), lambda name: value(places[name]), compute)
+
+    for i, binding in enumerate(outputs):
         dtype = dtypes.setdefault(binding["dtype"], f"d{len(dtypes)}")
-        shape = "(" + "".join(f"{d}," for d in binding["dims"]) + ")"
+        shape = "(" + "".join(f"{size(d, f'size {axis} of output {i}')}," for axis, d in enumerate(binding["dims"])) + ")"
         made.append(f"empty({shape}, dtype={dtype}, device=device)")
-    lines = ["def allocate(x):"] + [f"    {n} = {places[n]}" for n in names] + [f"    return [{', '.join(made)}]"]
+    lines.append(f"    return [{', '.join(made)}]")
     scope = {
         "device": device,
         "empty": torch.empty,
-        "floordiv": lambda a, b: a // b,
-        "mod": lambda a, b: a % b,
+        "floordiv": size_text.floordiv,
+        "mod": size_text.mod,
         "min": min,
         "max": max,
         **{short: getattr(torch, name) for name, short in dtypes.items()},
     }
-    exec("\n".join(lines), scope)  # noqa: S102 - text made above from checked size expressions
+    exec("\n".join(lines), scope)  # noqa: S102 - text made above, nothing of a file's in it but numbers
     return scope["allocate"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections import Counter
 
 import torch
 
-from . import _engine, _op, autocast, devices
+from . import _engine, _op, autocast, devices, plan_signature, structure
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
 from .errors import InputError, OptionError
@@ -18,14 +17,16 @@ from .functional import NotFunctional, from_exported
 from .inputs import Input, check_shared
 from .module import Module
 from .report import Report
-from .signature import signature_of
+from .signature import as_text, signature_of
+from .torch_archive import load_program
 
 
 def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
     """Compiles a model ahead of time.
 
     Arguments:
-        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file.
+        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file. **A `.pt2` file is a program of torch's: where parts of it stay
+            in torch, torch reads it, which may run any code that its maker wants.**
         inputs (or arg_inputs): sequence of the positional inputs; each an `ingot.Input`, a tensor (its shape and dtype
             are taken), an int, float, bool or None, or a list, tuple or dict of those. Not needed for an ExportedProgram.
         kwarg_inputs: the keyword inputs by name.
@@ -59,7 +60,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     options = _merge(options, option)
     arguments = _positional_inputs(inputs, arg_inputs)
     if isinstance(module, (str, os.PathLike)):
-        module = torch.export.load(os.fspath(module))
+        module = _program_in(module)
     program, _ = _capture(module, arguments, kwarg_inputs, dynamic_shapes, False)
     try:
         functional = from_exported(program)
@@ -117,7 +118,7 @@ def _compile_program(program, leaves, options):
 
     def prepare(model):
         _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))
-        model.set_signature(json.dumps(signature))
+        model.set_signature(as_text(signature))
 
     assembled = assemble(f, options, prepare, for_file=True, follow=True)
     assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
@@ -126,7 +127,7 @@ def _compile_program(program, leaves, options):
 
 def _compile_file(path, arguments, keywords, options):
     if _for_gpu(path):
-        return _compile_program(torch.export.load(path), named_leaves(arguments, keywords), options)
+        return _compile_program(_program_in(path), named_leaves(arguments, keywords), options)
     model = _engine.Model.open(path)
     names = model.input_names()
     leaves = named_leaves(arguments, keywords)
@@ -136,13 +137,27 @@ def _compile_file(path, arguments, keywords, options):
         check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
         _set_ranges(model, zip(names, leaves))
         if any(isinstance(leaf, Input) and leaf.memory_format for _, leaf in leaves):  # torch knows how the program's inputs lie
-            match_program(torch.export.load(path), leaves)
-    # What autocast casts is written out by torch.
-    if autocast.state() is not None or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
+            match_program(_program_in(path), leaves)
+    # What autocast casts is written out by torch, which also knows inputs and results that are no tensors.
+    if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model
-        return _compile_program(torch.export.load(path), leaves, options)
+        return _compile_program(_program_in(path), leaves, options)
     targets = devices.targets(options)
     return Module(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available()))
+
+
+def _tensors_alone(model) -> bool:
+    """Whether a program's inputs and results are tensors alone: then its structure is all there is to know."""
+    described = model.describe()
+    found = plan_signature.read(described["signature"])
+    if "in_spec" not in found:
+        return True
+    specs = structure.read_of_torch(found["in_spec"], "in_spec"), structure.read_of_torch(found["out_spec"], "out_spec")
+    return [spec.num_leaves for spec in specs] == [len(described["inputs"]), len(described["outputs"])]
+
+
+def _program_in(path):
+    return load_program(path, remedy="ingot.compile(torch.export.load(path)), if you trust whoever made the file as much as a program of theirs")
 
 
 def _for_gpu(path) -> bool:

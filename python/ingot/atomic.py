@@ -1,13 +1,15 @@
-"""Files that are written whole or not at all."""
+"""The one way in which Python writes a file: whole or not at all (src/base/atomic_file.cpp is that of C++)."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
+import tempfile
 
 from .errors import IoError
 
-_REMEDIES = {  # those of src/base/mapped_file.cpp
+REMEDIES = {  # those of src/base/io_error.cpp
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check the permissions of the file and its folder"),
@@ -15,23 +17,35 @@ _REMEDIES = {  # those of src/base/mapped_file.cpp
 
 
 def write(path, make, ending=""):
-    """Writes what `make(temporary path)` writes to `path`: the old file or the new one, never half."""
+    """Writes what `make(temporary path)` writes to `path`: the old file or the new one, never half.
+
+    The temporary file is in a new folder of this user alone beside `path`, with a random name, so nobody can put a link in its way. A link in the place of `path`
+    is replaced, not followed.
+    """
     path = os.fspath(path)
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}{ending}")
+    private = None
     try:
         try:
-            with open(temporary, "xb"):
-                pass
+            private = tempfile.mkdtemp(prefix=".ingot-", dir=folder or os.curdir)
+            temporary = os.path.join(private, "file" + ending)
             make(temporary)
-            with open(temporary, "rb") as file:
-                os.fsync(file.fileno())
+            _sync(temporary)
             os.replace(temporary, path)
+            _sync(folder or os.curdir)
         finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
+            if private is not None:
+                shutil.rmtree(private, ignore_errors=True)
     except OSError as problem:
-        raise IoError(f"cannot write {path}: {problem.strerror or problem}", remedy=_REMEDIES.get(problem.errno, "")) from None
+        raise IoError(f"cannot write {path}: {problem.strerror or problem}", remedy=REMEDIES.get(problem.errno, "")) from None
+
+
+def _sync(path):
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def write_bytes(path, data: bytes):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import zipfile
 
 import torch
 
-from . import _engine, _op, atomic
-from .errors import InputError, OptionError, UnsupportedError
+from . import _engine, _op, atomic, torch_archive
+from ._engine import TRUST
+from .errors import FormatError, InputError, OptionError, UnsupportedError
 from .loaded import Loaded, holds_plans
 from .module import Module
 
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
+_SHOWN = {"ingot": "no archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}
 
 
 def save(module: Module, path, *, format="ingot", weights=None):
@@ -31,6 +32,9 @@ def save(module: Module, path, *, format="ingot", weights=None):
             `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
     weights: "embed", or with format "ingot" "strip": the values of weights and buffers are left out, and given to `ingot.load`. None: with format
         "ingot" what the option `weights` said at compile time, "embed" where it said nothing.
+
+    The structure of inputs and results is kept: tuples, lists, dicts, OrderedDicts, namedtuples, torch's return types, and classes that are registered
+    with pytree; a model with another one is refused with UnsupportedError. The two formats of torch's keep what torch has a name for in files.
 
     Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written, OptionError for another format.
     """
@@ -51,57 +55,75 @@ def save(module: Module, path, *, format="ingot", weights=None):
         save_aot_inductor(module._program(empty_lists=False), path)
 
 
-def load(path, *, device=None, weights=None, **runtime_option) -> Module:
+def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=None, **runtime_option) -> Module:
     """Loads what `ingot.save` or `ingot compile` wrote, of any format.
 
-    A `.ingot` file takes milliseconds: weights are mapped, not read. Of the other two, torch loads the program (torch.export.load, which
-    uses pickle: load only files you trust) and the module runs it; runtime options are for `.ingot` files.
+    A `.ingot` file takes milliseconds: weights are mapped, not read. **Loading one never runs code that the file brings**, and imports nothing that it names.
+
+    **A `.pt2` file is a program of torch's: loading it may run any code that its maker wants.** It is opened only when its name ends in `.pt2` or with
+    trust="code". Its pickles are then read by torch's restricted reader alone; trust="code" reads them all. **An AOTInductor package is native code**
+    and always needs trust="code".
+
     device: where a `.ingot` file runs, "cpu", "cuda" or "cuda:1"; its inputs and results are there. None: the CPU when the file has a program
         for it, else the first GPU.
+    format: "ingot", "exported_program" or "aot_inductor", where the file has to be that. None: what its first bytes say.
+    trust: "data": nothing in the file is executed, and all of it is compared with its checksums. "code": what is in it may run.
+        "auto": of a `.ingot` file's code for GPUs, what this user's ingot compiled on this machine is run; with it and with "data", other such code is
+        compiled anew from the file's graph.
+    mmap: False reads a `.ingot` file whole and compares it with its checksums: for a file that somebody may overwrite or cut off while it is in use, which
+        ends the process (SIGBUS) when it is mapped, in a call or in ingot.save. Files that ingot.save replaces are no danger.
     weights: a state dict, instead of the values in a `.ingot` file; needed for one that was saved without (weights="strip").
+
+    Results come in the structure they had: namedtuples whose class is not among the loaded modules as one of the same fields; classes registered with pytree
+    have to be registered here too. Raises FormatError for a damaged file or one of another format, VersionError, IoError, InputError.
     """
-    if (kind := kind_of(path)) is not None:
+    if format not in (None, *_FORMATS):
+        raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
+    if trust not in TRUST:
+        raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
+    kind = torch_archive.kind_of(path)
+    if format not in (None, kind):
+        raise FormatError(f"{os.fspath(path)} is {_SHOWN[kind]}, and the format asked for is {format!r}", remedy=f'format="{kind}" or none')
+    if kind != "ingot":
         if runtime_option:
             raise OptionError(f"option {next(iter(runtime_option))!r} is for .ingot files", remedy="torch.set_num_threads sets the threads of a torch program")
         if weights is not None:
             raise OptionError("weights are for .ingot files", remedy="Module.update_weights replaces those of a torch program")
         if device is not None:
             raise OptionError("device is for .ingot files", remedy="a torch program runs where it was compiled; torch.export.passes.move_to_device_pass moves it")
-        return _load_program(path, kind)
+        return _load_program(os.fspath(path), kind, trust)
     if device is not None:
         runtime_option["device"] = str(device)
-    return Module(_engine.load_engine(path, weights=weights, **runtime_option))
+    return Module(_engine.load_engine(path, weights=weights, trust=trust, mmap=mmap, **runtime_option))
 
 
 def save_exported_program(program, path):
-    def make(temporary):
-        try:
-            torch.export.save(program, temporary)
-        except NotImplementedError as problem:  # a container type without a name in files
-            raise UnsupportedError(f"torch cannot save the structure of the model's inputs or results: {problem}", remedy="return a tuple, list or dict") from None
-
-    atomic.write(path, make, ".pt2")  # torch wants the ending
+    _write(path, lambda temporary: torch.export.save(program, temporary))
 
 
 def save_aot_inductor(program, path):
     with torch.no_grad():
-        atomic.write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary), ".pt2")
+        _write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary))
 
 
-def kind_of(path):
-    """"exported_program" or "aot_inductor" for an archive of torch's, None for anything else."""
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        return "aot_inductor" if any("/data/aotinductor/" in name for name in archive.namelist()) else "exported_program"
+def _write(path, make):
+    def named(temporary):
+        try:
+            make(temporary)
+        except NotImplementedError as problem:  # a container type without a name in files
+            raise UnsupportedError(f"torch cannot save the structure of the model's inputs or results: {problem}", remedy='return a tuple, list or dict, or save with format="ingot"') from None
+
+    atomic.write(path, named, ".pt2")  # torch wants the ending
 
 
-def _load_program(path, kind):
+def _load_program(path, kind, trust):
+    if trust == "data" or trust == "auto" and (kind == "aot_inductor" or not path.endswith(".pt2")):
+        raise torch_archive.needs_code(path, f"is {_SHOWN[kind]}")
     _op.library()
     if kind == "aot_inductor":
-        return Module(eager=torch._inductor.aoti_load_package(os.fspath(path)))
-    program = torch.export.load(path)
+        return Module(eager=torch._inductor.aoti_load_package(path))
+    program = torch_archive.load_program(path, trust)
     if holds_plans(program):
-        loaded = Loaded(program)
+        loaded = Loaded(program, trust)
         return Module(assembled=loaded, signature=loaded.signature())
     return Module(eager=program.module(), program=program)

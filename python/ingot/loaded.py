@@ -26,7 +26,7 @@ class Loaded(Runnable):
 
     report = functional = None
 
-    def __init__(self, program: torch.export.ExportedProgram):
+    def __init__(self, program: torch.export.ExportedProgram, trust: str):
         _op.library()
         self.program = program
         signature = program.graph_signature
@@ -36,7 +36,7 @@ class Loaded(Runnable):
         # Buffers that only a constant's name holds are no part of the state dict.
         self.shown = [s for s in slots if s.name in program.state_dict]
         followed = Followed(slots, [s for s in slots if s.node.users])
-        graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs))
+        graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs), trust)
         straight = graph.is_one_call()
         super().__init__(slots, graph.engines, None if straight else graph.module(), program.range_constraints.get, [(s, None) for s in slots if s.name in changed], followed)
         self.engine = graph.engines[0] if len(graph.engines) == 1 else None
@@ -72,8 +72,8 @@ class Loaded(Runnable):
 class _Graph:
     """The program's graph with calls of engines instead of calls of plans."""
 
-    def __init__(self, program, slots, followed, written):
-        self.program, self.slots, self.followed, self.written = program, slots, followed, written
+    def __init__(self, program, slots, followed, written, trust):
+        self.program, self.slots, self.followed, self.written, self.trust = program, slots, followed, written, trust
         self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
         self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
         self.engines: list[_engine.Engine] = []
@@ -85,7 +85,7 @@ class _Graph:
     def _engine(self, node):
         read, state, outputs, _, _, plan, function = node.args
         values = {n: s.tensor.detach() for n, s in self.by_target.items()}
-        engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(devices.of_slots(self.slots)))
+        engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(devices.of_slots(self.slots)), trust=self.trust)
         engine.watch = self.followed
         if function != 0:
             raise UnsupportedError(f"the program calls function {function} of a plan of one function")

@@ -6,10 +6,10 @@ import torch
 import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
 
-from . import _engine, _op, autocast, torch_program
+from . import _engine, _op, autocast, structure, torch_program
 from .assemble import Segment
 from .capture import order_of, write
-from .errors import InputError, UnsupportedError
+from .errors import FormatError, InputError, UnsupportedError
 from .follow import Given
 from .loaded import Loaded
 from .signature import same_constant, shown, size_function
@@ -44,21 +44,21 @@ class Module(torch.nn.Module):
         self._kind = torch.device(self._device()).type
         self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state(self._kind)
         self._runner = assembled.run if assembled is not None else self._with_states(_op.runner(engine))
-        signature = signature or engine.signature
         self._out_spec = None
         self._spec = None
-        self._inputs = signature.get("inputs") or [{"tensor": i} for i in range(len(engine.input_names))]
-        self._outputs = signature.get("outputs") or [{"tensor": i} for i in range(len(engine.output_names))]
+        self._unflatten = pytree.tree_unflatten
         if assembled is not None:
+            self._inputs, self._outputs, self._refused = signature["inputs"], signature["outputs"], signature.get("refused")
             self._set_specs(assembled)
-        elif signature.get("in_spec"):
-            self._spec = pytree.treespec_loads(signature["in_spec"])
-            self._out_spec = pytree.treespec_loads(signature["out_spec"]) if signature.get("out_spec") else None
+        else:
+            self._read_signature(engine)
         self._constants = [(i, leaf["constant"]) for i, leaf in enumerate(self._inputs) if "constant" in leaf]
         # Around an engine alone, sizes and constants are added to its outputs here.
         complete = assembled is not None and not assembled.straight
-        self._sizes = [size_function(leaf["size"]) if "size" in leaf and not complete else None for leaf in self._outputs]
-        self._plain_outputs = complete or all("tensor" in leaf for leaf in self._outputs)
+        tensors = sum("tensor" in leaf for leaf in self._inputs)
+        self._sizes = [size_function(leaf["size"], tensors, f"signature.outputs[{i}].size") if "size" in leaf and not complete else None for i, leaf in enumerate(self._outputs)]
+        made = len(engine.output_names) if assembled is None else len(self._outputs)
+        self._plain_outputs = complete or self._outputs == [{"tensor": i} for i in range(made)]  # they are the engine's, as they come
         self._all_inputs = complete  # numbers are inputs of the graph too
         # All arguments positional tensors: no flattening needed.
         self._positional = self._spec is None or (
@@ -77,6 +77,37 @@ class Module(torch.nn.Module):
         if assembled is not None:
             assembled.followed.own(self, shows=True)  # buffers that calls write; of a saved program all
 
+    def _read_signature(self, engine):
+        """What the plan says of a call. It may be a file's: it has to fit the engine."""
+        found, inputs, outputs = engine.signature, engine.inputs(), engine.outputs()
+        if "refused" in found:
+            raise UnsupportedError(*_reason(found["refused"]))
+        self._refused = None
+        self._inputs = found.get("inputs", [{"tensor": i} for i in range(len(inputs))])
+        self._outputs = found.get("outputs", [{"tensor": i} for i in range(len(outputs))])
+        if (count := sum("tensor" in leaf for leaf in self._inputs)) != len(inputs):
+            raise FormatError(f"signature.inputs has {_op.count(count, 'tensor')}, and the engine {len(inputs)}")
+        for i, leaf in enumerate(self._outputs):
+            if leaf.get("tensor", 0) >= max(len(outputs), 1) or "tensor" in leaf and not outputs:
+                raise FormatError(f"signature.outputs[{i}].tensor is {leaf['tensor']}, and the engine has {len(outputs)}")
+            for name, (position, axis) in leaf["size"]["axes"].items() if "size" in leaf else ():
+                if axis >= len(inputs[position]["dims"]):
+                    raise FormatError(f"signature.outputs[{i}].size.axes.{name[:40]} is axis {axis} of input {position}, which has {len(inputs[position]['dims'])}")
+        if "in_spec" in found:
+            self._spec, self._out_spec = structure.read_of_torch(found["in_spec"], "signature.in_spec"), structure.read_of_torch(found["out_spec"], "signature.out_spec")
+        elif "inputs" in found:
+            self._spec, self._out_spec = structure.read(found.get("in"), "signature.in"), structure.read(found.get("out"), "signature.out")
+        else:
+            return
+        structure.check_call(self._spec, "signature.in")
+        for spec, leaves, what in ((self._spec, self._inputs, "in"), (self._out_spec, self._outputs, "out")):
+            if spec.num_leaves != len(leaves) and "in_spec" in found:
+                raise UnsupportedError(f"the model's {what}puts are not tensors alone, and `ingot compile` keeps nothing else of them", remedy="compile it with ingot.compile(torch.export.load(path)), and save that")
+            if spec.num_leaves != len(leaves):
+                raise FormatError(f"signature.{what} has {spec.num_leaves} leaves, and there are {len(leaves)} {what}puts")
+        if structure.has_classes(self._out_spec):
+            self._unflatten = structure.unflatten
+
     def _set_specs(self, assembled):
         self._spec, self._out_spec = assembled.in_spec, assembled.out_spec
         for slot in assembled.shown:
@@ -85,14 +116,18 @@ class Module(torch.nn.Module):
 
     def _show_state(self, name, tensor):
         """A buffer that calls write, under the model's name for it, so that state_dict() shows what they have written."""
-        *path, name = name.split(".")
+        *path, last = name.split(".")
+        if not all((*path, last)):
+            raise FormatError(f"the plan has a state named {name!r}")
         place = self
         for part in path:
             if not hasattr(place, part):
                 place.add_module(part, torch.nn.Module())
             place = getattr(place, part)
-        if isinstance(place, torch.nn.Module) and not hasattr(place, name):
-            place.register_parameter(name, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(name, tensor)
+            if not isinstance(place, torch.nn.Module):
+                return  # a word that a module has another meaning for
+        if not hasattr(place, last):
+            place.register_parameter(last, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(last, tensor)
 
     def _with_states(self, run):
         """A loaded engine's states are this module's buffers, begun with the file's values."""
@@ -132,7 +167,7 @@ class Module(torch.nn.Module):
         if not (isinstance(runner, _op.Runner) and runner.plain and self._positional and self._plain_outputs and self._autocast in (None, autocast.ANY)):
             return None
         run = runner.plain
-        count, single, spec, plain, compiling = len(self._inputs), self._single, self._out_spec, torch.Tensor, torch.compiler.is_compiling
+        count, single, spec, plain, compiling, unflatten = len(self._inputs), self._single, self._out_spec, torch.Tensor, torch.compiler.is_compiling, self._unflatten
         casts = autocast.anywhere if self._autocast is None else bool  # bool() is False
         hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
 
@@ -145,7 +180,7 @@ class Module(torch.nn.Module):
             results = run(args)
             if single:
                 return results[0]
-            return tuple(results) if spec is None else pytree.tree_unflatten(results, spec)
+            return tuple(results) if spec is None else unflatten(results, spec)
 
         return call
 
@@ -203,7 +238,7 @@ class Module(torch.nn.Module):
             ]
         if self._out_spec is None:
             return results[0] if len(results) == 1 else tuple(results)
-        return pytree.tree_unflatten(results, self._out_spec)
+        return self._unflatten(results, self._out_spec)
 
     def _flatten(self, args, kwargs):
         if self._spec is None:
@@ -225,7 +260,7 @@ class Module(torch.nn.Module):
         flat, spec = pytree.tree_flatten((tuple(positional), {n: kwargs[n] for n in names}))
         if len(positional) != count:
             raise InputError(f"the model takes {_op.count(count, 'positional argument')}, but {_op.given(positional)}")
-        if spec != self._spec:
+        if spec != self._spec and not structure.alike(spec, self._spec):
             raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self._spec}")
         for i, expected in self._constants:
             if not same_constant(flat[i], expected):
@@ -280,12 +315,10 @@ class Module(torch.nn.Module):
             raise UnsupportedError("all of the model runs in torch, which a .ingot file does not hold", remedy="its report says why; torch.export.save keeps it")
         if isinstance(self._assembled, Loaded):
             raise UnsupportedError("this module was made from a torch program, whose engines are parts of it", remedy="compile the original model and save that")
+        if self._refused is not None:
+            raise UnsupportedError(*_reason(self._refused))
         if self._assembled is None or self._assembled.straight:
             return self.engine
-        if any("computed" in leaf for leaf in self._outputs):
-            raise UnsupportedError("the model returns a size that comes from the values of a tensor, which a .ingot file does not hold")
-        if number := next((leaf["number"] for leaf in self._inputs if "number" in leaf), None):
-            raise UnsupportedError(f"input {number!r} is a number that varies, which a .ingot file does not take", remedy='give it as a tensor, compile for one value of it, or save with format="exported_program"')
         captured = write(self._assembled.functional.complete())
         weights = [(name, _engine.lying(self._assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _engine.Model.from_json(captured.json, weights)
@@ -305,3 +338,9 @@ class Module(torch.nn.Module):
         if self.engine is None:
             return f"{len(self.segments)} segments"
         return f"inputs={self.engine.input_names}, outputs={self.engine.output_names}"
+
+
+def _reason(refused):
+    """Message, origin and remedy of the error that a signature holds."""
+    message, remedy = refused
+    return message, "", remedy

@@ -1,19 +1,18 @@
-"""How a call's pytrees map to the flat inputs and results of a graph, in a form that plans keep."""
+"""How a call's pytrees map to the flat inputs and results of a graph, as plans keep it (plan_signature.py reads it)."""
 
 from __future__ import annotations
 
-import ast
 import math
 
 import torch
-import torch.utils._pytree as pytree
 
+from . import plan_signature, size_text, structure
 from .capture import needed_nodes
-from .errors import FormatError
+from .errors import UnsupportedError
 
 
-def signature_of(program, f):
-    """How a call's pytrees map to the flat inputs and results of the graph."""
+def signature_of(program, f) -> dict:
+    """What Python leaves in a plan. "refused" says why a file cannot keep the model's inputs and results: such a module is not saved as a plan."""
     outputs, made, needed = [], 0, needed_nodes(f)
     for result in f.results:
         value = result.meta.get("val") if isinstance(result, torch.fx.Node) else result
@@ -24,9 +23,36 @@ def signature_of(program, f):
             outputs.append(_size_of_inputs(value.node.expr, f))
         else:
             outputs.append({"constant": value})
-    return {"in_spec": _dumps(program.call_spec.in_spec), "out_spec": _dumps(program.call_spec.out_spec), "inputs": inputs_of(f.inputs), "outputs": outputs,
-            "tied": {name: slot.name for slot in f.slots for name in slot.tied},
-            "unused": [slot.name for slot in f.slots if slot.kind == "weight" and slot.node not in needed]}  # fmt: skip
+    found = {"ingot": plan_signature.VERSION, "inputs": inputs_of(f.inputs), "outputs": outputs,
+             "tied": {name: slot.name for slot in f.slots for name in slot.tied},
+             "unused": [slot.name for slot in f.slots if slot.kind == "weight" and slot.node not in needed]}  # fmt: skip
+    try:
+        found["in"], found["out"] = structure.write(program.call_spec.in_spec), structure.write(program.call_spec.out_spec)
+        _refuse_what_a_plan_lacks(found)
+    except UnsupportedError as problem:
+        found["refused"] = [problem.message, problem.remedy]
+    return found
+
+
+def as_text(signature: dict) -> str:
+    """What goes into the plan: of a refused one, what updates of weights need."""
+    if "refused" in signature:
+        signature = {**signature, "inputs": [], "outputs": [], "in": "*", "out": "*"}
+    return plan_signature.write(signature)
+
+
+def _refuse_what_a_plan_lacks(found):
+    for leaf in found["inputs"]:
+        if "number" in leaf:
+            raise UnsupportedError(f"input {leaf['number']!r} is a number that varies, which a .ingot file does not take", remedy='give it as a tensor, compile for one value of it, or save with format="exported_program"')
+    for leaf in found["outputs"]:
+        if "computed" in leaf:
+            raise UnsupportedError("the model returns a size that comes from the values of a tensor, which a .ingot file does not hold")
+    for what in ("inputs", "outputs"):
+        for leaf in found[what]:
+            if "constant" in leaf and not plan_signature.is_constant(leaf["constant"]):
+                verb = "takes" if what == "inputs" else "returns"
+                raise UnsupportedError(f"the model {verb} {leaf['constant']!r}, which a .ingot file does not keep", remedy='save it with format="exported_program"')
 
 
 def inputs_of(slots) -> list[dict]:
@@ -60,49 +86,24 @@ def shown(constant) -> str:
     return "-nan" if isinstance(constant, float) and constant != constant and math.copysign(1, constant) < 0 else repr(constant)
 
 
-def _dumps(spec):
-    try:
-        return pytree.treespec_dumps(spec)
-    except NotImplementedError:
-        return None  # a type without a name in files, such as a namedtuple of the user's
-
-
 def _size_of_inputs(value, f):
-    """A size that the model returns, as an expression over axes of the inputs; None when it comes from elsewhere."""
+    """A size that the model returns, as an expression over axes of the inputs; "computed" when it is none."""
     places = {}
     for i, slot in enumerate(s for s in f.inputs if s.kind == "input"):
         for axis, size in enumerate(slot.node.meta["val"].shape):
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                 places.setdefault(str(size.node.expr), [i, axis])
-    if any(str(s) not in places for s in value.free_symbols):
+    text = size_text.text_of(value)
+    if text is None or any(str(s) not in places for s in value.free_symbols):
         return {"computed": True}
-    return {"size": {"text": str(value), "symbols": {str(s): places[str(s)] for s in value.free_symbols}}}
+    return {"size": {"text": text, "axes": {str(s): places[str(s)] for s in value.free_symbols}}}
 
 
-def size_function(size):
-    """A function of the inputs that computes a size the model returns. The text may come from a file, so it is walked, never run."""
-    operators = {ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b, ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.Pow: lambda a, b: a**b}
-    functions = {"Max": max, "Min": min, "FloorDiv": lambda a, b: a // b, "Mod": lambda a, b: a % b}
+def size_function(size, tensors: int, where: str):
+    """A function of the input tensors that computes a size the model returns."""
+    expression, axes = plan_signature.size_of(size, where, tensors)
 
-    def build(node):
-        match node:
-            case ast.Constant(value=int(number)):
-                return lambda _: number
-            case ast.Name(id=name) if name in size["symbols"]:
-                position, axis = size["symbols"][name]
-                return lambda flat: flat[position].shape[axis]
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                inner = build(operand)
-                return lambda flat: -inner(flat)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in operators:
-                a, b, f = build(left), build(right), operators[type(op)]
-                return lambda flat: f(a(flat), b(flat))
-            case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in functions:
-                inner, f = [build(p) for p in parts], functions[name]
-                return lambda flat: f(*(g(flat) for g in inner))
-        raise FormatError(f"the plan returns a size as {size['text']!r}, which is not an expression over sizes of its inputs")
+    def compute(flat):
+        return size_text.evaluate(expression, lambda name: flat[axes[name][0]].shape[axes[name][1]])
 
-    try:
-        return build(ast.parse(size["text"], mode="eval").body)
-    except SyntaxError:
-        raise FormatError(f"the plan returns a size as {size['text']!r}, which is not an expression") from None
+    return compute

@@ -6,7 +6,6 @@ buffers; a segment's plan, without their values, is a constant of bytes.
 
 from __future__ import annotations
 
-import ast
 import copy
 import operator
 
@@ -25,9 +24,8 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from . import _op
+from . import _op, size_text
 from .assemble import Assembled, Shell
-from .errors import UnsupportedError
 from .functional import Node
 
 
@@ -152,31 +150,15 @@ class _Program(Shell):
         return self.graph.call_function(torch.ops.aten.empty.memory_format, (dims,), more)
 
     def _sized(self, text, places):
-        """A size of the engine's as a node: its text is walked."""
-        functions = {"floordiv": operator.floordiv, "mod": operator.mod, "min": torch.sym_min, "max": torch.sym_max}
-        operators = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+        """A size of the engine's as a node."""
+        functions = {"+": operator.add, "-": operator.sub, "*": operator.mul, "negate": operator.neg, "floordiv": operator.floordiv, "mod": operator.mod, "min": torch.sym_min, "max": torch.sym_max}
 
-        def made(function, *parts):
-            return self.graph.call_function(function, parts) if any(isinstance(p, Node) for p in parts) else function(*parts)
+        def made(name, *parts):
+            return self.graph.call_function(functions[name], parts) if any(isinstance(p, Node) for p in parts) else functions[name](*parts)
 
-        def walk(e):
-            match e:
-                case ast.Constant(value=int(number)):
-                    return number
-                case ast.Name(id=name) if name in places:
-                    return self._axis(*places[name])
-                case ast.UnaryOp(op=ast.USub(), operand=operand):
-                    return made(operator.neg, walk(operand))
-                case ast.BinOp(left=left, op=op, right=right) if type(op) in operators:
-                    return made(operators[type(op)], walk(left), walk(right))
-                case ast.Call(func=ast.Name(id=name), args=parts) if name in functions:
-                    first, *rest = map(walk, parts)
-                    for part in rest:
-                        first = made(functions[name], first, part)
-                    return first
-            raise UnsupportedError(f"the size {text} of an output cannot be written into a torch program")
-
-        return text if isinstance(text, int) else walk(ast.parse(text, mode="eval").body)
+        if isinstance(text, int):
+            return text
+        return size_text.evaluate(size_text.parse(text, places, "the size of an output"), lambda name: self._axis(*places[name]), made)
 
     def _axis(self, node, axis):
         if (node, axis) not in self.axes:

@@ -26,7 +26,7 @@ from accuracy import assert_accurate
 from cases import IN_TORCH, Counter, Mlp, case
 
 import ingot
-from ingot import _engine, files
+from ingot import _engine, torch_archive
 
 NAMES = ["mlp", "mlp-gelu", "counter", "bert", "gpt2"]
 # A C++ compiler runs for each.
@@ -474,4 +474,4 @@ def test_import_order(imports):
 
 def test_kinds(saved, tmp_path):
     ingot.save(saved[0]["mlp"]["module"], tmp_path / "x.ingot")
-    assert files.kind_of(tmp_path / "x.ingot") is None and files.kind_of(saved[0]["mlp"]["file"]) == "exported_program"
+    assert torch_archive.kind_of(tmp_path / "x.ingot") == "ingot" and torch_archive.kind_of(saved[0]["mlp"]["file"]) == "exported_program"

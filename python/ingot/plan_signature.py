@@ -1,0 +1,123 @@
+"""The text that Python leaves in a plan: the structure of the model's inputs and results, what each flat one is, and other names of weights. It comes from a
+file, so nothing in it is taken for granted: a fault is a FormatError that names its place. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+
+from . import size_text
+from .errors import FormatError
+
+VERSION = 1  # the value of "ingot", by which the text is known to be ours
+
+
+def read(text: str) -> dict:
+    """The signature: "inputs", "outputs", "tied", "unused", and "in", "out" with the two structures as they stand there. Empty when there is none: the
+    text is for whoever built the plan, and may be another program's."""
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        if text.startswith('{"ingot":'):
+            raise FormatError("the plan's signature is no JSON") from None
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    if "ingot" in found:
+        return _checked(found)
+    if isinstance(found.get("in_spec"), str) and isinstance(found.get("out_spec"), str):  # as torch.export wrote it into a .pt2 file
+        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"]}
+    return {}
+
+
+def _checked(found):
+    if type(found["ingot"]) is not int or found["ingot"] != VERSION:
+        raise FormatError(f"signature.ingot is {_shown(found['ingot'])}, and {VERSION} is known")
+    inputs, outputs = (_list(found, key) for key in ("inputs", "outputs"))
+    tensors = 0
+    for i, leaf in enumerate(inputs):
+        tensors += _input(leaf, f"signature.inputs[{i}]", tensors)
+    for i, leaf in enumerate(outputs):
+        _output(leaf, f"signature.outputs[{i}]", tensors)
+    tied, unused = found.get("tied", {}), found.get("unused", [])
+    if not isinstance(tied, dict) or not all(_is_name(n) for pair in tied.items() for n in pair):
+        raise FormatError("signature.tied is not an object of names")
+    if not isinstance(unused, list) or not all(_is_name(n) for n in unused):
+        raise FormatError("signature.unused is not a list of names")
+    refused = found.get("refused", ["", ""])
+    if not isinstance(refused, list) or len(refused) != 2 or not all(isinstance(t, str) for t in refused):
+        raise FormatError("signature.refused is not a message and a remedy")
+    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, "inputs": inputs, "outputs": outputs, "tied": tied, "unused": unused}
+
+
+def _list(found, key):
+    value = found.get(key)
+    if not isinstance(value, list) or not all(isinstance(leaf, dict) and len(leaf) == 1 for leaf in value):
+        raise FormatError(f"signature.{key} is not a list of objects with one key each")
+    return value
+
+
+def _input(leaf, where, tensors) -> bool:
+    """Checks it; whether it is a tensor, which come in order."""
+    ((kind, value),) = leaf.items()
+    if kind == "tensor":
+        if type(value) is not int or value != tensors:
+            raise FormatError(f"{where}.tensor is {_shown(value)}, and {tensors} comes next")
+        return True
+    _constant(leaf, where)
+    return False
+
+
+def _output(leaf, where, tensors):
+    ((kind, value),) = leaf.items()
+    if kind == "tensor":
+        if type(value) is not int or value < 0:
+            raise FormatError(f"{where}.tensor is {_shown(value)}, not the number of an output")
+    elif kind == "size":
+        size_of(value, f"{where}.size", tensors)
+    else:
+        _constant(leaf, where)
+
+
+def _constant(leaf, where):
+    ((kind, value),) = leaf.items()
+    if kind != "constant":
+        raise FormatError(f"{where} is of the unknown kind {_shown(kind)}")
+    if not is_constant(value):
+        raise FormatError(f"{where}.constant is {_shown(value)}, which is no constant")
+
+
+def is_constant(value) -> bool:
+    """Whether a plan can keep it among the inputs or results."""
+    if type(value) is int:
+        return -(2**63) <= value < 2**64
+    return value is None or type(value) in (bool, float) or type(value) is str and _is_name(value)
+
+
+def write(signature: dict) -> str:
+    return json.dumps(signature)
+
+
+def size_of(value, where, tensors):
+    """The expression of a size that the model returns, and for each name in it the input and axis."""
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str) or not isinstance(value.get("axes"), dict):
+        raise FormatError(f"{where} is not an object with text and axes")
+    for name, place in value["axes"].items():
+        good = isinstance(place, list) and len(place) == 2 and all(type(n) is int and n >= 0 for n in place) and place[0] < tensors
+        if not good:
+            raise FormatError(f"{where}.axes.{name[:40]} is {_shown(place)}, not [input, axis]")
+    return size_text.parse(value["text"], value["axes"], f"{where}.text"), value["axes"]
+
+
+def _is_name(value) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, written as \\ud800
+        return False
+    return True
+
+
+def _shown(value) -> str:
+    text = repr(value) if type(value) in (str, int, float, bool, type(None)) and not (type(value) is int and value.bit_length() > 100) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -1,0 +1,112 @@
+"""Files of torch's: exported programs (`.pt2`) and AOTInductor packages, which are zip archives.
+
+torch reads an exported program by means that can run what the file says: pickles, classes and modules by name, expressions that are evaluated. So such a file is
+opened only when its user says so. Even then no pickle of it is read but by torch's restricted reader (weights_only) unless the user trusts it as code:
+torch.export.load falls back to full unpickling where that reader refuses.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import torch
+
+from .atomic import REMEDIES
+from .errors import FormatError, InputError, IoError
+
+_ZIP = b"PK\x03\x04"
+
+
+def kind_of(path) -> str:
+    """"ingot", "exported_program" or "aot_inductor" by the first bytes of a file, and of an archive by what is in it. FormatError for anything else."""
+    path = os.fspath(path)
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
+        try:
+            start = os.read(file, len(_ZIP))
+        finally:
+            os.close(file)
+    except OSError as problem:
+        raise IoError(f"cannot open {path}: {problem.strerror}", remedy=REMEDIES.get(problem.errno, "")) from None
+    if not start.startswith(_ZIP):
+        return "ingot"  # or nothing that is known, which its reader says
+    return "aot_inductor" if any("/data/aotinductor/" in "/" + name.lower() for name in _names(_reader(path, path))) else "exported_program"
+
+
+def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.ExportedProgram:
+    """The program in a `.pt2` file. With trust "code" as torch.export.load does; else pickles are only those that torch's restricted reader takes, and `remedy`
+    is what to do about others."""
+    path = os.fspath(path)
+    if trust == "code":
+        with open(path, "rb") as file:
+            return _told(path, lambda: torch.export.load(file))
+    from torch.export.pt2_archive._package import load_pt2
+
+    with open(path, "rb") as file:  # one for both: what is checked is what torch reads
+        reader = _reader(file, path)
+        names = _names(reader)
+        if len({name.lower() for name in names}) < len(names):  # torch looks names up without regard to case
+            raise FormatError(f"{path}: the archive has two records of one name")
+        for name in names:
+            _check(path, name, lambda: reader.get_record(name), remedy)
+        del reader
+        file.seek(0)
+        programs = _told(path, lambda: load_pt2(file).exported_programs)
+    if "model" not in programs:
+        raise FormatError(f"{path}: the archive holds no exported program")
+    return programs["model"]
+
+
+def _reader(file, path):
+    try:
+        return torch._C.PyTorchFileReader(file)
+    except RuntimeError as problem:
+        raise FormatError(f"{path}: this is no archive that torch can read: {_line(problem)}") from None
+
+
+def _names(reader) -> list[str]:
+    return [str(name) for name in reader.get_all_records()]
+
+
+def _check(path, name, record, remedy):
+    """Refuses a record that torch would unpickle without restriction, or load as native code."""
+    in_folder = "/" + name.lower()
+    if "/data/aotinductor/" in in_folder:
+        raise needs_code(path, "holds native code (AOTInductor)", remedy)
+    if "/data/weights/" in in_folder or "/data/constants/" in in_folder:
+        if in_folder.endswith(".json"):
+            try:
+                entries = [e for e in json.loads(record())["config"].values()]
+                pickled = any(e.get("use_pickle") or not str(e["path_name"]).startswith(("weight_", "tensor_")) for e in entries)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                raise FormatError(f"{path}: {name} is no list of weights") from None
+            if pickled:
+                raise needs_code(path, "holds pickled weights or objects", remedy)
+        elif in_folder.endswith(".pt"):
+            raise needs_code(path, "keeps its weights as older versions of torch did, in a pickle", remedy)
+    elif in_folder.endswith(".pt"):
+        data = record()
+        if data:
+            try:
+                torch.load(io.BytesIO(data), weights_only=True)
+            except Exception as problem:  # of many kinds
+                raise needs_code(path, f"has sample inputs that are more than tensors and numbers ({_line(problem)})", remedy) from None
+
+
+def needs_code(path, why, remedy="") -> InputError:
+    return InputError(f"{path} {why}: loading it may run any code", remedy=remedy or 'give trust="code" if you trust whoever made the file as much as a program of theirs')
+
+
+def _told(path, load):
+    try:
+        return load()
+    except (FormatError, InputError, OSError):
+        raise
+    except Exception as problem:  # torch's readers raise all kinds on a damaged file
+        raise FormatError(f"{path}: torch cannot read this program: {type(problem).__name__}: {_line(problem)}", remedy="save the program again with ingot.save or torch.export.save") from problem
+
+
+def _line(problem) -> str:
+    return next((line.strip()[:200] for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
