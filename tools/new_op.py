@@ -37,7 +37,9 @@ def row(schema: str) -> str:
     arguments = ", ".join(f"{body_type(type)} /*{name}*/" for type, name in given)
     many = results.strip().startswith("(") or "[]" in results
     kind = "std::vector<Value>" if many else "Value"
-    return f'    {{"{name}({", ".join(parts)})",\n     []({arguments}) -> {kind} {{ fail(Code::unsupported, "{name} is not written yet"); }}}},\n'
+    tensors = sum(2 if "[" in type else 1 for type, _ in given if type.startswith("Tensor"))
+    types = " Types::each," if tensors > 1 else ""  # or another way for their dtypes to meet, see src/ops/binding.h
+    return f'    {{"{name}({", ".join(parts)})",{types}\n     []({arguments}) -> {kind} {{ fail(Code::unsupported, "{name} is not written yet"); }}}},\n'
 
 
 def main():

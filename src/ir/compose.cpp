@@ -139,6 +139,8 @@ Handle clamp(Handle x, const std::optional<Operand>& lo, const std::optional<Ope
   if (lo) all.push_back(*lo);
   if (hi) all.push_back(*hi);
   DType t = result_type(all);
+  const bool by_numbers = (lo && !lo->value) || (hi && !hi->value);
+  if (is_bool(t) && (by_numbers || (lo && hi))) fail(Code::unsupported, "clamp of bools");  // as in eager, which takes one tensor
   if (lo) x = map_as(Op::max, {x, *lo}, t);
   if (hi) x = map_as(Op::min, {x, *hi}, t);
   return cast(x, t);
@@ -173,11 +175,33 @@ Handle cast(Handle x, DType dtype) {
   return Handle(&g, make_node(g, Op::cast, {x.id()}, {{"dtype", dtype}}).id(), x.weak());
 }
 
+namespace {
+
+// As torch converts a number: what is out of the dtype's range is an error, but for negative numbers as uint8, which wrap.
+void require_fits(const Scalar& s, DType t) {
+  if (s.is_bool() || is_bool(t)) return;
+  const double v = s.to_double();
+  auto within = [&](double low, double high) { return v >= low && v <= high; };
+  bool fits = true;
+  switch (t) {
+    case DType::u8: fits = within(-255, 255); break;
+    case DType::i8: fits = within(-128, 127); break;
+    case DType::i16: fits = within(-32768, 32767); break;
+    case DType::i32: fits = within(-2147483648.0, 2147483647); break;
+    case DType::i64: fits = within(-9223372036854775808.0, 9223372036854775807.0); break;
+    default: break;
+  }
+  if (!fits) fail(Code::unsupported, "the number {} does not fit {}", v, name_of(t));
+}
+
+}  // namespace
+
 Handle literal(Graph& g, Scalar value, DType dtype) {
   if (auto* d = std::get_if<Dim>(&value.value)) {
     Handle size = make_node(g, Op::size, {}, {{"dim", *d}});
     return cast(Handle(&g, size.id(), true), dtype);
   }
+  require_fits(value, dtype);
   Handle h = make_node(g, Op::literal, {}, {{"value", to_attribute(converted(value, dtype))}, {"dtype", dtype}});
   return Handle(&g, h.id(), true);
 }
@@ -327,6 +351,7 @@ Handle matmul(Handle a, Handle b) {
   bool row = a.rank() == 1, column = b.rank() == 1;
   if (row) a = unsqueeze(a, 0);
   if (column) b = unsqueeze(b, 1);
+  if (is_bool(a.dtype())) fail(Code::unsupported, "matmul of bools");
   if (a.dtype() != b.dtype()) fail(Code::invalid_input, "matmul: operands have dtypes {} and {}", name_of(a.dtype()), name_of(b.dtype()));
   Graph& g = a.graph();
   Dim inner_a = a.dims().back(), inner_b = b.dims()[b.dims().size() - 2];

@@ -90,6 +90,10 @@ class Infer {
     bool bits = op_ >= Op::bit_and && op_ <= Op::shift_right;
     if (floats && !is_float(t)) bad("is for floating-point numbers, not {}", name_of(t));
     if ((bits || op_ == Op::gcd) && is_float(t)) bad("is for integers, not {}", name_of(t));
+    // As in ATen.
+    const bool numbers = op_ == Op::sub || op_ == Op::neg || op_ == Op::gcd || (op_ >= Op::truncdiv && op_ <= Op::pow) || op_ == Op::shift_left || op_ == Op::shift_right;
+    if (numbers && t == DType::b8) bad("is for numbers, not b8");
+    if (op_ == Op::nextafter && size_of(t) == 2) bad("is for f32 and f64, not {}", name_of(t));
     if (op_ == Op::logical_not && t != DType::b8) bad("is for b8, not {}", name_of(t));
   }
 

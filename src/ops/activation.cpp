@@ -8,6 +8,11 @@ using namespace ir;
 
 namespace {
 
+Value parametric_relu(const Value& x, const Value& w) {
+  if (!is_float(x.dtype())) fail(Code::unsupported, "prelu is for floating-point numbers, not {}", name_of(x.dtype()));
+  return select(x > 0, x, x * w);
+}
+
 const Row rows[] = {
     {"relu(Tensor self)", [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
@@ -37,16 +42,16 @@ const Row rows[] = {
     {"softshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select(x > v, x - v, select(x < -v, x + v, x * 0)); }},
     {"hardshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select((x >= -v) & (x <= v), 0, x); }},
     {"threshold(Tensor self, Scalar threshold, Scalar value)", [](Value x, Scalar t, Scalar v) { return cast(select(x <= Operand(t), Operand(v), x), x.dtype()); }},
-    {"prelu(Tensor self, Tensor weight)",
+    {"prelu(Tensor self, Tensor weight)", Types::same,
      [](Value x, Value w) {
        if (w.rank() == 1 && x.rank() != 1) {
          Dims dims(static_cast<size_t>(x.rank()), Dim(1));
          if (x.rank() > 1) dims[1] = w.dim(0);
          w = reshape(w, dims);
        }
-       return select(x > 0, x, x * w);
+       return parametric_relu(x, w);
      }},
-    {"_prelu_kernel(Tensor self, Tensor weight)", [](Value x, Value w) { return select(x > 0, x, x * w); }},
+    {"_prelu_kernel(Tensor self, Tensor weight)", Types::same, [](Value x, Value w) { return parametric_relu(x, w); }},
     {"glu(Tensor self, int dim=-1)",
      [](Value x, int64_t dim) {
        Dim half = floordiv(x.dim(dim), 2);

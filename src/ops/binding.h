@@ -51,8 +51,8 @@ struct Arguments {
 template <class T>
 struct As;
 #define INGOT_AS(T, expression) \
-  template <>                   \
-  struct As<T> {                \
+  template <> \
+  struct As<T> { \
     static T from(const Arguments& a, size_t i, const Attribute& v) { return expression; } \
   };
 INGOT_AS(Value, a.tensor(i, v))
@@ -103,6 +103,17 @@ inline void collect(Results& out, const std::tuple<Value, Value, Value>& v) {
   out.push_back(std::get<2>(v));
 }
 
+// How the dtypes of a row's operands meet, before its body sees them. A row of several tensors says so. Operands are tensors, and numbers without a
+// default: alpha, beta and value take no part.
+enum class Types : uint8_t {
+  unstated,  // one tensor at most
+  each,      // every operand has a part of its own (a condition, an index, a bias): the body says what becomes of its type
+  common,    // all get torch.result_type's dtype, so that nothing is computed in a narrower one
+  floats,    // the same, integers and bools to float
+  numbers,   // the same, and torch takes no bools
+  same,      // torch takes equal dtypes only
+};
+
 using Body = Results (*)(const Arguments&);
 
 template <class F, class R, class... P>
@@ -145,9 +156,12 @@ Results call(const Arguments& a, R (F::*)(Recorded, P...) const) {
 
 struct Row {
   const char* schema;
+  Types types;
   Body body;
   template <class F>
-  Row(const char* text, F) : schema(text), body([](const Arguments& a) { return call<F>(a, &F::operator()); }) {}
+  Row(const char* text, Types t, F) : schema(text), types(t), body([](const Arguments& a) { return call<F>(a, &F::operator()); }) {}
+  template <class F>
+  Row(const char* text, F f) : Row(text, Types::unstated, f) {}
 };
 
 struct Family {

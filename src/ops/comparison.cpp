@@ -10,32 +10,38 @@ namespace {
 
 Value test(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : full(x.graph(), x.dims(), false, DType::b8); }
 
+Value chosen(const Value& condition, const Operand& a, const Operand& b) {
+  if (!is_bool(condition.dtype()) && condition.dtype() != DType::u8) fail(Code::unsupported, "where: the condition is {}, not bool", name_of(condition.dtype()));
+  return select(condition, a, b);
+}
+
 const Row rows[] = {
-    {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return equal(a, b); }},
-    {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return not_equal(a, b); }},
-    {"lt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a < b; }},
-    {"le.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a <= b; }},
-    {"gt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a > b; }},
-    {"ge.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a >= b; }},
-    {"greater.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a > b; }},
-    {"less.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a < b; }},
+    {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return equal(a, b); }},
+    {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return not_equal(a, b); }},
+    {"lt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a < b; }},
+    {"le.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a <= b; }},
+    {"gt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a > b; }},
+    {"ge.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a >= b; }},
+    {"greater.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a > b; }},
+    {"less.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a < b; }},
     {"isnan(Tensor self)", [](Value x) { return test(Op::is_nan, x); }},
     {"isinf(Tensor self)", [](Value x) { return test(Op::is_inf, x); }},
     {"isfinite(Tensor self)", [](Value x) { return logical_not(test(Op::is_nan, x) | test(Op::is_inf, x)); }},
     {"isposinf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x > 0); }},
     {"isneginf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x < 0); }},
     {"signbit(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? full(x.graph(), x.dims(), false, DType::b8) : ir::map(Op::signbit, {x}); }},
-    {"where.self(Tensor condition, Tensor self, Tensor other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
-    {"where.ScalarSelf(Tensor condition, Scalar self, Tensor other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
-    {"where.ScalarOther(Tensor condition, Tensor self, Scalar other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
-    {"where.Scalar(Tensor condition, Scalar self, Scalar other)", [](Value c, Operand a, Operand b) { return select(c, a, b); }},
-    {"masked_fill.{Scalar,Tensor}(Tensor self, Tensor mask, {Scalar,Tensor} value)",
+    {"where.self(Tensor condition, Tensor self, Tensor other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
+    {"where.ScalarSelf(Tensor condition, Scalar self, Tensor other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
+    {"where.ScalarOther(Tensor condition, Tensor self, Scalar other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
+    {"where.Scalar(Tensor condition, Scalar self, Scalar other)", [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
+    {"masked_fill.{Scalar,Tensor}(Tensor self, Tensor mask, {Scalar,Tensor} value)", Types::each,
      [](Value x, Value mask, Operand v) {
-       Operand fill = v.value ? Operand(cast(*v.value, x.dtype())) : Operand(literal(x.graph(), v.number, x.dtype()));
-       return select(mask, fill, x);
+       if (!is_bool(mask.dtype())) fail(Code::unsupported, "masked_fill: the mask is {}, not bool", name_of(mask.dtype()));
+       if (v.value && v.value->rank() != 0) fail(Code::unsupported, "masked_fill: the value has rank {}, not 0", v.value->rank());
+       return select(mask, v.value ? cast(*v.value, x.dtype()) : full(x.graph(), {}, v.number, x.dtype()), x);
      }},
-    {"heaviside(Tensor self, Tensor values)", [](Value x, Value v) { return select(equal(x, 0), v, cast(x > 0, x.dtype())); }},
-    {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
+    {"heaviside(Tensor self, Tensor values)", Types::same, [](Value x, Value v) { return select(equal(x, 0), v, cast(x > 0, x.dtype())); }},
+    {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", Types::same,
      [](Value a, Value b, double rtol, double atol, bool equal_nan) {
        Value close = equal(a, b);
        if (is_float(a.dtype())) {

@@ -75,7 +75,7 @@ const Row rows[] = {
     {"arange(Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar end, std::optional<DType> t) { return arange(g, 0, end, 1, t); }},
     {"arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, std::optional<DType> t) { return arange(g, start, end, 1, t); }},
     {"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, Scalar step, std::optional<DType> t) { return arange(g, start, end, step, t); }},
-    {"linspace.{,Tensor_Tensor,Tensor_Scalar,Scalar_Tensor}({Scalar,Tensor,Tensor,Scalar} start, {Scalar,Tensor,Scalar,Tensor} end, int steps, *, ScalarType? dtype=None)",
+    {"linspace.{,Tensor_Tensor,Tensor_Scalar,Scalar_Tensor}({Scalar,Tensor,Tensor,Scalar} start, {Scalar,Tensor,Scalar,Tensor} end, int steps, *, ScalarType? dtype=None)", Types::each,
      [](Graph& g, Operand start, Operand end, int64_t steps, std::optional<DType> t) { return linspace(g, start, end, steps, t); }},
     {"eye(SymInt n, *, ScalarType? dtype=None)", [](Graph& g, Dim n, std::optional<DType> t) { return cast(equal(ir::index(g, {n, n}, 0), ir::index(g, {n, n}, 1)), t.value_or(DType::f32)); }},
     {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None)", [](Graph& g, Dim n, Dim m, std::optional<DType> t) { return cast(equal(ir::index(g, {n, m}, 0), ir::index(g, {n, m}, 1)), t.value_or(DType::f32)); }},

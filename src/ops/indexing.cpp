@@ -9,6 +9,22 @@ using namespace ir;
 
 namespace {
 
+// torch reads positions of these types only; others it refuses, or takes for a mask (uint8).
+Value position(const Value& index) {
+  if (index.dtype() != DType::i64 && index.dtype() != DType::i32) fail(Code::unsupported, "an index of dtype {}; int32 or int64 is needed", name_of(index.dtype()));
+  return index;
+}
+
+Value long_position(const Value& index) {
+  if (index.dtype() != DType::i64) fail(Code::unsupported, "an index of dtype {}; int64 is needed", name_of(index.dtype()));
+  return index;
+}
+
+Value same_type(const Value& x, const Value& source) {
+  if (x.dtype() != source.dtype()) fail(Code::unsupported, "the tensor is {} and what is written is {}, and torch takes equal dtypes", name_of(x.dtype()), name_of(source.dtype()));
+  return source;
+}
+
 struct Positions {
   std::vector<int64_t> axes;
   std::vector<Value> indices;
@@ -24,7 +40,7 @@ Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& 
     if (indices[i]->dtype() == DType::b8) fail(Code::unsupported, "a boolean index: its result has a size that depends on data");
     if (!p.axes.empty() && p.axes.back() + 1 != static_cast<int64_t>(i)) adjacent = false;
     p.axes.push_back(static_cast<int64_t>(i));
-    p.indices.push_back(*indices[i]);
+    p.indices.push_back(position(*indices[i]));
   }
   if (p.axes.empty()) fail(Code::unsupported, "index without indices");
   if (p.axes.back() >= x.rank()) fail(Code::invalid_input, "index: {} indices for rank {}", indices.size(), x.rank());
@@ -43,25 +59,27 @@ Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate) 
   return select(mask, accumulate ? x + taken : taken, x);
 }
 
-Value put(const Value& x, const std::vector<std::optional<Value>>& indices, Value values, bool accumulate) {
+Value put(const Value& x, const std::vector<std::optional<Value>>& indices, const Value& given, bool accumulate) {
+  const Value values = same_type(x, given);
   // x[mask] = one value: a choice, whose size does not depend on the mask.
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && values.numel() == Dim(1) && indices[0]->rank() <= x.rank()) {
     Value mask = *indices[0];
     while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
-    Value one = reshape(cast(values, x.dtype()), {});
+    Value one = reshape(values, {});
     return select(mask, accumulate ? x + one : one, x);
   }
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && indices[0]->rank() >= 1 && indices[0]->rank() <= x.rank() &&
       values.rank() == 1 + x.rank() - indices[0]->rank() && Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
-    return put_where(x, *indices[0], cast(values, x.dtype()), accumulate);
+    return put_where(x, *indices[0], values, accumulate);
   }
   Positions p = positions_of(x, indices);
   Value shape = gather(x, p.axes, p.indices, p.position, true);
-  return scatter(x, p.axes, p.indices, p.position, expand(cast(values, x.dtype()), shape.dims()), accumulate ? "add" : "set");
+  return scatter(x, p.axes, p.indices, p.position, expand(values, shape.dims()), accumulate ? "add" : "set");
 }
 
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
 Value places_among(const Value& boundaries, const Value& x, bool right, bool narrow) {
+  if (is_bool(x.dtype())) fail(Code::unsupported, "searchsorted among bools");
   if (boundaries.rank() != 1) fail(Code::unsupported, "searchsorted in more than one sequence");
   Dims line(static_cast<size_t>(x.rank()), Dim(1));
   line.push_back(boundaries.dim(0));
@@ -80,47 +98,49 @@ const char* reduction(const std::string& reduce) {
 // index_add, index_copy: slices of `source` go to the positions along one axis.
 Value slices(const Value& x, int64_t dim, const Value& index, const Value& source, const char* kind) {
   if (x.rank() == 0) return reshape(slices(reshape(x, {Dim(1)}), 0, index, source, kind), {});
-  Value positions = index.rank() == 0 ? reshape(index, {Dim(1)}) : index;
-  Value values = source.rank() < x.rank() ? reshape(source, {Dim(1)}) : source;
+  Value positions = index.rank() == 0 ? reshape(position(index), {Dim(1)}) : position(index);
+  Value values = source.rank() < x.rank() ? reshape(same_type(x, source), {Dim(1)}) : same_type(x, source);
   return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), values, kind);
 }
 
 Value along(const Value& x, int64_t dim, Value index, const Value& source, const char* kind) {
   if (x.rank() == 0) {
-    Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(index, {Dim(1)}), reshape(source, {Dim(1)}), kind);
+    Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(position(index), {Dim(1)}), reshape(same_type(x, source), {Dim(1)}), kind);
     return reshape(y, {});
   }
-  return scatter_along(x, dim, index, source, kind);
+  return scatter_along(x, dim, position(index), same_type(x, source), kind);
 }
 
 const Row rows[] = {
-    {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)",
-     [](Value table, Value index, int64_t, bool, bool) { return gather(table, {0}, {index}, 0, false); }},
-    {"index.Tensor(Tensor self, Tensor?[] indices)",
+    {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)", Types::each,
+     [](Value table, Value index, int64_t, bool, bool) { return gather(table, {0}, {position(index)}, 0, false); }},
+    {"index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices) {
        Positions p = positions_of(x, indices);
        return gather(x, p.axes, p.indices, p.position, true);
      }},
-    {"_unsafe_index.Tensor(Tensor self, Tensor?[] indices)",
+    {"_unsafe_index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices) {
        Positions p = positions_of(x, indices);
        return gather(x, p.axes, p.indices, p.position, true);
      }},
-    {"index_select(Tensor self, int dim, Tensor index)",
+    {"index_select(Tensor self, int dim, Tensor index)", Types::each,
      [](Value x, int64_t dim, Value index) {
        if (x.rank() == 0) return x;
-       return gather(x, {x.axis(dim)}, {index.rank() == 0 ? unsqueeze(index, 0) : index}, x.axis(dim), false);
+       return gather(x, {x.axis(dim)}, {index.rank() == 0 ? unsqueeze(position(index), 0) : position(index)}, x.axis(dim), false);
      }},
-    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False)",
+    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False)", Types::each,
      [](Value x, int64_t dim, Value index, bool) {
+       position(index);
        if (x.rank() == 0 && index.rank() == 0) return x;
        if (x.rank() == 0) x = unsqueeze(x, 0);
        if (index.rank() == 0) return reshape(take_along(x, dim, unsqueeze(index, 0)), {});
        if (index.numel() == Dim(0)) return full(x.graph(), index.dims(), 0, x.dtype());  // of any rank
        return take_along(x, dim, index);
      }},
-    {"take_along_dim(Tensor self, Tensor indices, int? dim=None)",
+    {"take_along_dim(Tensor self, Tensor indices, int? dim=None)", Types::each,
      [](Value x, Value index, std::optional<int64_t> dim) {
+       position(index);
        if (!dim) return take_along(reshape(x, {Dim(-1)}), 0, reshape(index, {Dim(-1)}));
        Axis a = x.axis(*dim);
        // Both broadcast against one another besides the axis.
@@ -132,34 +152,36 @@ const Row rows[] = {
        index = select(index < 0, index + Operand(x.dim(a)), index);  // along a named axis, negative positions count from the end
        return take_along(expand(x, x_dims), a, expand(index, i_dims));
      }},
-    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)",
+    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices, Value values, bool accumulate) { return put(x, indices, values, accumulate); }},
-    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "set"); }},
-    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
-    {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce)",
+    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src)", Types::each, [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "set"); }},
+    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", Types::each, [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
+    {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce)", Types::each,
      [](Value x, int64_t d, Value i, Scalar v, std::string r) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), reduction(r)); }},
-    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "add"); }},
-    {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
-    {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)",
+    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", Types::each, [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "add"); }},
+    {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", Types::each, [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
+    {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", Types::each,
      [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
-       if (!alpha.is_integer() || alpha.to_int() != 1) source = source * Operand(alpha);
+       if (!alpha.is_integer() || alpha.to_int() != 1) source = source * literal(x.graph(), alpha, source.dtype());
        return slices(x, dim, index, source, "add");
      }},
-    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, index, source, "set"); }},
-    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)",
+    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", Types::each, [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), source, "set"); }},
+    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)", Types::each,
      [](Value x, int64_t dim, Value index, Scalar value) {
        Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
        dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
-       return slices(x, dim, index, full(x.graph(), dims, value, x.dtype()), "set");
+       return slices(x, dim, long_position(index), full(x.graph(), dims, value, x.dtype()), "set");
      }},
-    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value)",
+    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value)", Types::each,
      [](Value x, int64_t dim, Value index, Value value) {
        Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
        dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
-       return slices(x, dim, index, expand(cast(value, x.dtype()), dims), "set");
+       return slices(x, dim, long_position(index), expand(cast(value, x.dtype()), dims), "set");
      }},
-    {"masked_scatter(Tensor self, Tensor mask, Tensor source)",
+    {"masked_scatter(Tensor self, Tensor mask, Tensor source)", Types::each,
      [](Value x, Value mask, Value source) {
+       if (!is_bool(mask.dtype())) fail(Code::unsupported, "masked_scatter: the mask is {}, not bool", name_of(mask.dtype()));
+       same_type(x, source);
        const Dims common = require_broadcast(x.graph(), {x.dims(), mask.dims()});
        if (common.empty()) return select(mask, reshape(take(reshape(source, {Dim(-1)}), 0, Dim(0)), {}), x);
        return put_where(expand(x, common), expand(mask, common), reshape(source, {source.numel()}), false);
@@ -170,7 +192,7 @@ const Row rows[] = {
        if (n < 1) fail(Code::unsupported, "one_hot without num_classes: the number of classes comes from the values");
        return gather(cast(equal(ir::index(x.graph(), {Dim(n), Dim(n)}, 0), ir::index(x.graph(), {Dim(n), Dim(n)}, 1)), DType::i64), {0}, {x}, 0, false);
      }},
-    {"bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False)", [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},
+    {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common, [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},

@@ -35,6 +35,15 @@ Axes last_axes(const Value& x, size_t n) {
   return axes;
 }
 
+// As in eager: parameters and statistics have the input's dtype, or float32 beside a half input.
+void require_types(const Value& x, std::initializer_list<std::optional<Value>> parameters) {
+  const DType t = x.dtype();
+  if (!is_float(t)) fail(Code::unsupported, "a normalisation of {}", name_of(t));
+  for (const std::optional<Value>& p : parameters) {
+    if (p && p->dtype() != t && !(size_of(t) == 2 && p->dtype() == DType::f32)) fail(Code::unsupported, "a normalisation of {} with parameters of {}", name_of(t), name_of(p->dtype()));
+  }
+}
+
 Value with_affine(Value y, const std::optional<Value>& weight, const std::optional<Value>& bias, DType t) {
   if (weight) y = y * widened(*weight);
   if (bias) y = y + widened(*bias);
@@ -42,6 +51,7 @@ Value with_affine(Value y, const std::optional<Value>& weight, const std::option
 }
 
 std::tuple<Value, Value, Value> layer_norm(const Value& x, const Dims& shape, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
+  require_types(x, {weight, bias});
   Value wide = widened(x);
   Axes axes = last_axes(x, shape.size());
   Value m = mean(wide, axes, keep);
@@ -66,6 +76,7 @@ Value per_channel(const Value& v, int64_t rank) {
 }
 
 Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
+  require_types(x, {weight, bias});
   Value wide = reshape(widened(x), {x.dim(0), Dim(groups), floordiv(x.numel(), x.dim(0) * Dim(groups))});
   Value m = mean(wide, {2}, keep), centred = wide - m;
   Value y = reshape(centred * rsqrt(mean(square(centred), {2}, keep) + eps), x.dims());
@@ -76,6 +87,7 @@ Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& wei
 
 Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training, double eps) {
   if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
+  require_types(x, {weight, bias, m, v});
   if (x.rank() < 2) return x;  // torch accepts no elements only
   Value scale = rsqrt(widened(*v) + eps);
   if (weight) scale = scale * widened(*weight);
@@ -88,6 +100,7 @@ Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::
 std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const Value& running_mean, const Value& running_var, bool training,
                                          double momentum, double eps) {
   Graph& g = x.graph();
+  require_types(x, {weight, bias, running_mean, running_var});
   if (!training) {
     Value none = full(g, {Dim(0)}, 0, widened(x).dtype());
     return {batch_norm(x, weight, bias, running_mean, running_var, false, eps), none, none, running_mean, running_var};
@@ -114,33 +127,33 @@ const Row rows[] = {
      [](Value x, int64_t d, std::optional<DType> t) { return select(equal(amax(x, {d}, keep), -std::numeric_limits<double>::infinity()), 0.0, softmax(x, d, t)); }},
     {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return log_softmax(x, d, t); }},
     {"_log_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return log_softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
-    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True)",
+    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return std::get<0>(layer_norm(x, shape, w, b, eps)); }},
-    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)",
+    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps) {
        auto [y, mean, rstd] = layer_norm(x, shape, w, b, eps);
        return std::tuple(y, cast(mean, x.dtype()), cast(rstd, x.dtype()));  // on the CPU, of the input's dtype
      }},
-    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)",
+    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) { return rms_norm(x, shape, w, eps); }},
-    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)",
+    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)", Types::each,
      [](Value x, int64_t groups, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return group_norm(x, groups, w, b, eps); }},
-    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)",
+    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) { return batch_norm(x, w, b, m, v, training, eps); }},
-    {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)",
+    {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, double, double eps) {
        Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
        return std::tuple(batch_norm(x, w, b, m, v, false, eps), none, none);
      }},
-    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)",
+    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double momentum, double eps) { return batch_norm_functional(x, w, b, m, v, training, momentum, eps); }},
-    {"native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps)",
+    {"native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Dim n, Dim, Dim, int64_t groups, double eps) {
        Value wide = reshape(widened(x), {n, Dim(groups), floordiv(x.numel(), n * Dim(groups))});
        Value m = mean(wide, {2}), r = rsqrt(mean(square(wide - unsqueeze(m, 2)), {2}) + eps);
        return std::tuple(group_norm(x, groups, w, b, eps), cast(m, x.dtype()), cast(r, x.dtype()));
      }},
-    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)",
+    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool own, double, double eps, bool) {
        if (!own) return batch_norm(x, w, b, m, v, false, eps);
        if (m || v) fail(Code::unsupported, "instance_norm that keeps running statistics (call model.eval() first)");

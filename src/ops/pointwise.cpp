@@ -10,21 +10,18 @@ using namespace ir;
 
 namespace {
 
-Value scaled(Operand b, const Scalar& alpha) {
-  // alpha = 1 must not change the type of anything.
-  if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return *b.value;
-  return *b.value * Operand(alpha);
+// The factor counts in the operand's type, as in eager: of integers its fraction is dropped.
+Value scaled(const Value& b, const Scalar& alpha) {
+  if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return b;
+  return b * literal(b.graph(), alpha, b.dtype());
 }
 
 Operand scaled_operand(const Operand& b, const Scalar& alpha) {
-  if (b.value) return scaled(b, alpha);
+  if (b.value) return scaled(*b.value, alpha);
   if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return b;
   if (b.number.is_float() || alpha.is_float()) return b.number.to_double() * alpha.to_double();
   return b.number.to_int() * alpha.to_int();
 }
-
-// Composed functions of half tensors are computed in f32 and rounded once, as in eager.
-Value narrow(const Value& y, const std::vector<Operand>& operands) { return cast(y, result_type(operands)); }
 
 Value divide(const Value& a, const Operand& b, const std::optional<std::string>& mode) {
   if (!mode) return a / b;
@@ -34,6 +31,7 @@ Value divide(const Value& a, const Operand& b, const std::optional<std::string>&
 }
 
 Value power(const Value& x, const Scalar& e) {
+  if (!is_float(x.dtype()) && e.is_integer() && !std::holds_alternative<Dim>(e.value) && e.to_int() < 0) fail(Code::unsupported, "pow: integers to a negative integer power");
   // The exponents people write, without a general power.
   if (is_float(x.dtype()) && !std::holds_alternative<Dim>(e.value)) {
     double v = e.to_double();
@@ -51,51 +49,63 @@ Value logical(Op op, const Value& a, const Value& b) { return ir::map(op, {to_bo
 
 Value rounded(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : x; }
 
+// Computed in f32 for half tensors, and rounded once, as in eager.
+Value lerp(const Value& a, const Value& b, const Operand& w) {
+  if (!is_float(a.dtype())) fail(Code::unsupported, "lerp is for floating-point numbers, not {}", name_of(a.dtype()));
+  return cast(widened(a) + (widened(b) - widened(a)) * (w.value ? Operand(widened(*w.value)) : w), a.dtype());
+}
+
+Value addcdiv(Value x, Value a, Value b, const Scalar& v) {
+  if (!is_float(a.dtype()) && !is_float(b.dtype())) fail(Code::unsupported, "addcdiv: torch divides no integers");
+  const DType t = ir::result_type(std::vector<Operand>{x, a, b});
+  return cast(widened(cast(x, t)) + scaled(widened(cast(a, t)), v) / widened(cast(b, t)), t);
+}
+
 Value logaddexp(const Value& a, const Value& b) {
+  if (!is_float(a.dtype())) fail(Code::unsupported, "logaddexp is for floating-point numbers, not {}", name_of(a.dtype()));
   Value m = maximum(a, b);
   Value y = m + log1p(exp(-abs(a - b)));
   return select(equal(a, b) & ir::map(Op::is_inf, {m}), m, y);
 }
 
 const Row rows[] = {
-    {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
-    {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
-    {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
-    {"rsub.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return ir::map(Op::sub, {b, scaled(a, alpha)}); }},
-    {"mul.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a * b; }},
-    {"div.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
-    {"div.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
-    {"divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
-    {"divide.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
-    {"multiply.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a * b; }},
-    {"subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
-    {"subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1)", [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
-    {"true_divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a / b; }},
-    {"floor_divide(Tensor self, Tensor other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
+    {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::common, [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
+    {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"rsub.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return ir::map(Op::sub, {b, scaled(a, alpha)}); }},
+    {"mul.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a * b; }},
+    {"div.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return a / b; }},
+    {"div.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", Types::each, [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return a / b; }},
+    {"divide.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", Types::each, [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"multiply.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a * b; }},
+    {"subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
+    {"true_divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return a / b; }},
+    {"floor_divide(Tensor self, Tensor other)", Types::common, [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
     {"floor_divide.Scalar(Tensor self, Scalar other)", [](Value a, Operand b) { return ir::map(Op::floordiv, {a, b}); }},
-    {"remainder.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::mod, {a, b}); }},
-    {"remainder.Scalar_Tensor(Scalar self, Tensor other)", [](Operand a, Value b) { return ir::map(Op::mod, {a, b}); }},
-    {"fmod.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::fmod, {a, b}); }},
+    {"remainder.{Tensor,Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::mod, {a, b}); }},
+    {"fmod.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::fmod, {a, b}); }},
     {"pow.Tensor_Scalar(Tensor self, Scalar exponent)", [](Value x, Scalar e) { return power(x, e); }},
-    {"pow.Tensor_Tensor(Tensor self, Tensor exponent)", [](Value x, Value e) { return ir::map(Op::pow, {x, e}); }},
+    {"pow.Tensor_Tensor(Tensor self, Tensor exponent)", Types::common, [](Value x, Value e) { return ir::map(Op::pow, {x, e}); }},
     {"pow.Scalar(Scalar self, Tensor exponent)", [](Scalar x, Value e) { return ir::map(Op::pow, {x, e}); }},
-    {"maximum(Tensor self, Tensor other)", [](Value a, Value b) { return maximum(a, b); }},
-    {"minimum(Tensor self, Tensor other)", [](Value a, Value b) { return minimum(a, b); }},
-    {"max.other(Tensor self, Tensor other)", [](Value a, Value b) { return maximum(a, b); }},
-    {"min.other(Tensor self, Tensor other)", [](Value a, Value b) { return minimum(a, b); }},
-    {"fmax(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::fmax, {a, b}); }},
-    {"fmin(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::fmin, {a, b}); }},
-    {"atan2(Tensor self, Tensor other)", [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
-    {"arctan2(Tensor self, Tensor other)", [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
-    {"copysign.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return float_map(Op::copysign, {a, b}); }},
-    {"hypot(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::hypot, {a, b}); }},
-    {"nextafter(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
-    {"gcd(Tensor self, Tensor other)", [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
-    {"logaddexp(Tensor self, Tensor other)", [](Value a, Value b) { return logaddexp(a, b); }},
-    {"xlogy.Tensor(Tensor self, Tensor other)", [](Value a, Value b) { a = to_float(a); b = cast(b, ir::result_type(std::array<Operand, 2>{a, b})); return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
-    {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", [](Value a, Value b, Operand w) { return narrow(widened(a) + (widened(b) - widened(a)) * (w.value ? Operand(widened(*w.value)) : w), {a, b}); }},
-    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) * widened(b), {x, a, b}); }},
-    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", [](Value x, Value a, Value b, Scalar v) { return narrow(widened(x) + scaled(widened(a), v) / widened(b), {x, a, b}); }},
+    {"maximum(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return maximum(a, b); }},
+    {"minimum(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return minimum(a, b); }},
+    {"max.other(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return maximum(a, b); }},
+    {"min.other(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return minimum(a, b); }},
+    {"fmax(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::fmax, {a, b}); }},
+    {"fmin(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::fmin, {a, b}); }},
+    {"atan2(Tensor self, Tensor other)", Types::floats, [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
+    {"arctan2(Tensor self, Tensor other)", Types::floats, [](Value a, Value b) { return float_map(Op::atan2, {a, b}); }},
+    {"copysign.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return float_map(Op::copysign, {a, b}); }},
+    {"hypot(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::hypot, {a, b}); }},
+    {"nextafter(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
+    {"gcd(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
+    {"logaddexp(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp(a, b); }},
+    {"xlogy.{Tensor,Scalar_Other,Scalar_Self}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats, [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
+    {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", Types::same, [](Value a, Value b, Operand w) { return lerp(a, b, w); }},
+    {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", Types::common, [](Value x, Value a, Value b, Scalar v) { return cast(widened(x) + scaled(widened(a), v) * widened(b), x.dtype()); }},
+    {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", Types::each, [](Value x, Value a, Value b, Scalar v) { return addcdiv(x, a, b, v); }},
     {"neg(Tensor self)", [](Value x) { return -x; }},
     {"negative(Tensor self)", [](Value x) { return -x; }},
     {"positive(Tensor self)", [](Value x) { return x; }},
@@ -163,26 +173,26 @@ const Row rows[] = {
      }},
     {"clamp(Tensor self, Scalar? min=None, Scalar? max=None)",
      [](Value x, std::optional<Scalar> lo, std::optional<Scalar> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
-    {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)",
+    {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)", Types::common,
      [](Value x, std::optional<Value> lo, std::optional<Value> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
     {"clamp_min(Tensor self, Scalar min)", [](Value x, Scalar lo) { return clamp(x, Operand(lo), std::nullopt); }},
     {"clamp_max(Tensor self, Scalar max)", [](Value x, Scalar hi) { return clamp(x, std::nullopt, Operand(hi)); }},
-    {"clamp_min.Tensor(Tensor self, Tensor min)", [](Value x, Value lo) { return clamp(x, Operand(lo), std::nullopt); }},
-    {"clamp_max.Tensor(Tensor self, Tensor max)", [](Value x, Value hi) { return clamp(x, std::nullopt, Operand(hi)); }},
-    {"bitwise_and.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
-    {"bitwise_or.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
-    {"bitwise_xor.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},
-    {"__and__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a & b; }},
-    {"__or__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a | b; }},
-    {"__xor__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return a ^ b; }},
-    {"__lshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
-    {"__rshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
+    {"clamp_min.Tensor(Tensor self, Tensor min)", Types::common, [](Value x, Value lo) { return clamp(x, Operand(lo), std::nullopt); }},
+    {"clamp_max.Tensor(Tensor self, Tensor max)", Types::common, [](Value x, Value hi) { return clamp(x, std::nullopt, Operand(hi)); }},
+    {"bitwise_and.{Tensor,Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return a & b; }},
+    {"bitwise_or.{Tensor,Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return a | b; }},
+    {"bitwise_xor.{Tensor,Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return a ^ b; }},
+    {"__and__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a & b; }},
+    {"__or__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a | b; }},
+    {"__xor__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a ^ b; }},
+    {"__lshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
+    {"__rshift__.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
     {"bitwise_not(Tensor self)", [](Value x) { return ir::map(Op::bit_not, {x}); }},
-    {"bitwise_left_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
-    {"bitwise_right_shift.{Tensor,Tensor_Scalar}(Tensor self, {Tensor,Scalar} other)", [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
-    {"logical_and(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_and, a, b); }},
-    {"logical_or(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_or, a, b); }},
-    {"logical_xor(Tensor self, Tensor other)", [](Value a, Value b) { return logical(Op::bit_xor, a, b); }},
+    {"bitwise_left_shift.{Tensor,Tensor_Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::shift_left, {a, b}); }},
+    {"bitwise_right_shift.{Tensor,Tensor_Scalar,Scalar_Tensor}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::common, [](Value a, Operand b) { return ir::map(Op::shift_right, {a, b}); }},
+    {"logical_and(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logical(Op::bit_and, a, b); }},
+    {"logical_or(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logical(Op::bit_or, a, b); }},
+    {"logical_xor(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logical(Op::bit_xor, a, b); }},
     {"logical_not(Tensor self)", [](Value x) { return logical_not(x); }},
 };
 

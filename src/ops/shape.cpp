@@ -235,7 +235,7 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
 
 Value as_type(const Value& x, std::optional<DType> t) { return t ? cast(x, *t) : x; }
 
-Value written(const Value& base, AffineMap map, const Value& value) { return update(base, map, expand(value, map.dims)); }
+Value written(const Value& base, AffineMap map, const Value& value) { return update(base, map, expand(cast(value, base.dtype()), map.dims)); }
 
 AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {
   Value s = slice(x, dim, start, end, step);
@@ -248,8 +248,8 @@ const Row rows[] = {
     {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_reshape_copy(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
-    {"view_as(Tensor self, Tensor other)", [](Value x, Value o) { return reshape(x, o.dims()); }},
-    {"reshape_as(Tensor self, Tensor other)", [](Value x, Value o) { return reshape(x, o.dims()); }},
+    {"view_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return reshape(x, o.dims()); }},
+    {"reshape_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return reshape(x, o.dims()); }},
     {"flatten.using_ints(Tensor self, int start_dim=0, int end_dim=-1)", [](Value x, int64_t a, int64_t b) { return flatten(x, a, b); }},
     {"unflatten.int(Tensor self, int dim, SymInt[] sizes)",
      [](Value x, int64_t dim, Dims sizes) {
@@ -274,7 +274,7 @@ const Row rows[] = {
     {"movedim.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
     {"movedim.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
     {"expand(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
-    {"expand_as(Tensor self, Tensor other)", [](Value x, Value o) { return expand(x, o.dims()); }},
+    {"expand_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return expand(x, o.dims()); }},
     {"broadcast_to(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
     {"unsqueeze(Tensor self, int dim)", [](Value x, int64_t d) { return unsqueeze(x, d); }},
     {"squeeze(Tensor self)", [](Value x) { Axes a; for (Axis i = 0; i < x.rank(); ++i) a.push_back(i); return squeeze_all(x, a); }},
@@ -284,7 +284,7 @@ const Row rows[] = {
      [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
     {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
     {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return narrow(x, d, start, length); }},
-    {"narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length)",
+    {"narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length)", Types::each,
      [](Value x, int64_t d, Value start, Dim length) {
        Axis axis = x.axis(d);
        return gather(x, {axis}, {iota(x.graph(), length) + cast(start, DType::i64)}, axis, true);
@@ -296,10 +296,10 @@ const Row rows[] = {
     {"chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unbind.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
-    {"cat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
-    {"concat(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
-    {"stack(Tensor[] tensors, int dim=0)", [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
-    {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)",
+    {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
+    {"concat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
+    {"stack(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
+    {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)", Types::each,
      [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
        if (n == 0) return x;  // as eager, which then leaves prepend and append out too
        std::vector<Value> parts;
@@ -346,14 +346,14 @@ const Row rows[] = {
     {"to.dtype(Tensor self, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
     {"to.dtype_layout(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
     {"to.device(Tensor self, Device device, ScalarType dtype)", [](Value x, std::optional<std::string>, DType t) { return cast(x, t); }},
-    {"to.other(Tensor self, Tensor other)", [](Value x, Value o) { return cast(x, o.dtype()); }},
-    {"type_as(Tensor self, Tensor other)", [](Value x, Value o) { return cast(x, o.dtype()); }},
+    {"to.other(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return cast(x, o.dtype()); }},
+    {"type_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return cast(x, o.dtype()); }},
     {"_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None)", [](Value) {}},
-    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
+    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)", Types::each,
      [](Value x, Value v, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return written(x, slice_of(x, dim, start, end, step), v); }},
-    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index)",
+    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index)", Types::each,
      [](Value x, Value v, int64_t dim, Dim i) { return written(x, x.graph().producer(take(x, dim, i).id()).attributes.map("map"), v); }},
-    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1)",
+    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1)", Types::each,
      [](Value x, Value v, int64_t offset, int64_t dim1, int64_t dim2) { return written(x, x.graph().producer(diagonal(x, offset, dim1, dim2).id()).attributes.map("map"), v); }},
     {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1)",
      [](Value x, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -367,9 +367,9 @@ const Row rows[] = {
        return written(zeros, x.graph().producer(diagonal(zeros, offset, a, b).id()).attributes.map("map"), x);
      }},
     {"fill.Scalar(Tensor self, Scalar value)", [](Value x, Scalar v) { return full(x.graph(), x.dims(), v, x.dtype()); }},
-    {"fill.Tensor(Tensor self, Tensor value)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
+    {"fill.Tensor(Tensor self, Tensor value)", Types::each, [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
     {"zero(Tensor self)", [](Value x) { return full(x.graph(), x.dims(), 0, x.dtype()); }},
-    {"copy(Tensor self, Tensor src)", [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
+    {"copy(Tensor self, Tensor src)", Types::each, [](Value x, Value v) { return expand(cast(v, x.dtype()), x.dims()); }},
 };
 
 }  // namespace

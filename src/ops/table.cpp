@@ -14,11 +14,24 @@ namespace ingot::ops {
 INGOT_FAMILIES(X)
 #undef X
 
+namespace {
+
+bool is_number(const Attribute& v) {
+  return std::holds_alternative<bool>(v.value) || std::holds_alternative<int64_t>(v.value) || std::holds_alternative<double>(v.value) || std::holds_alternative<Dim>(v.value);
+}
+
+}  // namespace
+
 void Arguments::bad(size_t i, const char* wanted) const {
   fail(Code::unsupported, "{}: argument {} is not {}", schema.target(), i < schema.parameters.size() ? schema.parameters[i].name : "?", wanted);
 }
 
+// A number where torch takes a tensor is one that is weak in promotion.
 Value Arguments::tensor(size_t i, const Attribute& v) const {
+  if (is_number(v)) {
+    const Scalar s = scalar(i, v);
+    return ir::literal(graph, s, s.is_bool() ? DType::b8 : s.is_integer() ? DType::i64 : DType::f32);
+  }
   const auto* ref = std::get_if<ir::Ref>(&v.value);
   if (ref == nullptr || ref->index >= in.size()) bad(i, "a tensor");
   return Value(&graph, in[ref->index]);
@@ -97,6 +110,78 @@ Attribute default_value(const std::string& text) {
   return std::stod(text);
 }
 
+// How many tensors a call may have; a list counts as two.
+int tensors(const Schema& schema) {
+  int count = 0;
+  for (const Parameter& p : schema.parameters) count += !p.type.starts_with("Tensor") ? 0 : p.type.ends_with("[]") ? 2 : 1;
+  return count;
+}
+
+// The operands of a call, brought to the dtype that the row's `types` says.
+class Promotion {
+ public:
+  Promotion(const Arguments& a, Types types) : arguments_(a), types_(types) {}
+
+  // The call with these operands; `in` and `values` hold them.
+  Arguments run(std::vector<ir::ValueId>& in, std::vector<Attribute>& values) {
+    values.assign(arguments_.values.begin(), arguments_.values.end());
+    in.assign(arguments_.in.begin(), arguments_.in.end());
+    each([&](size_t i, Attribute& v) { operands_.push_back(As<Operand>::from(arguments_, i, v)); }, values);
+    const DType t = type();
+    each(
+        [&](size_t i, Attribute& v) {
+          in.push_back(ir::cast(arguments_.tensor(i, v), t).id());
+          v = ir::Ref{static_cast<uint32_t>(in.size() - 1)};
+        },
+        values);
+    return {arguments_.graph, arguments_.schema, values, in, arguments_.recorded};
+  }
+
+ private:
+  template <class F>
+  void each(const F& f, std::vector<Attribute>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Parameter& p = arguments_.schema.parameters[i];
+      if (values[i].is_none() || !(p.type.starts_with("Tensor") || (p.type == "Scalar" && !p.default_text))) continue;
+      if (auto* list = std::get_if<ir::List>(&values[i].value)) {
+        for (Attribute& part : *list) {
+          if (!part.is_none()) f(i, part);
+        }
+      } else {
+        f(i, values[i]);
+      }
+    }
+  }
+
+  DType type() const {
+    const DType t = ir::result_type(operands_);
+    for (const Operand& o : operands_) {
+      if (types_ == Types::numbers && (o.value ? is_bool(o.value->dtype()) : o.number.is_bool())) fail(Code::unsupported, "{}: torch takes no bools", arguments_.schema.target());
+    }
+    if (types_ != Types::same) return types_ == Types::floats ? ir::float_type(t) : t;
+    std::optional<DType> first;
+    for (const Operand& o : operands_) {
+      if (!o.value) continue;
+      if (!first) first = o.value->dtype();
+      if (o.value->dtype() != *first) {
+        fail(Code::unsupported, "{}: its tensors have dtypes {} and {}, and torch takes equal ones", arguments_.schema.target(), name_of(*first), name_of(o.value->dtype()));
+      }
+    }
+    return first.value_or(t);
+  }
+
+  const Arguments& arguments_;
+  Types types_;
+  std::vector<Operand> operands_;
+};
+
+Results run(const Row& row, const Arguments& arguments) {
+  if (row.types == Types::unstated || row.types == Types::each) return row.body(arguments);
+  std::vector<ir::ValueId> in;
+  std::vector<Attribute> values;
+  return row.body(Promotion(arguments, row.types).run(in, values));
+}
+
 struct Table {
   std::vector<Operator> rows;
   std::map<std::string, size_t, std::less<>> by_target;
@@ -114,11 +199,11 @@ struct Table {
   void add(const char* family, std::span<const Row> family_rows) {
     for (const Row& row : family_rows) {
       for (Schema& schema : parse_schema(row.schema)) {
-        Body body = row.body;
+        if (row.types == Types::unstated && tensors(schema) > 1) fail(Code::internal, "operator {} does not say how the types of its tensors meet", schema.target());
         auto shared = std::make_shared<const Schema>(schema);
         rows.push_back({std::move(schema),
-                        [body, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
-                          return body(Arguments{g, *shared, arguments, in, recorded});
+                        [&row, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
+                          return run(row, Arguments{g, *shared, arguments, in, recorded});
                         },
                         family});
       }

@@ -1,34 +1,127 @@
-"""Operands of two types: each is brought to the common one first, as torch does it, so that nothing is computed in the narrower."""
+"""Operands of two types: each is brought to the common one first, as torch does it, so that nothing is computed in the narrower.
 
-import sys
-from pathlib import Path
+Every row with two or more operands, all pairs of dtypes and of numbers, 0-d tensors and tensors with axes (mixed_types.py): the result has eager's
+dtype and values; what eager refuses, no engine takes. A plain run draws a fixed sample; INGOT_TEST_ALL=1 takes all."""
+
+from __future__ import annotations
+
+import operator
+import os
 
 import pytest
 import torch
+from accuracy import assert_accurate, float64_error
+from capture_sample import run
+from ingot import _engine
+from ingot.capture import write
+from ingot.functional import Functional, Slot
+from mixed_types import calls
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from accuracy import assert_accurate
+ALL = os.environ.get("INGOT_TEST_ALL") == "1"
+MOST = 3000 if ALL else 40  # calls of one row
+AT_ONCE = 200               # calls in one graph
 
-import ingot
-
-FUNCTIONS = [torch.xlogy, torch.atan2, torch.hypot, torch.logaddexp, torch.pow, torch.remainder, torch.div]
-
-
-class Both(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, a, b):
-        return self.function(a, b), self.function(b, a)
+ROWS = [row for row in _engine.ops() if calls(row, 8) and row["name"] != "aten.to.other"]  # which may give its operand itself
 
 
-@pytest.mark.parametrize("narrow", [torch.float16, torch.float32, torch.int64], ids=str)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_float64_with_another_type(function, narrow):
-    torch.manual_seed(0)
-    model, a, b = Both(function), torch.rand(3, 7, dtype=torch.float64) + 1, (torch.rand(7) * 3 + 1).to(narrow)
-    with torch.no_grad():
-        eager = model(a, b)
-        for got, expected in zip(ingot.compile(model, inputs=[a, b], fallback="error")(a, b), eager):
-            assert_accurate(got, expected, expected, depth=64)
+def model_of(cases) -> tuple[_engine.Model, list[str]]:
+    """One graph of many calls, each with operands of its own, and the names of the calls in it."""
+    graph, slots, names, results = torch.fx.Graph(), [], [], []
+    for call, made in cases:
+        places = []
+        for t in call.tensors():
+            places.append(graph.placeholder(f"x{len(slots)}"))
+            places[-1].meta["val"] = t
+            slots.append(Slot(places[-1], "input", places[-1].name))
+        node = graph.call_function(call.operator, kwargs=call.with_tensors(places))
+        node.meta["val"] = tuple(made) if len(call.operator._schema.returns) > 1 else made[0]
+        names.append(node.name)
+        if len(call.operator._schema.returns) == 1:
+            results.append(node)
+            continue
+        for i, value in enumerate(made):
+            results.append(graph.call_function(operator.getitem, (node, i)))
+            results[-1].meta["val"] = value
+    graph.output(tuple(results))
+    captured = write(Functional(torch.fx.GraphModule(torch.nn.Module(), graph), slots, results, []).complete())
+    return _engine.Model.from_json(captured.json, captured.weights), names
+
+
+def refusals(cases) -> list[str]:
+    """For each call the reason why no engine takes it; empty where one does."""
+    model, names = model_of(cases)
+    why = {node["name"]: node["reason"] for node in model.explain({})["nodes"] if node["segment"] is None}
+    return ["" if "it would be in a segment" in why.get(name, "") else why.get(name, "") for name in names]  # too little to gain is no refusal
+
+
+def by_eager(found):
+    """(call, results) of the calls that eager runs, and of those that it refuses while torch's shape functions take them."""
+    runs, refused, mode = [], [], FakeTensorMode()
+    for call in found:
+        try:
+            made = call()
+            if not {t.data_ptr() for t in made} & {t.data_ptr() for t in call.tensors()}:  # a view computes nothing
+                runs.append((call, made))
+            continue
+        except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
+            pass
+        try:
+            with mode:
+                refused.append((call, call(*(mode.from_tensor(t) for t in call.tensors()))))
+        except Exception:  # of many kinds: torch cannot capture it either
+            pass
+    return runs, refused
+
+
+def chunks(cases):
+    return [cases[at : at + AT_ONCE] for at in range(0, len(cases), AT_ONCE)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+def test_row(row):
+    problems, reasons, engines = [], {}, 0
+    runs, refused = by_eager(calls(row, MOST))
+    for some in chunks(refused):
+        problems += [f"{call}: eager refuses it, an engine takes it" for (call, _), why in zip(some, refusals(some)) if not why]
+    for some in chunks(runs):
+        taken = []
+        for case, why in zip(some, refusals(some)):
+            if why:
+                reasons.setdefault(why, str(case[0]))
+            else:
+                taken.append(case)
+        engines += len(taken)
+        problems += compare(taken)
+    assert not problems, f"{len(problems)} problems\n" + "\n".join(problems[:12])
+    print(row["name"], engines, len(runs), len(refused), reasons)
+
+
+def compare(cases) -> list[str]:
+    if not cases:
+        return []
+    try:
+        model, _ = model_of(cases)
+        engine = _engine.Engine(model.compile({"fallback": "error", "target": "cpu"}))
+        tensors = [t for call, _ in cases for t in call.tensors()]
+        made = {backend: iter(run(engine, tensors, backend)) for backend in ("reference", "cpu")}
+    except Exception as problem:
+        if len(cases) == 1:
+            return [f"{cases[0][0]}: {type(problem).__name__}: {str(problem)[:200]}"]
+        half = len(cases) // 2
+        return compare(cases[:half]) + compare(cases[half:])
+    problems = []
+    for call, eager in cases:
+        try:
+            exact = call.exact()
+        except (RuntimeError, NotImplementedError):  # an operator without float64
+            exact = eager
+        errors = float64_error(call, call.tensors(), eager) if any(e.dtype is torch.float64 for e in eager) else [0.0] * len(eager)
+        for e, x, error in zip(eager, exact, errors):
+            for backend, flat in made.items():
+                y = next(flat)
+                try:
+                    assert_accurate(y, e, x, 64, "logaddexp" in call.target, error)
+                except AssertionError as problem:
+                    problems.append(f"{call} on {backend}: {problem}: {y.flatten()[:6].tolist()}, eager {e.flatten()[:6].tolist()}")
+    return problems

@@ -29,7 +29,7 @@ def test_rows(copy):
         "frac(Tensor self) -> Tensor": '''    {"frac(Tensor self)",
      [](Value /*self*/) -> Value { fail(Code::unsupported, "frac is not written yet"); }},\n''',
         "aten::odd.out(Tensor[] xs, Tensor? w=None, int[2] size=[1, 1], *, SymInt[] n, float eps=1e-05, ScalarType? t=None, Tensor(a!) out) -> (Tensor, Tensor(a!))":
-        '''    {"odd.out(Tensor[] xs, Tensor? w=None, int[2] size=[1, 1], *, SymInt[] n, float eps=1e-05, ScalarType? t=None, Tensor(a!) out)",
+        '''    {"odd.out(Tensor[] xs, Tensor? w=None, int[2] size=[1, 1], *, SymInt[] n, float eps=1e-05, ScalarType? t=None, Tensor(a!) out)", Types::each,
      [](std::vector<Value> /*xs*/, std::optional<Value> /*w*/, std::vector<int64_t> /*size*/, std::vector<Dim> /*n*/, double /*eps*/, std::optional<DType> /*t*/, '''
         '''Value /*out*/) -> std::vector<Value> { fail(Code::unsupported, "odd.out is not written yet"); }},\n''',
     }.items():  # fmt: skip
