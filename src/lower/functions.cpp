@@ -35,24 +35,40 @@ class Tree {
   // Values that may be the variable, nearest first.
   const std::vector<ValueId>& values() const { return values_; }
 
-  std::optional<double> at(ValueId v, ValueId variable, double x, int depth = 0) const {
-    if (v == variable) return x;
+  std::optional<double> at(ValueId v, ValueId variable, double x) {
+    computed_ = {{variable, x}};
+    return at(v, 0);
+  }
+
+  static bool supported(Op op) {
+    switch (op) {
+      case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::pow: case Op::neg: case Op::exp: case Op::tanh: case Op::erf: case Op::sigmoid: return true;
+      default: return false;
+    }
+  }
+
+ private:
+  // Each value once: a tree whose branches meet again has exponentially many paths.
+  std::optional<double> at(ValueId v, int depth) {
+    for (const auto& [known, number] : computed_) {
+      if (known == v) return number;
+    }
     if (depth > tree_limit) return std::nullopt;
+    std::optional<double> y = compute(v, depth);
+    if (y) computed_.emplace_back(v, *y);
+    return y;
+  }
+
+  std::optional<double> compute(ValueId v, int depth) {
     if (auto s = number_of(g_, v)) {
       if (std::holds_alternative<Dim>(s->value)) return std::nullopt;
       return s->to_double();
     }
     const Node& n = maker(g_, v);
-    double a = 0, b = 0;
     if (!supported(n.op) || g_.type(v).dtype != dtype_) return std::nullopt;
-    auto left = at(n.in[0], variable, x, depth + 1);
-    if (!left) return std::nullopt;
-    a = *left;
-    if (n.in.size() == 2) {
-      auto right = at(n.in[1], variable, x, depth + 1);
-      if (!right) return std::nullopt;
-      b = *right;
-    }
+    auto left = at(n.in[0], depth + 1), right = left && n.in.size() == 2 ? at(n.in[1], depth + 1) : left;
+    if (!left || !right) return std::nullopt;
+    const double a = *left, b = *right;
     switch (n.op) {
       case Op::add: return a + b;
       case Op::sub: return a - b;
@@ -67,14 +83,6 @@ class Tree {
     }
   }
 
-  static bool supported(Op op) {
-    switch (op) {
-      case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::pow: case Op::neg: case Op::exp: case Op::tanh: case Op::erf: case Op::sigmoid: return true;
-      default: return false;
-    }
-  }
-
- private:
   void collect(ValueId v, int depth) {
     if (depth > tree_limit || values_.size() > 48 || number_of(g_, v)) return;
     if (g_.type(v).dtype != dtype_ || !(g_.type(v).dims == dims_)) return;
@@ -88,6 +96,7 @@ class Tree {
   ir::DType dtype_;
   const Dims& dims_;
   std::vector<ValueId> values_;
+  std::vector<std::pair<ValueId, double>> computed_;  // with the variable at one point
 };
 
 std::optional<ValueId> recognise(Graph& g, ValueId root) {

@@ -1,6 +1,7 @@
 // The part of an attention mask that says "no key after the query" becomes the flag causal, which lets kernels skip that half. What is
 // left stays as an expression of indices and the padding mask; nothing is dropped that is not proved.
 #include <cmath>
+#include <set>
 
 #include "lower/affine.h"
 #include "lower/passes.h"
@@ -14,13 +15,13 @@ ValueId without_broadcast(const Graph& g, ValueId v) {
   return v;
 }
 
-// The conditions that must all hold.
-void conjuncts(const Graph& g, ValueId v, std::vector<ValueId>& out) {
+// The conditions that must all hold, each once.
+void conjuncts(const Graph& g, ValueId v, std::set<ValueId>& seen, std::vector<ValueId>& out) {
   v = without_broadcast(g, v);
+  if (!seen.insert(v).second) return;
   const Node& n = maker(g, v);
   if (n.op == Op::bit_and && g.type(v).dtype == ir::DType::b8) {
-    conjuncts(g, n.in[0], out);
-    conjuncts(g, n.in[1], out);
+    for (ValueId part : n.in) conjuncts(g, part, seen, out);
     return;
   }
   out.push_back(v);
@@ -63,7 +64,8 @@ void masks(Graph& g) {
       condition = n.in[0];
     }
     std::vector<ValueId> parts, rest;
-    conjuncts(to, condition, parts);
+    std::set<ValueId> seen;
+    conjuncts(to, condition, seen, parts);
     for (ValueId p : parts) {
       if (is_causal(to, *forms, p, queries, keys)) {
         causal = true;
