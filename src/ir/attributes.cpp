@@ -1,9 +1,24 @@
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
+
+namespace {
+
+// Two constants are one only if no operator can tell them apart: a double is compared by its bits.
+template <class Value>
+bool same(const Value& a, const Value& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  return x != nullptr && y != nullptr ? std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a == b;
+}
+
+}  // namespace
+
+bool Scalar::operator==(const Scalar& other) const { return same(value, other.value); }
+bool Attribute::operator==(const Attribute& other) const { return same(value, other.value); }
 
 double Scalar::to_double() const {
   if (auto* b = std::get_if<bool>(&value)) return *b;

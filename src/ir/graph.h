@@ -18,7 +18,7 @@
 
 namespace ingot::ir {
 
-// A typed number. int64 and bool are exact; a Dim is a symbolic integer.
+// A typed number. int64 and bool are exact; a Dim is a symbolic integer. Equal means the same type and the same bits: NaN equals itself, 0.0 is not -0.0.
 struct Scalar {
   std::variant<bool, int64_t, double, Dim> value;
   Scalar(bool v) : value(v) {}             // NOLINT
@@ -31,7 +31,7 @@ struct Scalar {
   bool is_float() const { return std::holds_alternative<double>(value); }
   double to_double() const;                // Error for a symbolic Dim
   int64_t to_int() const;                  // Error for a symbolic Dim or a fraction
-  bool operator==(const Scalar&) const = default;
+  bool operator==(const Scalar&) const;
 };
 
 // in[j] = offset[j] + sum over k of coefficient * out[k]: how an index of the result reaches an index of the operand.
@@ -66,7 +66,7 @@ struct Ref {
 struct Attribute;
 using List = std::vector<Attribute>;
 struct Attribute {
-  // monostate is Python's None
+  // monostate is Python's None. Numbers are equal as Scalars are.
   std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, AffineMap, Ref, List> value;
   Attribute() = default;
   template <class T>
@@ -75,7 +75,7 @@ struct Attribute {
   Attribute(int v) : value(int64_t{v}) {}  // NOLINT
   Attribute(const char* v) : value(std::string(v)) {}  // NOLINT
   bool is_none() const { return std::holds_alternative<std::monostate>(value); }
-  bool operator==(const Attribute&) const = default;
+  bool operator==(const Attribute&) const;
 };
 
 // A row's own attribute "target" is its operator; an argument of that name (of losses) has this one.

@@ -109,6 +109,30 @@ TEST(Graph, EveryAttributeReadsBack) {
   EXPECT_TRUE(std::isnan(std::get<double>(parse("ingot-graph 1\n%0 = row() {n=nan, target=\"t\"} : f32[]\n").nodes[0].attributes.at("n").value)));
 }
 
+TEST(Graph, ConstantsAreEqualByTypeAndBits) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Scalar(nan), Scalar(nan));
+  EXPECT_NE(Scalar(nan), Scalar(-nan));
+  EXPECT_NE(Scalar(0.0), Scalar(-0.0));
+  EXPECT_NE(Scalar(1), Scalar(1.0));
+  EXPECT_NE(Scalar(1), Scalar(true));
+  auto list = [](double v) { return Attribute(List{Attribute(List{Attribute(v)})}); };
+  EXPECT_EQ(list(nan), list(nan));
+  EXPECT_NE(list(0.0), list(-0.0));
+  auto filled = [](double v) {
+    AffineMap map;
+    map.fill = v;
+    return Attributes{{"map", map}};
+  };
+  EXPECT_EQ(filled(nan), filled(nan));
+  EXPECT_NE(filled(0.0), filled(-0.0));
+  for (double v : {nan, -nan, 0.0, -0.0}) {
+    Graph g;
+    g.add(Op::row, {}, {{"target", "aten.x"}, {"v", v}}, {DType::f32, {}});
+    EXPECT_EQ(parse(print(g)).nodes[0].attributes, g.nodes[0].attributes) << v;
+  }
+}
+
 TEST(Graph, InputsKeepTheirOrder) {
   Graph g;
   g.add_input("a", {DType::f32, {1}});

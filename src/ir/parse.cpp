@@ -208,6 +208,7 @@ class Parser {
 
   Attribute number() {
     if (take("-inf")) return -std::numeric_limits<double>::infinity();
+    if (take("-nan")) return -std::numeric_limits<double>::quiet_NaN();
     size_t end = at_;
     while (end < text_.size() && std::string_view("+-.0123456789e").find(text_[end]) != std::string_view::npos) ++end;
     std::string_view t = text_.substr(at_, end - at_);

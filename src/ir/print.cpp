@@ -104,7 +104,7 @@ class Printer {
 
   void number(double v) {
     if (std::isnan(v)) {
-      out_ += "nan";
+      out_ += std::signbit(v) ? "-nan" : "nan";
     } else if (std::isinf(v)) {
       out_ += v > 0 ? "inf" : "-inf";
     } else {
