@@ -29,7 +29,14 @@ def __getattr__(name):
     if name in _TORCH:
         import importlib
 
-        return getattr(importlib.import_module(f".{_TORCH[name]}", __name__), name)
+        try:
+            return getattr(importlib.import_module(f".{_TORCH[name]}", __name__), name)
+        except ModuleNotFoundError as problem:
+            if problem.name != "torch":
+                raise
+            raise ModuleNotFoundError(
+                f"ingot.{name} needs PyTorch, which is not installed: pip install ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", name="torch"
+            ) from None
     raise AttributeError(f"module 'ingot' has no attribute {name!r}")
 
 

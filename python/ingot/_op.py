@@ -8,7 +8,7 @@ import threading
 import torch
 
 from . import _engine, errors, size_text
-from .errors import DeviceError, InputError
+from .errors import DeviceError, InputError, UnsupportedError
 
 _lock = threading.Lock()
 _library = None
@@ -29,6 +29,8 @@ def library():
                         remedy="it needs torch 2.10 or later; `ingot doctor` shows what was found",
                     ) from None
                 torch.library.register_fake("ingot::execute")(_fake)
+                for name in ("run", "execute"):
+                    torch.library.register_vmap(f"ingot::{name}")(_no_vmap)
                 _library = _engine.TorchRegistry(path)
     return _library
 
@@ -37,6 +39,13 @@ def _fake(inputs, state, outputs, weights, sizes, plan, function):
     # Fake tensors while torch traces are welcome; a plain meta tensor has no values to run on.
     if any(type(t) is torch.Tensor and t.is_meta for t in inputs) and not any(t.is_meta for t in outputs):
         raise InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors")
+
+
+def _no_vmap(info, in_dims, *args, **kwargs):
+    raise UnsupportedError(
+        "torch.vmap cannot map over a compiled module: its engine is made for whole batches",
+        remedy="give the module the batch itself, or compile a module whose forward calls torch.vmap on the model",
+    )
 
 
 _TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?))?(?:\nException raised from.*)?$", re.S)
@@ -57,6 +66,10 @@ def count(n, noun):
 
 def given(values):
     return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
+
+
+def nested(what):
+    return InputError(f"{what} is a nested tensor, and engines take plain ones", remedy="give torch.nested.to_padded_tensor(...) and a mask, or one tensor a call")
 
 
 _LATE = "an earlier call: "  # this call has nothing wrong with it
@@ -142,6 +155,8 @@ class Runner:
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if value.is_nested:
+                return nested(f"input {name!r}")
             if value.layout is not torch.strided:
                 return InputError(f"input {name!r} has layout {str(value.layout).removeprefix('torch.')}, but the engine takes strided tensors", remedy=f"give {name}.to_dense()")
             if value.is_meta:

@@ -52,6 +52,8 @@ def size_check(inputs: list[Slot], limits_of):
             tensor = flat[position]
             if not isinstance(tensor, torch.Tensor):
                 raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
+            if tensor.is_nested:
+                raise _op.nested(f"input {name!r}")
             if tensor.device != device:
                 raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to('{device}')")
             if tensor.dtype is not dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import logging
 import os
 import re
 import sysconfig
@@ -13,6 +14,7 @@ import traceback
 import torch
 import torch.utils._pytree as pytree
 from torch._subclasses import fake_tensor
+from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 from torch.export.graph_signature import InputKind
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -20,6 +22,8 @@ from . import _op
 from .attributes import AttributeWatch
 from .errors import Error, InputError, UnsupportedError
 from .inputs import Input, check_shared
+
+log = logging.getLogger("ingot")
 
 
 def _is_leaf(value):
@@ -50,17 +54,39 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
         raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
     leaves = named_leaves(arguments, keywords) or []
     check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
+    for label, leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.is_nested:
+            raise UnsupportedError(
+                f"{label} is a nested tensor, which a program for one set of shapes does not take",
+                remedy='give torch.nested.to_padded_tensor(...) and a mask, or compile just in time: torch.compile(model, backend="ingot")',
+            )
     given = (t for _, t in leaves if isinstance(t, torch.Tensor))
     device = next((t.device for t in itertools.chain(module.parameters(), module.buffers(), given)), torch.get_default_device())
     examples = pytree.tree_map(lambda leaf: _example(leaf, device), (arguments, keywords), is_leaf=_is_leaf)
+    dims = _Dims(leaves)
     if dynamic_shapes is None:
-        dims = _Dims(leaves)
         dynamic_shapes = _by_parameter(module, *pytree.tree_map(dims.of, (arguments, keywords), is_leaf=_is_leaf))
+        if not dims.made:
+            dynamic_shapes = None  # torch does not take every structure of arguments in them
 
     def trace():
-        # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
-        with sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext():
-            return torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
+        nonlocal dynamic_shapes
+        followed = {}
+        while True:
+            try:
+                # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
+                with sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext():
+                    program = torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
+                break
+            except torch._dynamo.exc.UserError as problem:
+                fixes = _relations(_reason(problem))
+                if not fixes or fixes.keys() <= followed.keys():
+                    raise
+                followed |= fixes
+                dynamic_shapes = refine_dynamic_shapes_from_suggested_fixes(_reason(problem), dynamic_shapes)
+        for name, size in followed.items():
+            log.warning("%s", dims.relation(name, size))
+        return program
 
     try:
         with torch.no_grad(), AttributeWatch(module) as watch:
@@ -91,8 +117,10 @@ class _Dims:
     """torch's names and ranges of the axes that inputs leave open."""
 
     def __init__(self, leaves):
+        self.labels = {id(leaf): label for label, leaf in leaves}
         self.names = {id(leaf): re.sub(r"\W+", "_", label.strip("]'")) for label, leaf in leaves}
         self.made: dict[str, object] = {}
+        self.places: dict[str, tuple[str, int]] = {}  # label and axis of each
 
     def of(self, leaf):
         if not isinstance(leaf, Input):
@@ -108,7 +136,35 @@ class _Dims:
                 name += "_"
         if name not in self.made:
             self.made[name] = torch.export.Dim(name, min=leaf.min_shape[axis], max=leaf.max_shape[axis])
+            self.places[name] = self.labels[id(leaf)], axis
         return self.made[name]
+
+    def relation(self, name, size):
+        """In words: the model needs a dimension to have a size that follows from others."""
+        if name not in self.places:
+            return f"the model needs {name} = {size}, which is what the compiled module takes"
+        label, axis = self.places[name]
+        if size in self.places:
+            other, other_axis = self.places[size]
+            one = f"shared_dims={{{other_axis}: \"B\"}}" if axis == other_axis else f"shared_dims={{{other_axis}: \"B\"}} and shared_dims={{{axis}: \"B\"}}"
+            return f"the model needs axis {axis} of {label} to have the size of axis {other_axis} of {other}, which is what the compiled module takes; {one} in their Inputs says so"
+        factor, _, of = size.rpartition("*")
+        if of in self.places:
+            return f"the model needs axis {axis} of {label} to have the size {size.replace(of, 'n')}, where n is that of axis {self.places[of][1]} of {self.places[of][0]}; the compiled module takes no other"
+        return f"the model needs axis {axis} of {label} to have a size of {size.replace(of, 'n')}; the compiled module takes no other"
+
+
+_RELATION = re.compile(r"(\w+) = ((?:\d+\*)?[A-Za-z_]\w*(?: [+-] \d+)?)")
+_ROOT = re.compile(r"(\w+) = Dim\('\1', .*\)")
+
+
+def _relations(reason) -> dict[str, str]:
+    """What torch says the sizes of inputs must be to fit the model, where that is one size in terms of another; nothing when it says anything else."""
+    lines = [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
+    found = {m[1]: m[2] for line in lines if (m := _RELATION.fullmatch(line))}
+    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # of sizes such as 2*n, which had no name before
+    known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)
+    return found if known and len(found) + len(roots) == len(lines) else {}
 
 
 # ---- refusals
@@ -128,7 +184,7 @@ def _refusal(problem):
     line = _user_line(problem)
     if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
         return UnsupportedError("the model's code branches on a value that is known only when it runs", line, "write it with tensor operations such as torch.where")
-    reason = str(problem).split("\n\nThe error above occurred")[0].strip()
+    reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
     if isinstance(problem, _NEEDS_VALUES):
@@ -141,6 +197,10 @@ def _refusal(problem):
         return None
     # No line of the model's failed: torch has no form for what it takes, keeps or returns.
     return UnsupportedError(f"torch.export does not take the model: {reason}", remedy=JUST_IN_TIME)
+
+
+def _reason(problem):
+    return str(problem).split("\n\nThe error above occurred")[0].strip()
 
 
 JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of transformers), or compile just in time: torch.compile(model, backend="ingot")'
@@ -162,7 +222,8 @@ def _by_parameter(module, positional, by_keyword):
     extra = dict(by_keyword)
     for name, parameter in parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
-            shapes[name], rest = tuple(rest), []
+            if rest:
+                shapes[name], rest = tuple(rest), []
         elif parameter.kind is parameter.VAR_KEYWORD:
             if extra:
                 shapes[name], extra = extra, {}

@@ -267,6 +267,8 @@ def _writes_in_place(graph: torch.fx.Graph) -> bool:
             return True
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return True  # its regions may
+        if getattr(node.target, "__module__", "") == "torch._functorch.predispatch":
+            return True  # vmap: what it maps is written with tensors that only torch's own trace has
     return False
 
 

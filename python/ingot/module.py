@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
+from torch.autograd import forward_ad as forward_mode
 
 from . import _engine, _op, autocast, structure, torch_program
 from .assemble import Segment
@@ -172,7 +173,7 @@ class Module(torch.nn.Module):
         hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
 
         def call(args):
-            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or casts():
+            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or casts() or forward_mode._current_level >= 0:
                 return None
             for tensor in args:
                 if type(tensor) is not plain or tensor.requires_grad:
@@ -227,6 +228,8 @@ class Module(torch.nn.Module):
             flat = self._flatten(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
             raise InputError("an input requires gradients, and a compiled module has none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
+        if forward_mode._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
+            raise InputError("forward-mode derivatives of an input are asked for, and a compiled module has none", remedy="call the model itself")
         results = self._runner(flat)
         if self._plain_outputs:
             if self._single:

@@ -52,13 +52,15 @@ class Runnable:
             self.followed.follow()  # what torch runs has weights too
         try:
             kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
-        except RuntimeError:  # symbolic sizes, while torch traces
-            kind = None
-        if kind not in self._checked:
+            known = kind in self._checked
+        except (RuntimeError, TypeError):  # symbolic sizes, while torch traces
+            kind, known = None, False
+        if not known:
             self._check(flat)
-            if len(self._checked) >= 64:
-                self._checked.clear()
-            self._checked.add(kind)
+            if kind is not None:
+                if len(self._checked) >= 64:
+                    self._checked.clear()
+                self._checked.add(kind)
         if self._written is not None:
             self._written(flat)
         with torch.no_grad():

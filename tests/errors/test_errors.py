@@ -191,13 +191,12 @@ def test_a_call_that_needs_gradients():
         torch._dynamo.reset()
         model.requires_grad_(not frozen)
         compiled = torch.compile(model, backend="ingot")
-        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
-            compiled(x, y)
-        inner = caught.value.inner_exception
-        assert told(ingot.InputError, lambda: (_ for _ in ()).throw(inner)) == (
-            "the compiled call would need gradients, and an ingot engine has none",
+        result = compiled(x, y)
+        assert result.requires_grad
+        assert told(ingot.UnsupportedError, lambda: result.sum().backward()) == (
+            'a gradient is asked for through a model that is compiled with backend="ingot", which is for inference alone',
             "",
-            "call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
+            "train the model without torch.compile, or with another backend of it; under torch.no_grad() nothing asks for gradients",
         )
         for mode in (torch.no_grad, torch.inference_mode):
             with mode():
@@ -252,10 +251,6 @@ def test_inputs_the_model_cannot_take():
         "",
         "give one input a parameter, in order or by name in kwarg_inputs",
     )
-    # torch says it in one of two ways; either names the axes.
-    message, _, remedy = told(ingot.InputError, compile(ranged(4), ranged(3)))
-    assert message.startswith("the model cannot be captured with these inputs: ") and remedy == EQUAL_OR_FIXED
-    assert "_inputs_1_axis0" in message or "dimension 0" in message
 
 
 def test_contradicting_ranges():

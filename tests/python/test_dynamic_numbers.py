@@ -1,0 +1,41 @@
+"""torch.compile(dynamic=True) hands the float attributes of modules over as inputs, read by .item(): engines are made for their values, and other values run in torch."""
+
+import logging
+
+import torch
+
+from ingot.backend import ingot_backend
+
+
+class Normed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.eps, self.scale, self.linear = 1e-5, 0.35, torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        q = y.view(1, 1, -1, 8)
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, scale=self.scale * 2)
+
+
+def test_float_attributes(caplog):
+    caplog.set_level(logging.WARNING, "ingot")
+    torch._dynamo.reset()
+    reports, model = [], Normed().eval()
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples)
+        reports.append(made.report)
+        return made
+
+    fast = torch.compile(model, backend=backend, dynamic=True)
+    with torch.no_grad():
+        for n in (3, 5, 7):
+            x = torch.randn(n, 8)
+            assert torch.allclose(fast(x), model(x), atol=1e-5)
+        assert all(r.whole for r in reports) and not caplog.messages
+        for model.eps, model.scale in ((0.5, 0.35), (0.25, 0.35), (1e-5, 0.9)):
+            assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert len([m for m in caplog.messages if "calls with other numbers run in torch" in m]) >= 1
