@@ -360,6 +360,14 @@ class Arguments:
             return self._batch_norm()
         if "group_norm" in self.operator.row:
             return self._group_norm()
+        if "scale_factors" in self.names:
+            rank = self._rank()
+            by_size = self.r.random() < 0.5
+            sizes, factors = [self.r.randint(1, 6) for _ in range(rank)], [self.r.choice([1.0, 1.5, 2.0]) for _ in range(rank)]
+            return {"input": self._image(rank)[0], "output_size": sizes if by_size else None, "scale_factors": None if by_size else factors}
+        if self.operator.row == "aten.mv.default":
+            m, k = self.r.randint(1, 5), self.r.randint(1, 5)
+            return self._alike({"self": [m, k], "vec": [k]})
         if "batch1" in self.names:
             b, m, k, n = (self.r.randint(1, 4) for _ in range(4))
             out = [b, m, n] if "baddbmm" in self.operator.row else [m, n]

@@ -154,7 +154,7 @@ class Scope:
     def forget(self, count):
         """The sources from that number on, which no step came to use."""
         for source in self.sources[count:]:
-            del self.tensors[source.name]
+            self.tensors.pop(source.name, None)
         del self.sources[count:]
 
     def resolved(self, value, call):
