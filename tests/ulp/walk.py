@@ -66,7 +66,7 @@ def on_cuda(name: str, step: int) -> dict[str, str]:
 
     size = 1 << 22
     with torch.no_grad():
-        compiled = ingot.compile(One().cuda(), inputs=[ingot.Input((size,))])
+        compiled = ingot.compile(One().cuda(), inputs=[ingot.Input((size,), device="cuda")])
         walk = Walk(name)
         for x in blocks(step, size):
             full = torch.nn.functional.pad(x, (0, size - x.numel())).cuda()
