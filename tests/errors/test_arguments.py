@@ -130,7 +130,7 @@ COMPILE = {
     "a subclass": (ingot.UnsupportedError, lambda: ingot.compile(Weight(TwoTensor(torch.ones(2, 2), torch.ones(2, 2))), inputs=[Input((2, 2))]), "weight w is of type TwoTensor, a tensor subclass",
                    "convert it to a plain tensor before compiling"),
     "all in torch": (ingot.UnsupportedError, lambda: ingot.compile(Unfolds(), inputs=[Input((8,))], fallback="error"),
-                     "it writes through unfold, which torch does not express as new values correctly", 'compile with fallback="torch"'),
+                     "it writes in place through unfold, which torch does not express as new values correctly", 'compile with fallback="torch"'),
     "no shape": (ingot.InputError, lambda: Input(), "an input: a shape is needed", "Input((1, 3, 224, 224)) or Input(min_shape=..., opt_shape=..., max_shape=...)"),
     "no identifier": (ingot.InputError, lambda: Input((2,), shared_dims={0: "a b"}), "an input: shared_dims[0] is 'a b'; a dimension's name must be an identifier such as \"B\"", ""),
 }  # fmt: skip
@@ -223,7 +223,7 @@ def test_files_of_torch_programs(partly, tmp_path):
 def test_a_model_that_runs_in_torch_altogether(tmp_path):
     report = ingot.explain(Unfolds(), [Input((8,))], fallback="error")
     assert report.in_engine == 0 and str(report) == (
-        "0 of 4 operators in 0 engine segments; the model runs in torch: it writes through unfold, which torch does not express as new values correctly\n")
+        "0 of 4 operators in 0 engine segments; the model runs in torch: it writes in place through unfold, which torch does not express as new values correctly\n")
     module = ingot.compile(Unfolds(), inputs=[Input((8,))])
     assert told(ingot.UnsupportedError, lambda: ingot.save(module, tmp_path / "m.ingot")) == (
         "all of the model runs in torch, which a .ingot file does not hold", "", "its report says why; torch.export.save keeps it")  # fmt: skip
@@ -238,7 +238,7 @@ def test_what_files_cannot_hold(tmp_path):
     assert told(ingot.UnsupportedError, lambda: ingot.save(module, tmp_path / "m.ingot")) == (
         "the model returns a size that comes from the values of a tensor, which a .ingot file does not hold", "", "")
     message, _, remedy = told(ingot.UnsupportedError, lambda: ingot.save(ingot.compile(Named(), inputs=[Input((2,))]), tmp_path / "m.pt2", format="exported_program"))
-    assert message.startswith("torch cannot save the structure of the model's inputs or results: Can't serialize TreeSpec of namedtuple class") and remedy == "return a tuple, list or dict"
+    assert message.startswith("torch cannot save the structure of the model's inputs or results: Can't serialize TreeSpec of namedtuple class") and remedy == 'return a tuple, list or dict, or save with format="ingot"'
     torch.export.save(ADD(), tmp_path / "add.pt2")
     assert told(ingot.InputError, lambda: ingot.compile(tmp_path / "add.pt2", inputs=[Input(X)])) == (f"{tmp_path / 'add.pt2'} takes 2 tensors (x, y), but 1 is given", "", "")
     assert [p.name for p in tmp_path.iterdir()] == ["add.pt2"]
