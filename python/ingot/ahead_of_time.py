@@ -9,6 +9,7 @@ from collections import Counter
 import torch
 
 from . import _engine, _op, autocast, devices, plan_signature, structure
+from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
 from .errors import InputError, OptionError
@@ -49,7 +50,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
     program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
-    compiled = _compile_program(program, leaves, options)
+    parameters = parameters_of(module.forward) if isinstance(module, torch.nn.Module) else None
+    compiled = _compile_program(program, leaves, options, parameters)
     if isinstance(module, torch.nn.Module) and compiled._assembled is not None:
         compiled._assembled.followed.own(module)
     return compiled
@@ -103,7 +105,8 @@ def _merge(options, option):
     return devices.written(merged)
 
 
-def _compile_program(program, leaves, options):
+def _compile_program(program, leaves, options, parameters=None):
+    parameters = parameters_of_program(program) if parameters is None else parameters
     nodes = user_placeholders(program)
     names = {n.name: n.name for n in nodes}
     names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
@@ -113,8 +116,8 @@ def _compile_program(program, leaves, options):
     try:
         f = from_exported(program, names)
     except NotFunctional as problem:
-        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program)
-    signature = signature_of(program, f)
+        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program, parameters=parameters)
+    signature = {**signature_of(program, f), "parameters": parameters}
 
     def prepare(model):
         _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))

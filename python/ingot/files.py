@@ -8,6 +8,7 @@ import torch
 
 from . import _engine, _op, atomic, torch_archive
 from ._engine import TRUST
+from .arguments import parameters_of_program
 from .errors import FormatError, InputError, OptionError, UnsupportedError
 from .loaded import Loaded, holds_plans
 from .module import Module
@@ -125,5 +126,5 @@ def _load_program(path, kind, trust):
     program = torch_archive.load_program(path, trust)
     if holds_plans(program):
         loaded = Loaded(program, trust)
-        return Module(assembled=loaded, signature=loaded.signature())
+        return Module(assembled=loaded, signature={**loaded.signature(), "parameters": parameters_of_program(program)})
     return Module(eager=program.module(), program=program)

@@ -8,6 +8,7 @@ import torch.utils._pytree as pytree
 from torch.autograd import forward_ad as forward_mode
 
 from . import _engine, _op, autocast, structure, torch_program
+from .arguments import Arguments, parameters_of_program
 from .assemble import Segment
 from .capture import order_of, write
 from .errors import FormatError, InputError, UnsupportedError
@@ -26,12 +27,16 @@ class Module(torch.nn.Module):
     tensors. Calls from several threads run side by side; calls that write the same buffer are the caller's to order.
     """
 
-    def __init__(self, engine: "_engine.Engine | None" = None, *, assembled=None, signature=None, prepare=None, eager=None, report=None, program=None):
+    def __init__(self, engine: "_engine.Engine | None" = None, *, assembled=None, signature=None, prepare=None, eager=None, report=None, program=None, parameters=None):
         super().__init__()
         if eager is not None:  # torch runs all of it, engines among the rest when it comes from a file
             self.engine, self.report, self._assembled = None, report, None
             self.__dict__["_eager"], self._exported = eager, program  # no submodule: its tensors go by the model's names
             self.training = False
+            self._arguments = None
+            if program is not None:
+                positional, keywords = program.call_spec.in_spec.children()
+                self._arguments = Arguments(parameters_of_program(program) if parameters is None else parameters, positional.num_children, list(keywords.context), {})
             for name, tensor in [*eager.named_parameters(), *eager.named_buffers()] if isinstance(eager, torch.nn.Module) else ():
                 if not name.startswith("ingot_plan_"):
                     self._show_state(name, tensor)
@@ -73,6 +78,7 @@ class Module(torch.nn.Module):
             and all(c.is_leaf() for c in self._spec.children()[1].children())
             else None
         )  # fmt: skip
+        self._arguments = self._binding((engine.signature if assembled is None else signature).get("parameters", []))
         self._quick = self._quick_call()
         self.eval()
         if assembled is not None:
@@ -91,7 +97,7 @@ class Module(torch.nn.Module):
         for i, leaf in enumerate(self._outputs):
             if leaf.get("tensor", 0) >= max(len(outputs), 1) or "tensor" in leaf and not outputs:
                 raise FormatError(f"signature.outputs[{i}].tensor is {leaf['tensor']}, and the engine has {len(outputs)}")
-            for name, (position, axis) in leaf["size"]["axes"].items() if "size" in leaf else ():
+            for name, (position, axis, *_) in leaf["size"]["axes"].items() if "size" in leaf else ():
                 if axis >= len(inputs[position]["dims"]):
                     raise FormatError(f"signature.outputs[{i}].size.axes.{name[:40]} is axis {axis} of input {position}, which has {len(inputs[position]['dims'])}")
         if "in_spec" in found:
@@ -149,6 +155,17 @@ class Module(torch.nn.Module):
             return []
         graph = getattr(self._assembled, "graph", None)
         return [m for m in graph.children() if isinstance(m, Segment)] if graph is not None else ["forward"]
+
+    def _binding(self, parameters):
+        if self._spec is None:
+            return None
+        positional, keywords = self._spec.children()
+        places, constants, at = [*range(positional.num_children), *keywords.context], {}, 0
+        for place, child in zip(places, [*positional.children(), *keywords.children()]):
+            if child.is_leaf() and "constant" in self._inputs[at]:
+                constants[place] = self._inputs[at]["constant"]
+            at += child.num_leaves
+        return Arguments(parameters, positional.num_children, list(keywords.context), constants)
 
     def _keywords(self):
         return list(self._spec.children()[1].context) if self._spec is not None else []
@@ -209,6 +226,8 @@ class Module(torch.nn.Module):
 
     def forward(self, *args, **kwargs):
         if self._eager is not None:
+            if self._arguments is not None:
+                args, kwargs = self._arguments.bind(args, kwargs)
             try:
                 with torch.no_grad():
                     return self._eager(*args, **kwargs)
@@ -248,21 +267,7 @@ class Module(torch.nn.Module):
             if kwargs:
                 raise InputError("this engine was built without a signature and takes positional tensors only")
             return list(args)
-        names = self._keywords()
-        unknown = [k for k in kwargs if k not in names]
-        positional = list(args)
-        count = len(self._spec.children()[0].children())
-        if len(positional) < count and unknown:
-            # positional arguments given by keyword: by the parameter names the engine recorded
-            raise InputError(f"unexpected keyword argument {unknown[0]!r}; the model was compiled with {count} positional inputs and keywords {names}")
-        if unknown:
-            raise InputError(f"unexpected keyword argument {unknown[0]!r}; the model was compiled with keywords {names}")
-        missing = [n for n in names if n not in kwargs]
-        if missing:
-            raise InputError(f"keyword argument {missing[0]!r} is missing")
-        flat, spec = pytree.tree_flatten((tuple(positional), {n: kwargs[n] for n in names}))
-        if len(positional) != count:
-            raise InputError(f"the model takes {_op.count(count, 'positional argument')}, but {_op.given(positional)}")
+        flat, spec = pytree.tree_flatten(self._arguments.bind(args, kwargs))
         if spec != self._spec and not structure.alike(spec, self._spec):
             raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self._spec}")
         for i, expected in self._constants:

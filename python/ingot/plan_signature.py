@@ -8,11 +8,12 @@ import json
 from . import size_text
 from .errors import FormatError
 
+PARAMETER_KINDS = ["either", "positional", "rest", "keyword", "more"]
 VERSION = 1  # the value of "ingot", by which the text is known to be ours
 
 
 def read(text: str) -> dict:
-    """The signature: "inputs", "outputs", "tied", "unused", and "in", "out" with the two structures as they stand there. Empty when there is none: the
+    """The signature: "inputs", "outputs", "tied", "unused", "parameters", and "in", "out" with the two structures as they stand there. Empty when there is none: the
     text is for whoever built the plan, and may be another program's."""
     try:
         found = json.loads(text) if text else {}
@@ -25,19 +26,18 @@ def read(text: str) -> dict:
     if "ingot" in found:
         return _checked(found)
     if isinstance(found.get("in_spec"), str) and isinstance(found.get("out_spec"), str):  # as torch.export wrote it into a .pt2 file
-        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"]}
+        names = found.get("forward_arg_names") or []
+        if not isinstance(names, list):
+            raise FormatError("signature.forward_arg_names is not a list")
+        parameters = [{"name": name, "kind": "either"} for name in names]
+        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"], "parameters": _parameters({"parameters": parameters})}
     return {}
 
 
 def _checked(found):
     if type(found["ingot"]) is not int or found["ingot"] != VERSION:
         raise FormatError(f"signature.ingot is {_shown(found['ingot'])}, and {VERSION} is known")
-    inputs, outputs = (_list(found, key) for key in ("inputs", "outputs"))
-    tensors = 0
-    for i, leaf in enumerate(inputs):
-        tensors += _input(leaf, f"signature.inputs[{i}]", tensors)
-    for i, leaf in enumerate(outputs):
-        _output(leaf, f"signature.outputs[{i}]", tensors)
+    leaves = _checked_leaves(found)
     tied, unused = found.get("tied", {}), found.get("unused", [])
     if not isinstance(tied, dict) or not all(_is_name(n) for pair in tied.items() for n in pair):
         raise FormatError("signature.tied is not an object of names")
@@ -46,7 +46,36 @@ def _checked(found):
     refused = found.get("refused", ["", ""])
     if not isinstance(refused, list) or len(refused) != 2 or not all(isinstance(t, str) for t in refused):
         raise FormatError("signature.refused is not a message and a remedy")
-    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, "inputs": inputs, "outputs": outputs, "tied": tied, "unused": unused}
+    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "parameters": _parameters(found)}
+
+
+def _parameters(found):
+    """Those of the model's forward, as arguments.py writes them."""
+    value, names = found.get("parameters", []), set()
+    if not isinstance(value, list):
+        raise FormatError(f"signature.parameters is {_shown(value)}, not a list")
+    for i, parameter in enumerate(value):
+        where = f"signature.parameters[{i}]"
+        if not isinstance(parameter, dict) or not {"name", "kind"} <= parameter.keys() <= {"name", "kind", "optional", "default"}:
+            raise FormatError(f"{where} is not an object with name and kind")
+        if not _is_name(parameter["name"]) or parameter["name"] in names:
+            raise FormatError(f"{where}.name is {_shown(parameter['name'])}, which is no name of its own")
+        if parameter["kind"] not in PARAMETER_KINDS:
+            raise FormatError(f"{where}.kind is {_shown(parameter['kind'])}, which is unknown")
+        if not is_constant(parameter.get("default")):
+            raise FormatError(f"{where}.default is {_shown(parameter['default'])}, which is no constant")
+        names.add(parameter["name"])
+    return value
+
+
+def _checked_leaves(found):
+    inputs, outputs = (_list(found, key) for key in ("inputs", "outputs"))
+    tensors = 0
+    for i, leaf in enumerate(inputs):
+        tensors += _input(leaf, f"signature.inputs[{i}]", tensors)
+    for i, leaf in enumerate(outputs):
+        _output(leaf, f"signature.outputs[{i}]", tensors)
+    return {"inputs": inputs, "outputs": outputs}
 
 
 def _list(found, key):

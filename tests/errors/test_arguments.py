@@ -186,7 +186,7 @@ def partly():
     ([torch.zeros(2, 4), torch.zeros(2, 4, dtype=torch.float64)], "input 'y' is float64, but the engine takes float32", "convert it to float32"),
     ([torch.zeros(2, 4), 3], "input 'y' is of type int, but the engine takes a tensor there", ""),
     ([torch.zeros(2, 4, device="meta"), torch.zeros(2, 4)], "input 'x' is on meta, but the model was compiled for cpu", "give x.to('cpu')"),
-    ([torch.zeros(2, 4)], "the model takes 2 positional arguments, but 1 is given", ""),
+    ([torch.zeros(2, 4)], "argument 'y' is missing; the model was compiled with the arguments x, y", ""),
 ])  # fmt: skip
 def test_calls(partly, inputs, message, remedy):
     assert told(ingot.InputError, lambda: partly(*inputs)) == (message, "", remedy)
@@ -203,8 +203,8 @@ def test_shared_memory():
 
 def test_keywords_and_structure():
     module, x = ingot.compile(Add(), inputs=[Input((2,))], kwarg_inputs={"y": Input((2,))}), torch.zeros(2)
-    assert told(ingot.InputError, lambda: module(x)) == ("keyword argument 'y' is missing", "", "")
-    assert told(ingot.InputError, lambda: module(x, y=x, z=1)) == ("unexpected keyword argument 'z'; the model was compiled with keywords ['y']", "", "")
+    assert told(ingot.InputError, lambda: module(x)) == ("argument 'y' is missing; the model was compiled with the arguments x, y", "", "")
+    assert told(ingot.InputError, lambda: module(x, y=x, z=1)) == ("unexpected keyword argument 'z'; the model was compiled with the arguments x, y", "", "")
     message, _, _ = told(ingot.InputError, lambda: module([x], y=x))
     assert message.startswith("the arguments have the structure TreeSpec(tuple, None, [TreeSpec(tuple, None, [TreeSpec(list, None, [*])]),") and "but the model was compiled for TreeSpec(" in message
 

@@ -314,8 +314,8 @@ def test_rank(model):
 
 def test_count(model):
     x, y = torch.zeros(2, 4), torch.zeros(2, 3)
-    assert told(ingot.InputError, lambda: model(x)) == ("the model takes 2 positional arguments, but 1 is given", "", "")
-    assert told(ingot.InputError, lambda: model(x, y, y)) == ("the model takes 2 positional arguments, but 3 are given", "", "")
+    assert told(ingot.InputError, lambda: model(x)) == ("argument 'y' is missing; the model was compiled with the arguments x, y", "", "")
+    assert told(ingot.InputError, lambda: model(x, y, y)) == ("the model takes 2 arguments, but 3 are given", "", "")
     assert told(ingot.InputError, lambda: model(x, z=y))[0].startswith("unexpected keyword argument 'z'")
     session = model.engine.session()
     assert told(ingot.InputError, lambda: session.run(x.numpy())) == ("the plan takes 2 inputs (x, y), but 1 is given", "", "")
