@@ -49,8 +49,9 @@ TEST(Compose, NumbersStayWeak) {
   EXPECT_EQ(mean(to_float(i), {0}).dtype(), DType::f32);
   EXPECT_EQ(sum(i, {0}).dtype(), DType::i64);
   EXPECT_EQ(exp(i).dtype(), DType::f32);
-  // A number of another kind than the tensor's wraps as a cast does.
-  EXPECT_EQ(literal(g, 300, DType::u8).graph().producer(literal(g, 300, DType::u8).id()).attributes.integer("value"), 44);
+  // Negative numbers wrap to unsigned ones; what does not fit is an error, as in torch.
+  EXPECT_EQ(g.producer(literal(g, -3, DType::u8).id()).attributes.integer("value"), 253);
+  EXPECT_THROW(literal(g, 300, DType::u8), Error);
   EXPECT_THROW(literal(g, 1e300, DType::i64), Error);
 }
 
