@@ -80,3 +80,7 @@ KNOWN: list[Known] = [
 
 def name_of(failure) -> str | None:
     return next((k.name for k in KNOWN if k.matches(failure)), None)
+
+# Of the fixed programs of a plain run, those that are known to fail in process, by seed: what a dropout of nothing gives is new memory (56), strides
+# under torch.compile (172), std of halves near their largest (180), and two that nobody has looked at (254, 370).
+SEEDS = frozenset({56, 172, 180, 254, 370})

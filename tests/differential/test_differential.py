@@ -1,8 +1,9 @@
 """Random programs by every way through ingot, against eager. Seeds are fixed: a failure here is the same failure everywhere; `make differential`
-draws others."""
+draws others. A plain run takes 400 programs in process and 50 by every way; INGOT_TEST_ALL=1 takes 2,000 and 200."""
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 import known
@@ -18,7 +19,8 @@ from observe import Eager
 
 from ingot.errors import DeviceError
 
-CHUNK, CHUNKS, EVERY_WAY = 100, 20, 200
+ALL = os.environ.get("INGOT_TEST_ALL") == "1"
+CHUNK, CHUNKS, EVERY_WAY = (100, 20, 200) if ALL else (50, 8, 50)
 TALLY = Tally()
 
 
@@ -27,11 +29,14 @@ def programs(chunk):
     return grown(range(chunk * CHUNK, (chunk + 1) * CHUNK), Kinds())
 
 
-def finish(tally, run):
-    """What has failed, reduced, as the test's message."""
+def finish(tally, run, known_seeds=frozenset()):
+    """What has failed, reduced, as the test's message. Seeds that are known to fail have to."""
     TALLY.add(tally)
-    shown = [str(f.reduced(run, 30)) for f in tally.failures[:2]]
-    assert not tally.failures, f"{len(tally.failures)} programs failed: seeds {[f.seed for f in tally.failures]}\n\n" + "\n\n".join(shown)
+    failures = [f for f in tally.failures if f.seed not in known_seeds]
+    shown = [str(f.reduced(run, 30)) for f in failures[:2]]
+    assert not failures, f"{len(failures)} programs failed: seeds {[f.seed for f in failures]}\n\n" + "\n\n".join(shown)
+    mended = known_seeds - {f.seed for f in tally.failures}
+    assert not mended, f"seeds {sorted(mended)} no longer fail: take them out of known.SEEDS"
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +54,7 @@ def test_in_process(chunk):
     """Three of four programs ahead of time, half of those with open sizes, one by torch.compile."""
     way, tally = "torch.compile" if chunk % 4 == 3 else "ahead", Tally()
     run_all(programs(chunk), way, ways.ALL[way], tally)
-    finish(tally, ways.ALL[way])
+    finish(tally, ways.ALL[way], known.SEEDS & {*range(chunk * CHUNK, (chunk + 1) * CHUNK)} if not ALL else frozenset())
 
 
 @pytest.mark.parametrize("way", [w for w in ways.ALL if w != "CUDA code"])
