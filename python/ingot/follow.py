@@ -198,6 +198,8 @@ def _notice(owner, followed):
 
 
 def _registered(module, name, value):
+    if torch.compiler.is_compiling():  # Dynamo must not trace this and guard on who is followed; it sets what a traced model registers once more, outside
+        return
     for followed in _followed.get(module, ()):
         followed.mark()
 
