@@ -22,6 +22,7 @@ from ingot.errors import DeviceError
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
 CHUNK, CHUNKS, EVERY_WAY = (100, 20, 200) if ALL else (50, 8, 50)
 TALLY = Tally()
+long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes the 2,000 programs, or minutes")
 
 
 @lru_cache(maxsize=None)
@@ -73,6 +74,7 @@ def test_instruction_set(isa):
     finish(tally, ways.ahead)
 
 
+@long
 def test_cuda_code():
     """All that has a file of an engine alone; printed code compiles for sm_80 without a GPU, and runs where there is one."""
     tally = Tally()
@@ -86,6 +88,7 @@ def test_cuda_code():
 # ---- of the generator, the judge and the list of what is known
 
 
+@long
 def test_programs_call_every_operator():
     """But for what stands in NEVER."""
     import operators
@@ -98,6 +101,7 @@ def test_programs_call_every_operator():
     assert {row for row, done in rows.items() if not done} == set(operators.NEVER)
 
 
+@long
 def test_few_are_undecidable():
     judges = [Judge(Eager(p)) for p in programs(0)]
     counts = sum((j.compare(j.eager.plain).counts for j in judges), start=Tally().elements)
@@ -115,6 +119,7 @@ def spoiled(t: torch.Tensor) -> torch.Tensor:
     return changed
 
 
+@long
 def test_judge_sees_one_wrong_element():
     seen = missed = 0
     for program in programs(1):
