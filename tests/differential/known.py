@@ -40,10 +40,6 @@ def compiled(forward, *inputs, **attributes):
         return ingot.compile(model.eval(), inputs=list(inputs))(*inputs)
 
 
-def nothing_to_compile():
-    compiled(lambda self: self.b, b=torch.ones(2))
-
-
 def dropout_of_nothing():
     def forward(self, x):
         y = x * 2
@@ -72,7 +68,6 @@ def calls(kinds, *rows):
 
 
 KNOWN: list[Known] = [
-    Known("nothing to compile", "results that are all inputs or weights leave no engine, which the module takes for granted", says("'NoneType' object has no attribute 'input_names'"), nothing_to_compile),
     Known("dropout shares memory", "torch.dropout with p = 0, or in evaluation, returns its operand itself; torch.export records a new tensor", calls(("memory is shared",), "dropout", "feature_dropout"), dropout_of_nothing),
     Known("attention of infinities", "NaN from an infinite score meets the mask elsewhere than in eager", calls(("NaN", "infinities"), "scaled_dot_product", "_scaled_dot_product"), attention_of_infinity),
 ]
