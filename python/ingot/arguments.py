@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from . import plan_signature
+from . import _op, plan_signature
 from .errors import InputError
 from .signature import same_constant, shown
 
@@ -58,7 +58,7 @@ class Arguments:
         most = max(len(self.by_position), self.count)
         for i, value in enumerate(args):
             if i >= most:
-                raise InputError(f"the model takes {_arguments(most)}, but {len(args)} {'is' if len(args) == 1 else 'are'} given")
+                raise InputError(f"the model takes {_op.count(most, 'argument')}, but {_op.given(args)}")
             parameter, place = self.by_position[i] if i < len(self.by_position) else (None, i)
             if place is None:
                 self._must_be_default(parameter, value)
@@ -100,7 +100,3 @@ class Arguments:
     def _told(self):
         names = [self.name(place) for place in [*range(self.count), *self.names]]
         return "the arguments " + ", ".join(names) if names else "no arguments"
-
-
-def _arguments(n):
-    return f"{n} argument" if n == 1 else f"{n} arguments"

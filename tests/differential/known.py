@@ -58,10 +58,6 @@ def attention_of_infinity():
     assert torch.equal(result.isnan(), attend(q, k, q, mask).isnan())
 
 
-def says(text):
-    return lambda failure: text in failure.message
-
-
 def calls(kinds, *rows):
     """Failures of these kinds in programs that call one of the operators."""
     return lambda failure: failure.kind in kinds and any(step.target.split(".")[1].startswith(rows) for step in failure.program.steps)
@@ -75,6 +71,7 @@ KNOWN: list[Known] = [
 
 def name_of(failure) -> str | None:
     return next((k.name for k in KNOWN if k.matches(failure)), None)
+
 
 # Of the fixed programs of a plain run, those that are known to fail in process, by seed: what a dropout of nothing gives is new memory (56), strides
 # under torch.compile (172), std of halves near their largest (180), and two that nobody has looked at (254, 370).
