@@ -16,23 +16,12 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from crafted import Source, seal, sections
+from crafted import seal, sections
 
 import ingot
 from ingot import _engine
 
 CLI = _engine.find("ingot")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_gradients():
-    with torch.no_grad():
-        yield
-
-
-@pytest.fixture(scope="module")
-def source():
-    return Source()
 
 
 @pytest.fixture

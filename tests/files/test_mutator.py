@@ -31,12 +31,6 @@ class Model(torch.nn.Module):
         return {"y": y, "top": torch.topk(y, 2)}, [x.shape[0] * 2 + 1, (pair[0], None, 3)], torch.nn.functional.relu(y)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_gradients():
-    with torch.no_grad():
-        yield
-
-
 @pytest.fixture(scope="module")
 def source():
     torch.manual_seed(0)

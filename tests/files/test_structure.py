@@ -83,12 +83,6 @@ class Model(torch.nn.Module):
         return self.make(self.line(x))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_gradients():
-    with torch.no_grad():
-        yield
-
-
 def compiled(make):
     return ingot.compile(Model(make).eval(), inputs=[ingot.Input(min_shape=(1, 4), opt_shape=(2, 4), max_shape=(8, 4), name="x")])
 

@@ -8,27 +8,12 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from crafted import Source
-
 import ingot
 from ingot import _engine, torch_archive
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_gradients():
-    with torch.no_grad():
-        yield
-
-
-@pytest.fixture(scope="module")
-def source():
-    return Source()
 
 
 @pytest.fixture(scope="module")

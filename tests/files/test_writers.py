@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from crafted import Source
-
 import ingot
 from ingot import _engine, atomic
 
 CLI = _engine.find("ingot")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_gradients():
-    with torch.no_grad():
-        yield
-
-
-@pytest.fixture(scope="module")
-def source():
-    return Source()
 
 
 @pytest.fixture(scope="module")
