@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,6 +20,18 @@ void fail_io(const char* action, const std::string& path, int error) {
 
 Descriptor::~Descriptor() {
   if (fd >= 0) ::close(fd);
+}
+
+size_t read_all(int fd, std::span<std::byte> to, const std::string& path) {
+  size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t count = ::read(fd, to.data() + done, std::min<size_t>(to.size() - done, size_t{1} << 30));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_io("read", path, errno);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
 }
 
 }  // namespace ingot

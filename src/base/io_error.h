@@ -1,5 +1,7 @@
-// The error of a system call on a file.
+// What all readers and writers of files do: the error of a system call, a descriptor that closes itself, reading to the end.
 #pragma once
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace ingot {
@@ -15,5 +17,8 @@ struct Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 };
+
+// Fills `to` from an open file; how many bytes there were, fewer where the file ends before. Error as of fail_io.
+size_t read_all(int fd, std::span<std::byte> to, const std::string& path);
 
 }  // namespace ingot

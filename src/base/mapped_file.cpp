@@ -33,13 +33,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, Acce
     made->size_ = made->reserved_;
     return made;
   }
-  while (made->size_ < made->reserved_) {
-    ssize_t count = ::read(file.fd, to + made->size_, std::min<size_t>(made->reserved_ - made->size_, size_t{1} << 30));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_io("read", path, errno);
-    if (count == 0) break;
-    made->size_ += static_cast<size_t>(count);
-  }
+  made->size_ = read_all(file.fd, {to, made->reserved_}, path);
   return made;
 }
 

@@ -45,18 +45,12 @@ std::string cache_folder(std::string_view part) {
 OwnFile read_own_file(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe in its place must not stop us
   if (file.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
-  if (file.fd < 0) fail(Code::io, "cannot open {}: {}", path, std::strerror(errno));
+  if (file.fd < 0) fail_io("open", path, errno);
   struct stat status;
   if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) fail(Code::io, "cannot open {}: it is not a regular file", path);
   if (auto why = why_not_own(status, path)) return {std::nullopt, *why};
   std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t n = ::read(file.fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(Code::io, "cannot read {}: {}", path, std::strerror(errno));
-    if (n == 0) bytes.resize(done);
-    done += static_cast<size_t>(n);
-  }
+  bytes.resize(read_all(file.fd, bytes, path));
   return {std::move(bytes), {}};
 }
 
@@ -71,21 +65,11 @@ std::optional<std::string> make_own_folder(const std::string& path) {
   return why_not_own(status, path);
 }
 
-FileLock::FileLock(const std::string& path) {
-  const std::string name = path + ".lock";
-  fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+FileLock::FileLock(const std::string& path) : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {
   struct stat status;
-  if (fd_ >= 0 && (::fstat(fd_, &status) != 0 || status.st_uid != ::geteuid())) {
-    ::close(fd_);
-    fd_ = -1;
+  if (file_.fd < 0 || ::fstat(file_.fd, &status) != 0 || status.st_uid != ::geteuid()) return;
+  while (::flock(file_.fd, LOCK_EX) != 0 && errno == EINTR) {
   }
-  if (fd_ < 0) return;
-  while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-  }
-}
-
-FileLock::~FileLock() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 void say_once(const std::string& text) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/io_error.h"
+
 namespace ingot {
 
 // Where caches of this user are: INGOT_CACHE_DIR, else XDG_CACHE_HOME/ingot, else ~/.cache/ingot, and there `part`; "" when there is no such place.
@@ -29,12 +31,9 @@ std::optional<std::string> make_own_folder(const std::string& path);
 class FileLock {
  public:
   explicit FileLock(const std::string& path);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
 
  private:
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 // Prints "ingot: <text>" to standard error, each text once in a process.

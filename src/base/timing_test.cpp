@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/forked_test.h"
 
 namespace ingot {
 namespace {
@@ -83,28 +83,12 @@ TEST_F(Timings, OfOtherUsersAreNotUsed) {
 
 TEST_F(Timings, OfSeveralWritersAreAllThere) {
   constexpr int writers = 4, each = 25;
-  std::vector<pid_t> children;
-  for (int w = 0; w < writers; ++w) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      try {
-        for (int n = 0; n < each; ++n) {
-          const Timing t{"machine " + std::to_string(w), "problem " + std::to_string(n), "choice"};
-          add_to_file(path, {&t, 1});
-        }
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
+  in_processes(writers, [&](unsigned w) {
+    for (int n = 0; n < each; ++n) {
+      const Timing t{"machine " + std::to_string(w), "problem " + std::to_string(n), "choice"};
+      add_to_file(path, {&t, 1});
     }
-    children.push_back(child);
-  }
-  for (pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
+  });
   EXPECT_EQ(read_timings(path).size(), size_t{writers * each});
 }
 

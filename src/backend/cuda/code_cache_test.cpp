@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/forked_test.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -147,29 +148,13 @@ TEST_F(cuda_code_cache, killed_writers_leave_no_entry_that_is_read_wrongly) {
 
 TEST_F(cuda_code_cache, several_writers_lose_nothing) {
   constexpr unsigned writers = 4, each = 20;
-  std::vector<pid_t> children;
-  for (unsigned w = 0; w < writers; ++w) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      try {
-        CodeCache cache(folder);
-        for (unsigned n = 0; n < each; ++n) {
-          cache.put(bytes(std::to_string(w) + "." + std::to_string(n)), entry(w));
-          cache.put(key, code);
-        }
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
+  in_processes(writers, [&](unsigned w) {
+    CodeCache cache(folder);
+    for (unsigned n = 0; n < each; ++n) {
+      cache.put(bytes(std::to_string(w) + "." + std::to_string(n)), entry(w));
+      cache.put(key, code);
     }
-    children.push_back(child);
-  }
-  for (pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
+  });
   CodeCache cache(folder);
   for (unsigned w = 0; w < writers; ++w) {
     for (unsigned n = 0; n < each; ++n) EXPECT_EQ(cache.find(bytes(std::to_string(w) + "." + std::to_string(n))), entry(w));
