@@ -3,8 +3,8 @@
     python bench/compile_time.py                          # every shape at 5,000 and 20,000 nodes
     python bench/compile_time.py --shapes chain,tree --nodes 1250,5000 --stages
 
-Graphs are given to ingot as `torch.export` would give them, but without torch's own time, which the column "torch" of the shape
-"exported" shows. Seconds of the compiling thread (time.thread_time), the best of --runs, each in a process of its own.
+Graphs are given to ingot as `torch.export` would give them; torch's own time is not in it. Seconds of the compiling thread (time.thread_time), the
+best of --runs, each in a process of its own.
 """
 
 from __future__ import annotations
