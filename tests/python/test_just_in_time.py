@@ -87,7 +87,8 @@ def test_gradients_that_a_region_does_not_need():
     compiled = Counted(model)
     check(compiled, model, x)
     result = compiled(x)
-    assert torch.equal(result, model(x)) and result.requires_grad
+    assert_accurate(result.detach(), model(x).detach(), copy.deepcopy(model).double()(x.double()).detach(), depth=64)
+    assert result.requires_grad
     with pytest.raises(ingot.UnsupportedError):
         result.sum().backward()
     check(compiled, model, x)
