@@ -140,7 +140,8 @@ INGOT_API ingot_status ingot_model_from_memory(const char* json, size_t bytes, c
 INGOT_API ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t axis, int64_t min, int64_t opt, int64_t max, const char* name);
 /* Text that the plan carries for its caller (Python keeps its pytree specs there). */
 INGOT_API ingot_status ingot_model_set_signature(ingot_model* model, const char* text);
-/* {inputs: [{name, dtype, dims}], outputs: [...], weights: n, missing: [...]}; release with ingot_string_release. */
+/* {inputs: [{name, dtype, dims, ranges}], outputs: [...], weights: n, missing: [...]}; ranges has null for each axis, or {min, max, factor, offset} where
+   its size varies and is factor * n + offset. Release with ingot_string_release. */
 INGOT_API ingot_status ingot_model_describe(const ingot_model* model, char** json);
 INGOT_API void ingot_model_release(ingot_model* model);
 

@@ -341,6 +341,10 @@ class Engine:
     def outputs(self, function: int = 0) -> list[dict]:
         return self.inspect()["functions"][function]["outputs"]
 
+    def symbols(self, function: int = 0) -> dict[str, dict]:
+        """By name: min, opt and max of every dynamic size, and where it comes from: (size of `axis` of input number `input` - `offset`) / `factor`."""
+        return {s["name"]: s for s in self.inspect()["functions"][function]["symbols"]}
+
     def states(self, function: int = 0) -> list[dict]:
         """Name, dtype and dims of every buffer that the function writes."""
         return self.inspect()["functions"][function]["states"]

@@ -194,14 +194,17 @@ def runner(engine: "_engine.Engine", function: int = 0):
     return Runner(engine, function) if engine.device is not None else _NotHere(engine)
 
 
+def _solved(size, symbol):
+    """A symbol's value as text, from the text of its axis's size."""
+    if symbol["offset"]:
+        size = f"({size} - {symbol['offset']})"
+    return size if symbol["factor"] == 1 else f"{size} // {symbol['factor']}"
+
+
 def _allocator(engine, function, device):
     """A function of the inputs that makes empty outputs: the size expressions of the plan as one Python function, in names and operations of ours."""
-    inputs, outputs = engine.inputs(function), engine.outputs(function)
-    places: dict[str, str] = {}
-    for i, binding in enumerate(inputs):
-        for axis, size in enumerate(binding["dims"]):
-            if isinstance(size, str) and size.isidentifier():
-                places.setdefault(size, f"x[{i}].shape[{axis}]")
+    outputs = engine.outputs(function)
+    places = {name: _solved(f"x[{s['input']}].shape[{s['axis']}]", s) for name, s in engine.symbols(function).items() if "input" in s}
     names = {n for b in outputs for d in b["dims"] if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*(?!\w|\()", d)}
     if missing := sorted(names - set(places)):
         raise InputError(f"size {missing[0]!r} of an output is not the size of any input axis")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import zipfile
 from collections import Counter
@@ -20,6 +21,8 @@ from .module import Module
 from .report import Report
 from .signature import as_text, signature_of
 from .torch_archive import load_program
+
+log = logging.getLogger("ingot")
 
 
 def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
@@ -172,7 +175,22 @@ def _for_gpu(path) -> bool:
 
 
 def _set_ranges(model, named_leaves):
-    for name, (_, leaf) in named_leaves:
+    captured = {i["name"]: {axis: known for axis, known in enumerate(i["ranges"]) if known is not None} for i in model.describe()["inputs"]}
+    for name, (label, leaf) in named_leaves:
         if isinstance(leaf, Input):
             for axis in leaf.dynamic_axes:
-                model.set_dim(name, axis, leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis], leaf.shared_dims.get(axis, ""))
+                low, opt, high = leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis]
+                known = captured.get(name, {}).get(axis)
+                if known is not None and low < (least := _least(known) or 0) <= high < (known["max"] or high) + known["factor"]:
+                    log.warning(
+                        "axis %d of %s is to vary between %d and %d, but was exported for sizes from %d on, as torch takes sizes of 0 and 1 for constants with Dim.AUTO "
+                        "and Dim.DYNAMIC: the compiled module takes %d to %d. torch.export.Dim(\"B\", min=%d, max=%d) exports it for all of them",
+                        axis, label, low, high, least, least, high, low, high,
+                    )  # fmt: skip
+                    low, opt = least, max(opt, least)
+                model.set_dim(name, axis, low, opt, high, leaf.shared_dims.get(axis, ""))
+
+
+def _least(known) -> int | None:
+    """The least size of an axis where torch left out 0 and 1."""
+    return known["min"] if known["min"] == 2 * known["factor"] + known["offset"] else None

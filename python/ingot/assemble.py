@@ -15,6 +15,7 @@ from .follow import Followed
 from .functional import Functional, Node, trace_view
 from .report import Report
 from .runnable import Runnable, Segment
+from .sizes import places
 
 log = logging.getLogger("ingot")
 _OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights", "build_seconds", "timing_cache")
@@ -263,12 +264,15 @@ class Shell:
 
     def _learn_sizes(self, node: Node, made: Node):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and isinstance(value.node.expr, sympy.Symbol):
-            self.symbols.setdefault(value.node.expr, made)
-        elif isinstance(value, torch.Tensor):
-            for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol) and size.node.expr not in self.symbols:
-                    self.symbols[size.node.expr] = self.graph.call_function(torch.ops.aten.sym_size.int, (made, axis))
+        if isinstance(value, torch.Tensor):
+            found = places((axis, size) for axis, size in enumerate(value.shape))
+        else:
+            found = places([(None, value)])
+        for symbol, (axis, of) in found.items():
+            if symbol not in self.symbols:
+                size = made if axis is None else self.graph.call_function(torch.ops.aten.sym_size.int, (made, axis))
+                size = self.graph.call_function(operator.sub, (size, of.offset)) if of.offset else size
+                self.symbols[symbol] = self.graph.call_function(operator.floordiv, (size, of.factor)) if of.factor != 1 else size
 
     def _size(self, value: torch.SymInt):
         """Arithmetic on sizes that are known by now; None when one is not."""

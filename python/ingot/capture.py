@@ -47,7 +47,6 @@ class _Writer:
         self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
-        self.left_out: set[torch.fx.Node] = set()  # weights that have no form in the schema: what reads them runs in torch
         self._expr: dict = {}
 
     # -- values
@@ -66,10 +65,9 @@ class _Writer:
 
     def tensor(self, name: str, meta: torch.Tensor):
         if name not in self.tensors:
-            if meta.layout is not torch.strided:
-                raise UnsupportedError(f"tensor {name} has layout {meta.layout}; only strided tensors are supported", remedy="convert it with .to_dense()")
-            if meta.dtype not in _DTYPE_CODE:
-                raise UnsupportedError(f"tensor {name} has dtype {meta.dtype}, which is not supported", remedy="convert it to a float or integer dtype")
+            if (reason := torch_only(name, meta)) is not None:
+                self.tensors[name] = {"torch_only": reason}
+                return {"name": name}
             self.tensors[name] = {
                 "dtype": _DTYPE_CODE[meta.dtype],
                 "sizes": [self.size(s) for s in meta.shape],
@@ -175,26 +173,18 @@ class _Writer:
         """A node whose arguments have no form in the schema: what it reads and makes, and that only torch runs it."""
         read = []
         for operand in node.all_input_nodes:
-            if operand not in self.left_out and isinstance(operand.meta.get("val"), torch.Tensor):
-                read.append({"name": operand.name, "arg": {"as_tensor": self._unknown(same_part(operand).name, operand.meta["val"])}, "kind": 1})
+            if isinstance(operand.meta.get("val"), torch.Tensor):
+                read.append({"name": operand.name, "arg": {"as_tensor": self.tensor(same_part(operand).name, operand.meta["val"])}, "kind": 1})
         made = node.meta.get("val")
         outputs = []
         if isinstance(made, torch.Tensor):
-            outputs = [{"as_tensor": self._unknown(node.name, made)}]
+            outputs = [{"as_tensor": self.tensor(node.name, made)}]
         elif isinstance(made, (list, tuple)):
             names = self._names_of_parts(node)
-            outputs = [{"as_tensors": [self._unknown(names.get(i, f"{node.name}_unused_{i}"), part) for i, part in enumerate(made) if isinstance(part, torch.Tensor)]}]
+            outputs = [{"as_tensors": [self.tensor(names.get(i, f"{node.name}_unused_{i}"), part) for i, part in enumerate(made) if isinstance(part, torch.Tensor)]}]
         entry = self._node(node, f"torch.ops.{node.target}", read, outputs)
         entry["metadata"]["torch_only"] = reason
         self.nodes.append(entry)
-
-    def _unknown(self, name, meta):
-        try:
-            return self.tensor(name, meta)
-        except UnsupportedError:  # complex64 stands for every type that engines do not have
-            self.tensors[name] = {"dtype": _DTYPE_CODE[torch.complex64], "sizes": [], "requires_grad": False, "device": {"type": "cpu", "index": None},
-                                  "strides": [], "storage_offset": {"as_int": 0}, "layout": _LAYOUT_CODE[torch.strided]}  # fmt: skip
-            return {"name": name}
 
     def permuted(self, node: torch.fx.Node, order: list[int]) -> str:
         """A result whose memory has another order of axes: row-major in that order."""
@@ -273,6 +263,15 @@ class _Writer:
         ).encode()
 
 
+def torch_only(name: str, tensor: torch.Tensor) -> str | None:
+    """Why a tensor has no form in the schema, so that what reads it runs in torch; None when it has one."""
+    if tensor.layout is not torch.strided:
+        return f"{name} has layout {str(tensor.layout).removeprefix('torch.')}; engines take strided tensors"
+    if tensor.dtype not in _DTYPE_CODE:
+        return f"{name} has dtype {str(tensor.dtype).removeprefix('torch.')}, which is not supported"
+    return None
+
+
 def _float(value: float):
     if value != value:
         return "NaN" if math.copysign(1, value) > 0 else "-NaN"
@@ -316,9 +315,6 @@ def write(f) -> Captured:
             continue
         if slot.kind == "weight" and node not in needed:
             continue
-        if slot.kind == "weight" and slot.tensor.layout is not torch.strided:
-            writer.left_out.add(node)
-            continue
         argument = {"as_tensor": writer.tensor(node.name, meta)}
         inputs.append(argument)
         if slot.kind == "input":
@@ -332,6 +328,8 @@ def write(f) -> Captured:
             specs.append({"buffer": {"arg": argument, "buffer_name": slot.name, "persistent": True}})
         else:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
+        if torch_only(slot.name, slot.tensor) is not None:
+            continue  # its values stay in torch
         tensor = slot.tensor.detach()
         tensor = _engine.lying(tensor, order_of(tensor) if slot.kind == "weight" else None)
         weights.append((slot.name, tensor))

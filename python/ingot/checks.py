@@ -9,6 +9,7 @@ from . import _op
 from .capture import bound
 from .errors import InputError
 from .functional import Slot
+from .sizes import places
 
 
 def size_check(inputs: list[Slot], limits_of):
@@ -18,16 +19,17 @@ def size_check(inputs: list[Slot], limits_of):
         value = slot.node.meta.get("val")
         if isinstance(value, torch.Tensor):
             wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device))
-    ranges = {}
-    for position, slot in enumerate(inputs):
-        value = slot.node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        for axis, size in enumerate(value.shape):
-            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                limits = limits_of(size.node.expr)
-                low, high = (bound(limits.lower) or 0, bound(limits.upper)) if limits is not None else (0, None)
-                ranges.setdefault(size.node.expr, (low, high, []))[2].append((position, axis, slot.name))
+    symbolic = [
+        ((position, axis, slot.name), size)
+        for position, slot in enumerate(inputs)
+        if isinstance(value := slot.node.meta.get("val"), torch.Tensor)
+        for axis, size in enumerate(value.shape)
+        if isinstance(size, torch.SymInt)
+    ]
+    sources = {}
+    for symbol, (place, of) in places(symbolic).items():
+        limits = limits_of(symbol)
+        sources[symbol] = (*place, of, *((bound(limits.lower) or 0, bound(limits.upper)) if limits is not None else (0, None)))
 
     numbers = []
     for position, slot in enumerate(inputs):
@@ -67,22 +69,29 @@ def size_check(inputs: list[Slot], limits_of):
                         f"axis {axis} of input {name!r} (shape {list(tensor.shape)}) has size {tensor.shape[axis]}, but the plan was built for {size} there",
                         remedy="give this size, or compile with a range for this axis",
                     )
-        for low, high, places in ranges.values():
-            first = None
-            for position, axis, name in places:
-                size = flat[position].shape[axis]
-                if size < low or (high is not None and size > high):
-                    raise InputError(
-                        f"axis {axis} of input {name!r} has size {size}, outside the range {low}..{high} the plan was built for",
-                        remedy="compile with a wider range for this axis",
-                    )
-                if first is None:
-                    first = size
-                elif size != first:
-                    raise InputError(
-                        f"axis {axis} of input {name!r} (shape {list(flat[position].shape)}) has size {size}, but the sizes of the other inputs make it {first}",
-                        remedy="give inputs whose sizes agree",
-                    )
+        symbols = {}
+        for symbol, (position, axis, name, of, low, high) in sources.items():
+            size = flat[position].shape[axis]
+            value = symbols[symbol] = of.value(size)
+            what, upto = f"axis {axis} of input {name!r} has size {size}", "" if high is None else of.size(high)
+            if value < low or (high is not None and value > high):
+                raise InputError(f"{what}, outside the range {of.size(low)}..{upto} the plan was built for", remedy="compile with a wider range for this axis")
+            if of.factor != 1 and of.size(value) != size:
+                near = f"{of.size(value)}" + ("" if value == high else f" or {of.size(value + 1)}")
+                raise InputError(f"{what}, but the plan was built for sizes {of.size(low)}..{upto} in steps of {of.factor} there", remedy=f"give {near}")
+        for (position, axis, name), recorded in symbolic:
+            size, e = flat[position].shape[axis], recorded.node.expr
+            if e.is_Symbol:
+                agreed = symbols[e]
+            elif isinstance(size, int) and all(isinstance(symbols.get(s), int) for s in e.free_symbols):
+                agreed = int(e.subs(symbols))
+            else:
+                continue
+            if size != agreed:
+                raise InputError(
+                    f"axis {axis} of input {name!r} (shape {list(flat[position].shape)}) has size {size}, but the sizes of the other inputs make it {agreed}",
+                    remedy="give inputs whose sizes agree",
+                )
 
     return check
 

@@ -12,6 +12,8 @@ _DTYPES = {  # what a user may write -> torch's name
     "i8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i16": "int16", "short": "int16", "int16": "int16",
     "i32": "int32", "int": "int32", "int32": "int32", "i64": "int64", "long": "int64", "int64": "int64",
     "b8": "bool", "bool": "bool",
+    # What reads these runs in torch.
+    **{name: name for name in ("complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")},
 }  # fmt: skip
 
 
@@ -104,7 +106,7 @@ class Input:
 
         shape = {"min": self.min_shape, "opt": self.opt_shape, "max": self.max_shape}[which]
         dtype = getattr(torch, self.dtype)
-        made = torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+        made = torch.randn(shape).to(dtype) if dtype.is_floating_point or dtype.is_complex else torch.zeros(shape, dtype=dtype)
         return made.contiguous(memory_format=self.memory_format or torch.contiguous_format)
 
     def __repr__(self):

@@ -26,12 +26,25 @@ def read(text: str) -> dict:
     if "ingot" in found:
         return _checked(found)
     if isinstance(found.get("in_spec"), str) and isinstance(found.get("out_spec"), str):  # as torch.export wrote it into a .pt2 file
-        names = found.get("forward_arg_names") or []
-        if not isinstance(names, list):
-            raise FormatError("signature.forward_arg_names is not a list")
-        parameters = [{"name": name, "kind": "either"} for name in names]
-        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"], "parameters": _parameters({"parameters": parameters})}
+        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"], **_leaves(found), "parameters": _parameters(_as_now(found))}
     return {}
+
+
+def _as_now(found) -> dict:
+    """The text with "parameters": older versions of `ingot compile` kept torch's, which has their names alone."""
+    if "parameters" in found:
+        return found
+    names = found.get("forward_arg_names") or []
+    if not isinstance(names, list):
+        raise FormatError("signature.forward_arg_names is not a list")
+    return {"parameters": [{"name": name, "kind": "either"} for name in names]}
+
+
+def _leaves(found) -> dict:
+    """The inputs and outputs in the text of `ingot compile`; nothing where one is no tensor and no constant, and in older texts, where they are torch's."""
+    if "parameters" not in found or any("number" in leaf for key in ("inputs", "outputs") for leaf in _list(found, key)):
+        return {}
+    return _checked_leaves(found)
 
 
 def _checked(found):
@@ -127,13 +140,13 @@ def write(signature: dict) -> str:
 
 
 def size_of(value, where, tensors):
-    """The expression of a size that the model returns, and for each name in it the input and axis."""
+    """The expression of a size that the model returns, and for each name in it the input and axis whose size it is, or whose size is factor * it + offset."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str) or not isinstance(value.get("axes"), dict):
         raise FormatError(f"{where} is not an object with text and axes")
     for name, place in value["axes"].items():
-        good = isinstance(place, list) and len(place) == 2 and all(type(n) is int and n >= 0 for n in place) and place[0] < tensors
-        if not good:
-            raise FormatError(f"{where}.axes.{name[:40]} is {_shown(place)}, not [input, axis]")
+        good = isinstance(place, list) and len(place) in (2, 4) and all(type(n) is int and abs(n) < 2**63 for n in place)
+        if not good or min(place[:2]) < 0 or place[0] >= tensors or len(place) == 4 and place[2] < 1:
+            raise FormatError(f"{where}.axes.{name[:40]} is {_shown(place)}, not [input, axis] or [input, axis, factor, offset]")
     return size_text.parse(value["text"], value["axes"], f"{where}.text"), value["axes"]
 
 

@@ -9,6 +9,7 @@ import torch
 from . import plan_signature, size_text, structure
 from .capture import needed_nodes
 from .errors import UnsupportedError
+from .sizes import places
 
 
 def signature_of(program, f) -> dict:
@@ -88,22 +89,26 @@ def shown(constant) -> str:
 
 def _size_of_inputs(value, f):
     """A size that the model returns, as an expression over axes of the inputs; "computed" when it is none."""
-    places = {}
-    for i, slot in enumerate(s for s in f.inputs if s.kind == "input"):
-        for axis, size in enumerate(slot.node.meta["val"].shape):
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                places.setdefault(str(size.node.expr), [i, axis])
+    tensors = [s.node.meta["val"] for s in f.inputs if s.kind == "input"]
+    found = places(((i, axis), size) for i, tensor in enumerate(tensors) for axis, size in enumerate(tensor.shape))
     text = size_text.text_of(value)
-    if text is None or any(str(s) not in places for s in value.free_symbols):
+    if text is None or any(s not in found for s in value.free_symbols):
         return {"computed": True}
-    return {"size": {"text": text, "axes": {str(s): places[str(s)] for s in value.free_symbols}}}
+    axes = {}
+    for s in value.free_symbols:
+        place, of = found[s]
+        axes[str(s)] = [*place] if of.plain else [*place, of.factor, of.offset]
+    return {"size": {"text": text, "axes": axes}}
 
 
 def size_function(size, tensors: int, where: str):
     """A function of the input tensors that computes a size the model returns."""
     expression, axes = plan_signature.size_of(size, where, tensors)
 
+    def value(flat, position, axis, factor=1, offset=0):
+        return (flat[position].shape[axis] - offset) // factor
+
     def compute(flat):
-        return size_text.evaluate(expression, lambda name: flat[axes[name][0]].shape[axes[name][1]])
+        return size_text.evaluate(expression, lambda name: value(flat, *axes[name]))
 
     return compute

@@ -6,6 +6,7 @@ buffers; a segment's plan, without their values, is a constant of bytes.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 
@@ -125,11 +126,7 @@ class _Program(Shell):
 
     def _segment(self, index, inputs):
         # Sizes of outputs are expressions over those of the engine's inputs.
-        places = {}
-        for node, binding in zip(inputs, self.engine.inputs(index)):  # states follow
-            for axis, size in enumerate(binding["dims"]):
-                if isinstance(size, str) and size.isidentifier():
-                    places.setdefault(size, (node, axis))
+        places = {name: (inputs[s["input"]], s) for name, s in self.engine.symbols(index).items() if "input" in s}
         outputs = [self._empty(binding, places) for binding in self.engine.outputs(index)]
         states = {s["name"] for s in self.engine.states(index)}
         weights = [self.env[self.by_weight[w["name"]].node] for w in self.parts[index].describe()["weights"] if w["name"] not in states]
@@ -156,9 +153,15 @@ class _Program(Shell):
         def made(name, *parts):
             return self.graph.call_function(functions[name], parts) if any(isinstance(p, Node) for p in parts) else functions[name](*parts)
 
+        def value(name):
+            node, symbol = places[name]
+            size = self._axis(node, symbol["axis"])
+            size = made("-", size, symbol["offset"]) if symbol["offset"] else size
+            return made("floordiv", size, symbol["factor"]) if symbol["factor"] != 1 else size
+
         if isinstance(text, int):
             return text
-        return size_text.evaluate(size_text.parse(text, places, "the size of an output"), lambda name: self._axis(*places[name]), made)
+        return size_text.evaluate(size_text.parse(text, places, "the size of an output"), value, made)
 
     def _axis(self, node, axis):
         if (node, axis) not in self.axes:
@@ -185,5 +188,5 @@ def _complete_values(graph):
             if node.target is torch.ops.ingot.execute.default:
                 node.meta["val"] = None
                 continue
-            with mode, torch.no_grad():
+            with mode or contextlib.nullcontext(), torch.no_grad():
                 node.meta["val"] = node.target(*arguments, **keywords)

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "capture/capture.h"
 #include "ir/reference.h"
+#include "ir/symbols.h"
 #include "lower/lower.h"
 #include "ops/row.h"
 #include "pipeline.h"
@@ -33,6 +34,18 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
     } else {
       append_json_string(s, t.dims[d].text(g.symbols));
     }
+  }
+  s += "], \"ranges\": [";
+  for (size_t d = 0; d < t.dims.size(); ++d) {
+    if (d) s += ", ";
+    const std::optional<LinearSize> size = ir::linear_size(t.dims[d]);
+    if (!size) {
+      s += "null";
+      continue;
+    }
+    const ir::Symbol& symbol = g.symbols[size->symbol];
+    s += fmt::format("{{\"min\": {}, \"max\": {}, \"factor\": {}, \"offset\": {}}}", size->size_at(symbol.min),
+                     symbol.max == INT64_MAX ? "null" : std::to_string(size->size_at(symbol.max)), size->factor, size->offset);
   }
   s += "]}";
 }

@@ -6,6 +6,43 @@
 
 namespace ingot {
 
+int64_t LinearSize::solved(int64_t size) const {
+  int64_t rest;
+  if (__builtin_sub_overflow(size, offset, &rest)) return offset < 0 ? INT64_MAX : INT64_MIN;
+  return rest / factor - (rest % factor < 0);
+}
+
+int64_t LinearSize::size_at(int64_t value) const {
+  int64_t product, size;
+  return __builtin_mul_overflow(value, factor, &product) || __builtin_add_overflow(product, offset, &size) ? INT64_MAX : size;
+}
+
+std::vector<std::optional<LinearSize>> linear_sizes(const SizeProgram& program) {
+  using Op = SizeInstruction::Op;
+  std::vector<std::optional<LinearSize>> out(program.code.size());
+  auto constant = [&](uint32_t i) -> std::optional<int64_t> {
+    if (program.code[i].op != Op::constant) return std::nullopt;
+    return program.code[i].value;
+  };
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const SizeInstruction& c = program.code[i];
+    if (c.op == Op::symbol) {
+      out[i] = LinearSize{c.a};
+      continue;
+    }
+    if (c.op != Op::add && c.op != Op::sub && c.op != Op::mul) continue;
+    const bool turned = !out[c.a] && c.op != Op::sub;  // the constant stands first
+    std::optional<LinearSize> size = out[turned ? c.b : c.a];
+    const std::optional<int64_t> number = constant(turned ? c.a : c.b);
+    if (!size || !number) continue;
+    const bool overflow = c.op == Op::mul   ? __builtin_mul_overflow(size->factor, *number, &size->factor) || __builtin_mul_overflow(size->offset, *number, &size->offset)
+                          : c.op == Op::add ? __builtin_add_overflow(size->offset, *number, &size->offset)
+                                            : __builtin_sub_overflow(size->offset, *number, &size->offset);
+    if (!overflow && size->factor > 0) out[i] = size;
+  }
+  return out;
+}
+
 void verify(const SizeProgram& program, size_t symbols) {
   for (size_t i = 0; i < program.code.size(); ++i) {
     const SizeInstruction& instruction = program.code[i];

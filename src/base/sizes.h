@@ -1,6 +1,7 @@
 // Size programs: the size expressions of a plan as a list of checked int64 operations over symbol values.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,23 @@ struct SizeInstruction {
 struct SizeProgram {
   std::vector<SizeInstruction> code;  // instruction i makes value i
 };
+
+// A size that is factor * symbol + offset, with a positive factor: where the size is known, so is the symbol.
+struct LinearSize {
+  uint32_t symbol = 0;
+  int64_t factor = 1, offset = 0;
+  bool plain() const { return factor == 1 && offset == 0; }
+  // The symbol's value where the size is `size`, rounded down: sizes between two values do not occur.
+  int64_t symbol_at(int64_t size) const { return plain() ? size : solved(size); }
+  // The size where the symbol has this value; INT64_MAX where it would be more.
+  int64_t size_at(int64_t value) const;
+  bool operator==(const LinearSize&) const = default;
+
+ private:
+  int64_t solved(int64_t size) const;
+};
+// For each instruction whether it is such a size.
+std::vector<std::optional<LinearSize>> linear_sizes(const SizeProgram&);
 
 // Error (format) when an instruction reads a later value or an unknown symbol.
 void verify(const SizeProgram&, size_t symbols);

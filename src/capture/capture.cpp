@@ -62,7 +62,13 @@ class Payloads {
       Payload p;
       p.entry = std::string(folder) + std::string(entry.at("path_name").string());
       p.pickled = entry.at("use_pickle").boolean();
-      if (auto m = entry.find("tensor_meta"); m && !p.pickled) p.meta = meta_reader_.meta(*m);
+      if (auto m = entry.find("tensor_meta"); m && !p.pickled) {
+        try {
+          p.meta = meta_reader_.meta(*m);
+        } catch (const Error& e) {
+          if (e.code != Code::unsupported) throw;  // of a type that engines do not have: nothing here reads it
+        }
+      }
       payloads_.emplace(std::string(field.key), std::move(p));
     }
   }
@@ -109,8 +115,11 @@ Model import_archive(const std::string& path) {
   if (model.empty()) {
     bool other = zip.has("data.pkl") || zip.has("serialized_exported_program.json") || zip.has("version");
     throw Error(other ? Code::unsupported : Code::format,
-                fmt::format("{} holds no exported graph{}", path, zip.has("data.pkl") ? ": it is a checkpoint made by torch.save" : other ? ": its format is older than torch 2.10" : ""), {},
-                "Make it with torch.export.save(torch.export.export(module, inputs), path), torch 2.10 or newer.");
+                fmt::format("{} holds no exported graph{}", path,
+                            zip.has("data.pkl") ? ": it is a checkpoint made by torch.save"
+                            : other             ? ": its format is older than torch 2.10"
+                                                : ""),
+                {}, "Make it with torch.export.save(torch.export.export(module, inputs), path), torch 2.10 or newer.");
   }
   simdjson::dom::parser parser;
   Json root = parse(parser, zip.text(model), model);

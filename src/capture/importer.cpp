@@ -4,6 +4,8 @@
 
 #include "capture/expression.h"
 #include "capture/origin.h"
+#include "capture/signature.h"
+#include "ir/symbols.h"
 
 namespace ingot::capture {
 
@@ -18,7 +20,7 @@ using ir::ValueId;
 namespace {
 
 constexpr int64_t known_major = 8;
-constexpr std::string_view torch_only = "torch_only";  // a node's metadata, and the attribute it becomes
+constexpr std::string_view torch_only = "torch_only";  // a field of a node's metadata or of a tensor's: why nothing but torch takes it; the attribute it becomes
 
 std::string canonical_target(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
@@ -28,13 +30,15 @@ std::string canonical_target(std::string_view target) {
 
 // Calls that only assert what the recorded types already say, or mark a place in a profile.
 bool says_nothing(std::string_view target) {
-  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
-                             "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg", "aten._assert_async.default",
-                             "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
+  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg",
+                             "aten._assert_async.default", "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
     if (target == t) return true;
   }
   return false;
 }
+
+// Stands for the type of a tensor that engines have no type for.
+const TensorMeta no_type{{ir::DType::c64, {}}, {}, 0};
 
 bool in_place(std::string_view target) {
   size_t begin = target.find('.') + 1, end = target.find('.', begin);
@@ -57,14 +61,7 @@ Model Importer::run(Json program) {
   add_nodes(graph, scope);
   add_outputs(graph, signature, scope);
   settle_writes();
-  std::string specs = "null";
-  if (auto calls = module.find("module_call_graph")) {
-    for (auto entry : calls->array()) {
-      if (auto s = calls->child(entry).find("signature")) specs = s->text();
-      break;
-    }
-  }
-  model_.signature = std::move(specs);
+  model_.signature = signature_text(module);
   return std::move(model_);
 }
 
@@ -127,12 +124,12 @@ Dim Importer::size(Json s) {
   if (kind != "as_expr") fail(Code::format, "the model's JSON is damaged: a size is given as {}", kind);
   Dim d = expression(v.at("expr_str").string());
   // The size of the example is the size to build for.
-  if (auto id = d.as_symbol()) {
+  if (auto linear = ir::linear_size(d)) {
     if (auto hint = v.find("hint"); hint && hint->is_object()) {
       std::string_view hint_kind;
       Json h = hint->only(hint_kind);
-      ir::Symbol& symbol = g_.symbols[*id];
-      if (hint_kind == "as_int") symbol.opt = std::clamp(h.integer(), symbol.min, symbol.max);
+      ir::Symbol& symbol = g_.symbols[linear->symbol];
+      if (hint_kind == "as_int") symbol.opt = std::clamp(linear->symbol_at(h.integer()), symbol.min, symbol.max);
     }
   }
   return d;
@@ -140,8 +137,10 @@ Dim Importer::size(Json s) {
 
 TensorMeta Importer::meta(Json m) {
   TensorMeta out;
+  if (auto reason = m.find(torch_only)) throw Error(Code::unsupported, std::string(reason->string()));
   out.type.dtype = dtype_of(m.at("dtype").integer(), m.name());
-  if (auto layout = m.find("layout"); layout && layout->integer() != 7) throw Error(Code::unsupported, fmt::format("{} is sparse or opaque; only strided tensors are supported", m.name())).fix("convert it with .to_dense()");
+  if (auto layout = m.find("layout"); layout && layout->integer() != 7)
+    throw Error(Code::unsupported, fmt::format("{} is sparse or opaque; only strided tensors are supported", m.name())).fix("convert it with .to_dense()");
   Json sizes = m.at("sizes");
   for (auto s : sizes.array()) {
     Dim d = size(sizes.child(s));
@@ -214,13 +213,11 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       }
       if (arg_kind != "as_tensor") fail(Code::unsupported, "an input of kind {} is not supported", arg_kind);
       std::string_view name = given.at("name").string();
-      const TensorMeta m = meta(meta_named(scope, name));
-      // Inside a graph an operator is missing instead; an input might pass through untouched.
-      if (is_complex(m.type.dtype))
-        throw Error(Code::unsupported, fmt::format("{} has dtype complex64, which is not supported", name)).fix("pass its real and imaginary parts as two inputs");
       auto chosen = spec.find("name");  // the user's name for it; torch writes none
+      auto [m, reason] = leaf(meta_named(scope, name));
       const ValueId v = scope.values[name] = g_.add_input(std::string(chosen ? chosen->string() : name), m.type);
       g_.values[v].order = memory_order(m);
+      leave_to_torch(v, std::move(reason));
       continue;
     }
     ir::Weight weight;
@@ -235,10 +232,30 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       fail(Code::unsupported, "an input of kind {} is not supported", kind);
     }
     std::string_view name = arg.at("name").string();
-    TensorMeta m = meta(meta_named(scope, name));
-    weight_source_(weight, constant, m);
-    scope.values[name] = g_.add_weight(std::move(weight), m.type);
+    auto [m, reason] = leaf(meta_named(scope, name));
+    if (reason.empty()) weight_source_(weight, constant, m);
+    const ValueId v = scope.values[name] = g_.add_weight(std::move(weight), m.type);
+    leave_to_torch(v, std::move(reason));
   }
+}
+
+// An input's or weight's meta. With a reason when it is of no type that engines have.
+std::pair<TensorMeta, std::string> Importer::leaf(const Json& of) {
+  try {
+    TensorMeta m = meta(of);
+    return {m, is_complex(m.type.dtype) ? fmt::format("{} has dtype complex64, which is not supported", of.name()) : ""};
+  } catch (const Error& e) {
+    if (e.code != Code::unsupported) throw;
+    return {no_type, e.message};
+  }
+}
+
+// What reads the value runs in torch, for this reason.
+void Importer::leave_to_torch(ValueId v, std::string reason) {
+  if (reason.empty()) return;
+  ir::Node& maker = g_.nodes[g_.values[v].producer];
+  if (maker.op != ir::Op::row) maker.attributes.set(std::string(torch_only), reason);
+  foreign_.emplace(v, std::move(reason));
 }
 
 void Importer::add_outputs(Json graph, Json signature, const Scope& scope) {
@@ -270,7 +287,7 @@ void Importer::add_outputs(Json graph, Json signature, const Scope& scope) {
     }
     std::string_view name = arg.at("name").string();
     ir::Output output{value_named(scope, name), std::string(name), {}};
-    if (auto m = scope.metas.find(name); m != scope.metas.end()) output.order = memory_order(meta(m->second));
+    if (auto m = scope.metas.find(name); m != scope.metas.end() && !foreign_.contains(output.value)) output.order = memory_order(meta(m->second));
     g_.outputs.push_back(std::move(output));
   }
 }
@@ -295,14 +312,14 @@ void Importer::add_nodes(Json graph, Scope& scope) {
     if (says_nothing(target)) continue;
     ir::OriginId here = g_.current_origin = origin(node);
     try {
-      if (target == "aten._assert_scalar.default") {
-        add_check(node, scope);
-      } else if (auto reason = node.find("metadata") ? node.at("metadata").find(torch_only) : std::nullopt) {
+      if (auto reason = node.find("metadata") ? node.at("metadata").find(torch_only) : std::nullopt) {
         add_opaque(node, target, std::string(reason->string()), scope);
       } else {
         size_t nodes_before = g_.nodes.size();
         try {
-          if (target.starts_with("higher_order.")) {
+          if (target == "aten._assert_scalar.default") {
+            add_check(node, scope);
+          } else if (target.starts_with("higher_order.")) {
             inline_region(node, target, scope);
           } else {
             add_row(node, target, scope);
@@ -423,6 +440,7 @@ void Importer::add_opaque(Json node, const std::string& target, std::string reas
   call.attributes.set(std::string(torch_only), std::move(reason));
   std::vector<std::string_view> names;
   std::vector<Type> types;
+  std::vector<std::pair<std::string_view, std::string>> foreign;
   auto result = [&](Json t) {
     std::string_view name = t.at("name").string();
     names.push_back(name);
@@ -430,7 +448,8 @@ void Importer::add_opaque(Json node, const std::string& target, std::string reas
       types.push_back(meta(meta_named(scope, name)).type);
     } catch (const Error& e) {
       if (e.code != Code::unsupported) throw;
-      types.push_back({ir::DType::c64, {}});  // no type of ours: whoever reads it stays in torch too
+      types.push_back(no_type.type);
+      foreign.emplace_back(name, e.message);
     }
   };
   Json outputs = node.at("outputs");
@@ -445,6 +464,7 @@ void Importer::add_opaque(Json node, const std::string& target, std::string reas
     }
   }
   add_results(std::move(call), names, std::move(types), scope);
+  for (auto& [name, why] : foreign) leave_to_torch(scope.values[name], std::move(why));
 }
 
 void Importer::add_results(Call call, const std::vector<std::string_view>& names, std::vector<Type> types, Scope& scope) {
@@ -497,6 +517,9 @@ void Importer::add_row(Json node, const std::string& target, Scope& scope) {
     std::string_view name = input.at("name").string();
     call.attributes.set(std::string(name == "target" ? ir::target_argument : name), argument(call, scope, input.at("arg")));
   }
+  for (ValueId v : call.in) {
+    if (auto found = foreign_.find(v); found != foreign_.end()) throw Error(Code::unsupported, found->second);
+  }
   add_results(std::move(call), names, std::move(types), scope);
 }
 
@@ -516,6 +539,7 @@ void Importer::add_check(Json node, const Scope& scope) {
     if (of != "as_expr") return;
     std::string_view text = condition.at("expr_str").string();
     auto c = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
+    if (!c && text == "true") return;
     if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
     bool holds = c->equal ? known_equal(c->left, c->right, g_.symbols) == ir::Truth::yes : known_less(c->right, c->left, g_.symbols) == ir::Truth::no;
     if (!holds) g_.checks.push_back({c->left, c->right, c->equal ? ir::Check::equal : ir::Check::less_equal, g_.current_origin, "torch assumed this at capture"});

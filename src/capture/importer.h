@@ -56,6 +56,8 @@ class Importer {
   ir::OriginId origin(Json node);
   void add_check(Json node, const Scope&);
   void settle_writes();
+  std::pair<TensorMeta, std::string> leaf(const Json& meta);
+  void leave_to_torch(ir::ValueId, std::string reason);
 
   WeightSource weight_source_;
   Model model_;
@@ -63,6 +65,7 @@ class Importer {
   std::map<std::string, ir::SymbolId, std::less<>> symbols_;
   std::map<std::string, ir::Range, std::less<>> ranges_;
   std::unordered_map<std::string, ir::Dim> expressions_;  // parsed once: the same text stands on many values
+  std::unordered_map<ir::ValueId, std::string> foreign_;  // values of no type that engines have, and which
   int depth_ = 0;
 };
 

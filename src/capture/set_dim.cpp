@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "capture/capture.h"
+#include "ir/symbols.h"
 
 namespace ingot::capture {
 
@@ -16,9 +17,7 @@ using ir::Graph;
 using ir::SymbolId;
 
 // torch's made-up names ("s0", "u12"); a name the user chose never yields to one of these.
-bool made_up(std::string_view name) {
-  return name.size() > 1 && (name[0] == 's' || name[0] == 'u') && name.find_first_not_of("0123456789", 1) == std::string_view::npos;
-}
+bool made_up(std::string_view name) { return name.size() > 1 && (name[0] == 's' || name[0] == 'u') && name.find_first_not_of("0123456789", 1) == std::string_view::npos; }
 
 Dim renamed(const Dim& d, const std::vector<SymbolId>& to) {
   return d.substitute([&](SymbolId s) -> std::optional<Dim> { return Dim::symbol(to[s]); });
@@ -63,7 +62,8 @@ std::string first_axis_of(const Graph& g, SymbolId symbol, std::string_view exce
   for (const ir::Input& input : g.inputs) {
     const ir::Dims& dims = g.type(input.value).dims;
     for (size_t i = 0; i < dims.size(); ++i) {
-      if (dims[i].as_symbol() == symbol && !(input.name == except && static_cast<int64_t>(i) == except_axis)) return fmt::format("{} axis {}", input.name, i);
+      auto size = ir::linear_size(dims[i]);
+      if (size && size->symbol == symbol && !(input.name == except && static_cast<int64_t>(i) == except_axis)) return fmt::format("{} axis {}", input.name, i);
     }
   }
   return {};
@@ -99,46 +99,51 @@ void set_dim(Model& model, std::string_view input_name, int64_t axis, int64_t mi
     bad(fmt::format("input {} axis {} was captured with the fixed size {}, so it cannot become {}..{}", input_name, axis, *size, min, max),
         fmt::format("Export with dynamic_shapes={{\"{}\": {{{}: torch.export.Dim(\"{}\", min={}, max={})}}}}.", input_name, axis, name.empty() ? "B" : name, min, max));
   }
-  auto id = dim.as_symbol();
-  if (!id) {
+  const std::optional<LinearSize> size = ir::linear_size(dim);
+  if (!size) {
     bad(fmt::format("input {} axis {} has the size {}, which follows from other sizes", input_name, axis, dim.text(g.symbols)), "Give ranges to the sizes it is computed from.");
   }
-  ir::Symbol& symbol = g.symbols[*id];
-  bool named = !made_up(symbol.name);
-  if ((named || model.ranged.contains(symbol.name)) && (symbol.min != min || symbol.max != max)) {
-    std::string other = first_axis_of(g, *id, input_name, axis);
+  const SymbolId id = size->symbol;
+  ir::Symbol& symbol = g.symbols[id];
+  // The range of the symbol that the axis gives: of 2*d, sizes 15..33 are d = 8..16.
+  const int64_t low = size->symbol_at(min - 1) + 1, high = size->symbol_at(max);
+  const int64_t usual = std::clamp(size->symbol_at(opt), low, std::max(low, high));
+  auto span = [&](int64_t from, int64_t to) { return fmt::format("{}..{}", size->size_at(from), to == INT64_MAX ? "any" : std::to_string(size->size_at(to))); };
+  if (low > high)
+    bad(fmt::format("input {} axis {} is {} in the model, and {}..{} holds no such size", input_name, axis, dim.text(g.symbols), min, max), "Give a range that holds one.");
+  if (model.ranged.contains(symbol.name) && (symbol.min != low || symbol.max != high)) {
+    std::string other = first_axis_of(g, id, input_name, axis);
     if (!other.empty()) {
-      bad(fmt::format("{} and {} axis {} are one size in the model, but were given the ranges {}..{} and {}..{}", other, input_name, axis, symbol.min, symbol.max, min, max),
+      bad(fmt::format("{} and {} axis {} are one size in the model, but were given the ranges {} and {}", other, input_name, axis, span(symbol.min, symbol.max), span(low, high)),
           "Give both the same range.");
     }
   }
-  if (min < symbol.min || max > symbol.max) {
-    bad(fmt::format("input {} axis {} was captured for sizes {}..{}; {}..{} goes beyond", input_name, axis, symbol.min,
-                    symbol.max == INT64_MAX ? std::string("any") : std::to_string(symbol.max), min, max),
+  if (low < symbol.min || high > symbol.max) {
+    bad(fmt::format("input {} axis {} was captured for sizes {}; {}..{} goes beyond", input_name, axis, span(symbol.min, symbol.max), min, max),
         fmt::format("Export with torch.export.Dim(..., min={}, max={}), or narrow the range.", min, max));
   }
-  if (!name.empty()) {
+  if (!name.empty() && size->plain()) {  // 2*d has no name of its own
     for (SymbolId other = 0; other < g.symbols.size(); ++other) {
-      if (other == *id || g.symbols[other].name != name) continue;
+      if (other == id || g.symbols[other].name != name) continue;
       ir::Symbol& o = g.symbols[other];
       if (made_up(o.name)) {
         o.name += "_";
         break;
       }
       if (o.min != min || o.max != max) {
-        bad(fmt::format("{} and {} axis {} share the name {}, but have the ranges {}..{} and {}..{}", first_axis_of(g, other, input_name, axis), input_name, axis, name,
-                        o.min, o.max, min, max),
+        bad(fmt::format("{} and {} axis {} share the name {}, but have the ranges {}..{} and {}..{}", first_axis_of(g, other, input_name, axis), input_name, axis, name, o.min,
+                        o.max, min, max),
             "Give both the same range, or different names.");
       }
       model.ranged.erase(symbol.name);
-      unite(g, other, *id);
+      unite(g, other, id);
       return;
     }
-    if (!named) symbol.name = name;
+    if (made_up(symbol.name)) symbol.name = name;
   }
-  symbol.min = min;
-  symbol.opt = opt;
-  symbol.max = max;
+  symbol.min = low;
+  symbol.opt = usual;
+  symbol.max = high;
   model.ranged.insert(symbol.name);
 }
 

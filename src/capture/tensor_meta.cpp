@@ -29,7 +29,11 @@ DType dtype_of(int64_t code, std::string_view owner) {
     case 28: refuse("uint16"); break;
     case 34: refuse("uint32"); break;
     case 35: refuse("uint64"); break;
-    case 29: case 30: case 31: case 32: case 33: refuse("float8"); break;
+    case 29: refuse("float8_e4m3fn"); break;
+    case 30: refuse("float8_e5m2"); break;
+    case 31: refuse("float8_e4m3fnuz"); break;
+    case 32: refuse("float8_e5m2fnuz"); break;
+    case 33: refuse("float8_e8m0fnu"); break;
   }
   fail(Code::format, "the model's JSON is damaged: dtype number {} is unknown", code);
 }

@@ -105,9 +105,6 @@ Function describe(const ingot_plan* plan) {
   out.inputs = bindings(f["inputs"]);
   out.outputs = bindings(f["outputs"]);
   out.states = bindings(f["states"]);
-  for (auto s : simdjson::dom::array(f["symbols"])) {
-    out.symbols[std::string(std::string_view(s["name"]))] = {int64_t(s["min"]), int64_t(s["opt"]), int64_t(s["max"])};
-  }
   return out;
 }
 
@@ -178,14 +175,9 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
       std::stringstream sizes_text(shape->second);
       for (std::string size; std::getline(sizes_text, size, ',');) dims.push_back(number(size, "--shape takes NAME=2,16", shape->second));
     } else {
-      for (const std::string& d : b.dims) {
-        auto symbol = function.symbols.find(d);
-        if (symbol != function.symbols.end()) {
-          dims.push_back(symbol->second[1]);
-        } else {
-          dims.push_back(number(d, ("--shape is needed for " + b.name + ", whose sizes are not all numbers or names").c_str(), d));
-        }
-      }
+      ingot_binding usual{};
+      check(ingot_plan_input(plan.get(), 0, i, &usual));
+      dims.assign(usual.dims, usual.dims + usual.rank);
     }
     auto seed = static_cast<uint64_t>(source != sources.end() ? number(source->second.substr(7), "--input takes NAME=random:SEED", source->second) : 1);
     inputs.push_back(random_array(b, std::move(dims), seed + i));

@@ -58,7 +58,6 @@ struct Binding {
 };
 struct Function {
   std::vector<Binding> inputs, outputs, states;
-  std::map<std::string, std::vector<int64_t>> symbols;  // min, opt, max
 };
 Function describe(const ingot_plan* plan);
 

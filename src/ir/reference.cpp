@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ir/evaluate.h"
 #include "ir/half.h"
+#include "ir/symbols.h"
 
 namespace ingot::ir {
 
@@ -29,7 +30,8 @@ std::vector<int64_t> bind_symbols(const Graph& g, std::span<const std::vector<in
       fail(Code::invalid_input, "input \"{}\" has rank {}, the graph takes rank {}", g.inputs[i].name, input_dims[i].size(), dims.size());
     }
     for (size_t d = 0; d < dims.size(); ++d) {
-      if (auto s = dims[d].as_symbol(); s && symbols[*s] == INT64_MIN) symbols[*s] = input_dims[i][d];
+      auto size = linear_size(dims[d]);
+      if (size && (symbols[size->symbol] == INT64_MIN || size->plain())) symbols[size->symbol] = size->symbol_at(input_dims[i][d]);
     }
   }
   for (size_t s = 0; s < symbols.size(); ++s) {

@@ -1,8 +1,10 @@
-// The sizes that a node reads, wherever they stand: in its results' types, in numbers and lists of its attributes, in maps and their fill.
+// The sizes that a node reads, wherever they stand (in its results' types, in numbers and lists of its attributes, in maps and their fill), and which size gives a symbol.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/sizes.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
@@ -12,5 +14,8 @@ void visit_sizes(const Graph&, const Node&, FunctionRef<void(const Dim&)> visit)
 // The symbols in them, in order, some more than once.
 std::vector<SymbolId> used_symbols(const Graph&, const Node&);
 bool reads_symbol(const Graph&, const Node&);
+
+// The size as a symbol times a number plus a number: an axis of this size gives the symbol (export with 2*d, d+1). Nothing when it is another expression.
+std::optional<LinearSize> linear_size(const Dim&);
 
 }  // namespace ingot::ir

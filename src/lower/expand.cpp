@@ -31,7 +31,9 @@ std::string functional_name(const std::string& target) {
 
 class Expander {
  public:
-  explicit Expander(const Graph& from) : from_(from), values_(from, to_, [this](const Node& n) { return again(n); }), read_(from.values.size(), false) {
+  explicit Expander(const Graph& from)
+      : from_(from), values_(from, to_, [this](const Node& n) { return again(n); }), read_(from.values.size(), false), known_sizes_(from.symbols.size(), false) {
+    for (const ir::Input& input : from.inputs) know(input.value);
     for (const Node& n : from.nodes) {
       for (ValueId v : n.in) read_[v] = true;
     }
@@ -207,32 +209,28 @@ class Expander {
       }
     }
     if (auto symbol = unknown_size(node)) {
-      refuse(id, fmt::format("the size {} does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean index) or from a number given as an input",
-                             from_.symbols[*symbol].name));
+      refuse(id,
+             fmt::format(
+                 "the size {} does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean index) or from a number given as an input",
+                 from_.symbols[*symbol].name));
       return true;
     }
     return false;
   }
 
-  // A size that the node's results or arguments use and no tensor before it has as an axis. Its results' axes are known from then on.
-  std::optional<ir::SymbolId> unknown_size(const Node& node) {
-    if (known_sizes_.empty()) {
-      known_sizes_.assign(from_.symbols.size() + 1, false);
-      for (const ir::Input& input : from_.inputs) know(input.value);
-    }
+  // A size that the node's results or arguments use and that no axis of a tensor before it gives.
+  std::optional<ir::SymbolId> unknown_size(const Node& node) const {
     std::optional<ir::SymbolId> unknown;
     for (ir::SymbolId s : ir::used_symbols(from_, node)) {
       if (!known_sizes_[s]) unknown = s;
-    }
-    if (unknown) {
-      for (ValueId v : node.out) know(v);
     }
     return unknown;
   }
 
   void know(ValueId v) {
+    if (is_complex(from_.type(v).dtype)) return;  // no engine takes it
     for (const ir::Dim& d : from_.type(v).dims) {
-      if (auto s = d.as_symbol()) known_sizes_[*s] = true;
+      if (auto size = ir::linear_size(d)) known_sizes_[size->symbol] = true;
     }
   }
 
@@ -241,26 +239,31 @@ class Expander {
     missing.push_back({node.attributes.string("target"), reason, where(node), id});
     // The walk goes on, so that all missing operators are told at once: the results stay a row.
     std::vector<ir::Type> types;
-    for (ValueId v : node.out) types.push_back(from_.type(v));
+    for (ValueId v : node.out) {
+      types.push_back(from_.type(v));
+      know(v);  // torch makes it
+    }
     ir::NodeId made = to_.add_node(Op::row, {}, node.attributes, std::move(types));
     for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[made].out[i]);
   }
 
   // What autocast casts first of all.
   static bool is_product(std::string_view target) {
-    constexpr std::string_view names[] = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"};
+    constexpr std::string_view names[] = {"linear", "matmul", "mm",     "bmm",    "addmm",       "baddbmm",
+                                          "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"};
     std::string_view name = target.substr(target.find('.') + 1);
     return std::find(std::begin(names), std::end(names), name.substr(0, name.find('.'))) != std::end(names);
   }
 
   void check(const Node& node, const std::string& target, const ir::Type& recorded, const ir::Type& inferred) {
     auto mismatch = [&]() -> void {
-      throw Error(Code::internal,
-                  fmt::format("{} ({}): torch recorded {}, the operator table infers {}", node_name(node), target, show(recorded, to_), show(inferred, to_)), where(node),
-                  "This is a fault of ingot's operator table; please report it.");
+      throw Error(Code::internal, fmt::format("{} ({}): torch recorded {}, the operator table infers {}", node_name(node), target, show(recorded, to_), show(inferred, to_)),
+                  where(node), "This is a fault of ingot's operator table; please report it.");
     };
     if (recorded.dtype != inferred.dtype && ir::size_of(recorded.dtype) == 2 && is_float(recorded.dtype) && is_product(target)) {
-      fail(Code::unsupported, "torch recorded {}, its operands give {}: the program was exported under torch.autocast, whose casts torch.export does not write down (export it outside, or let ingot.compile read it with torch)",
+      fail(Code::unsupported,
+           "torch recorded {}, its operands give {}: the program was exported under torch.autocast, whose casts torch.export does not write down (export it outside, or let "
+           "ingot.compile read it with torch)",
            show(recorded, to_), show(inferred, to_));
     }
     if (recorded.dtype != inferred.dtype || recorded.dims.size() != inferred.dims.size()) mismatch();
@@ -269,7 +272,8 @@ class Expander {
         case ir::Truth::yes: break;
         case ir::Truth::no: mismatch(); break;
         case ir::Truth::unknown:
-          to_.checks.push_back({inferred.dims[i], recorded.dims[i], ir::Check::equal, node.origin, fmt::format("axis {} of {} has the size recorded at capture", i, node_name(node))});
+          to_.checks.push_back(
+              {inferred.dims[i], recorded.dims[i], ir::Check::equal, node.origin, fmt::format("axis {} of {} has the size recorded at capture", i, node_name(node))});
       }
     }
   }
@@ -278,7 +282,7 @@ class Expander {
   Graph to_;
   Versions values_;
   std::vector<bool> read_;         // per value of from_
-  std::vector<bool> known_sizes_;  // per symbol, once asked for
+  std::vector<bool> known_sizes_;  // per symbol
 };
 
 }  // namespace
@@ -293,6 +297,10 @@ Graph expand_rows(const Graph& captured) {
   Expander expander(captured);
   Graph out = expander.run();
   if (expander.missing.empty()) {
+    for (const ir::Input& input : captured.inputs) {  // one that nothing reads, or that is a result as it is
+      const ir::Attribute* reason = captured.producer(input.value).attributes.find("torch_only");
+      if (reason != nullptr) throw Error(Code::unsupported, std::get<std::string>(reason->value)).fix("leave this part to PyTorch");
+    }
     out.remove_unused();
     return out;
   }

@@ -121,10 +121,11 @@ class Partitioner {
     std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
     std::vector<bool> known(g_.symbols.size(), false);
     auto note = [&](ValueId v, NodeId by) {
+      if (is_complex(g_.type(v).dtype)) return;  // no segment takes it
       for (const ir::Dim& d : g_.type(v).dims) {
-        if (auto s = d.as_symbol(); s && !known[*s]) {
-          known[*s] = true;
-          maker[*s] = by;
+        if (auto size = ir::linear_size(d); size && !known[size->symbol]) {
+          known[size->symbol] = true;
+          maker[size->symbol] = by;
         }
       }
     };
@@ -197,9 +198,10 @@ class Partitioner {
       if (g_.outputs[i].to == ir::Output::To::weight) is_state_[written[i]] = true;
     }
     for (ValueId v = 0; v < g_.values.size(); ++v) {
-      if (g_.producer(v).op == Op::weight) continue;
+      if (g_.producer(v).op == Op::weight || is_complex(g_.type(v).dtype)) continue;
       for (const ir::Dim& d : g_.type(v).dims) {
-        if (auto symbol = d.as_symbol(); symbol && (carriers_[*symbol].empty() || carriers_[*symbol].back() != v)) carriers_[*symbol].push_back(v);
+        auto size = ir::linear_size(d);
+        if (size && (carriers_[size->symbol].empty() || carriers_[size->symbol].back() != v)) carriers_[size->symbol].push_back(v);
       }
     }
   }
@@ -213,7 +215,7 @@ class Partitioner {
       if (!seen.insert(v).second) return;
       s.inputs.push_back(v);
       for (const ir::Dim& d : g_.type(v).dims) {
-        if (auto symbol = d.as_symbol()) bound.insert(*symbol);
+        if (auto size = ir::linear_size(d)) bound.insert(size->symbol);
       }
     };
     for (NodeId n : s.nodes) {
@@ -229,7 +231,7 @@ class Partitioner {
       for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
       used.insert(in_dims.begin(), in_dims.end());
     }
-    // A size that is no axis of an input comes with the first tensor that has it.
+    // A size that no axis of an input gives comes with the first tensor that does.
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
       auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), [&](ValueId v) { return !inside(g_.values[v].producer); });
@@ -256,6 +258,7 @@ class Partitioner {
     if (out_.segments.size() > 1) return false;
     for (NodeId n = 0; n < g_.nodes.size(); ++n) {
       if (g_.nodes[n].op == Op::row && !here_[n]) return false;
+      if (g_.nodes[n].op == Op::input && g_.nodes[n].attributes.find("torch_only") != nullptr) return false;
     }
     return true;
   }

@@ -73,6 +73,7 @@ namespace {
 
 std::string text_of(const Graph& g, const Partition& p, const std::vector<Missing>& missing) {
   Count c = count(g, p);
+  if (c.rows == 0) return "the model has no operators: nothing is to be compiled\n";
   auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
   std::string s = fmt::format("{} of {} in {}", c.here, plural(c.rows, "operator"), plural(p.segments.size(), "engine segment"));
   if (c.here == c.rows) return s + "; nothing stays in torch\n";

@@ -173,7 +173,9 @@ void function(Json& j, const Plan& plan, const Function& f) {
   j.text(f.name);
   j.key("symbols");
   j.open('[');
-  for (const Symbol& s : f.symbols) {
+  const std::vector<SymbolSource> sources = symbol_sources(f);
+  for (size_t i = 0; i < f.symbols.size(); ++i) {
+    const Symbol& s = f.symbols[i];
     j.open('{');
     j.key("name");
     j.text(s.name);
@@ -183,6 +185,16 @@ void function(Json& j, const Plan& plan, const Function& f) {
     j.number(s.opt);
     j.key("max");
     j.number(s.max);
+    if (sources[i].binding != UINT32_MAX) {  // (size of the axis - offset) / factor
+      j.key("input");
+      j.number(sources[i].binding);
+      j.key("axis");
+      j.number(sources[i].axis);
+      j.key("factor");
+      j.number(sources[i].size.factor);
+      j.key("offset");
+      j.number(sources[i].size.offset);
+    }
     j.close('}');
   }
   j.close(']');

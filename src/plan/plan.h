@@ -92,6 +92,12 @@ struct Function {
   std::vector<Program> programs;       // one for each of Plan::targets; a prepare function has its target's alone
 };
 
+// Where a symbol's value comes from: the size of an input's axis, which is linear in it.
+struct SymbolSource {
+  uint32_t binding = UINT32_MAX, axis = 0;
+  LinearSize size;
+};
+
 struct Weight {
   std::string name;                    // state-dict name
   DType dtype;
@@ -162,6 +168,7 @@ void write_file(const Plan&, const std::string& path);     // see base/atomic_fi
 std::shared_ptr<const Plan> read_file(const std::string& path, Trust = Trust::automatic, MappedFile::Access = MappedFile::Access::mapped);
 std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust = Trust::automatic);
 Plan part(const Plan&, size_t function);                   // that function alone, with the weights and the share of prepare it needs
+std::vector<SymbolSource> symbol_sources(const Function&);  // one for each symbol; binding UINT32_MAX where no axis gives it
 std::vector<bool> only_first_values(const Plan&);          // weights that nothing reads but states that begin with them
 void verify_content(const Plan&);                          // hashes of all sections: `ingot verify`, trust="data"
 

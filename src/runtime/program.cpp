@@ -33,16 +33,10 @@ LoadedFunction load_function(const plan::Function& f, const plan::Program& p, co
       throw;
     }
   }
-  out.symbols.resize(f.symbols.size());
-  for (uint32_t b = 0; b < f.bindings.size(); ++b) {
-    const plan::Binding& binding = f.bindings[b];
+  out.symbols = plan::symbol_sources(f);
+  for (const plan::Binding& binding : f.bindings) {
     (binding.kind == plan::Binding::Kind::input ? out.inputs : binding.kind == plan::Binding::Kind::output ? out.outputs : out.states) += 1;
     out.writes = out.writes || binding.written || binding.kind == plan::Binding::Kind::state;
-    if (binding.kind != plan::Binding::Kind::input) continue;
-    for (uint32_t d = 0; d < binding.dims.size(); ++d) {
-      const SizeInstruction& i = f.sizes.code[binding.dims[d]];
-      if (i.op == SizeInstruction::Op::symbol && out.symbols[i.a].binding == UINT32_MAX) out.symbols[i.a] = {b, d};
-    }
   }
   return out;
 }

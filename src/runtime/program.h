@@ -25,11 +25,7 @@ struct LoadedFunction {
     std::shared_ptr<const void> constants;
   };
   std::vector<Step> steps;
-  // How symbols follow from the inputs: symbol s is axis `axis` of input `binding`.
-  struct Source {
-    uint32_t binding = UINT32_MAX, axis = 0;
-  };
-  std::vector<Source> symbols;
+  std::vector<plan::SymbolSource> symbols;
   size_t inputs = 0, outputs = 0, states = 0;
   bool writes = false;          // a state, or an input's memory
 };

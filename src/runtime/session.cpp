@@ -51,6 +51,15 @@ void Session::refuse_size(size_t input, size_t axis, const HostTensor& given, in
   plan::SizeRef size = f.bindings[input].dims[axis];
   bool fixed = f.sizes.code[size].op == SizeInstruction::Op::constant;
   std::string what = fmt::format("axis {} of input \"{}\" (shape {}) has size {}", axis, f.bindings[input].name, shape_text(given), given.dims[axis]);
+  for (size_t s = 0; s < loaded_.symbols.size(); ++s) {
+    const plan::SymbolSource& source = loaded_.symbols[s];
+    if (source.binding != input || source.axis != axis || source.size.plain()) continue;
+    const plan::Symbol& symbol = f.symbols[s];
+    const std::string upto = symbol.max == INT64_MAX ? "" : std::to_string(source.size.size_at(symbol.max));
+    Error problem(Code::invalid_input,
+                  fmt::format("{}, but the plan was built for sizes {}..{} in steps of {} there", what, source.size.size_at(symbol.min), upto, source.size.factor));
+    throw problem.fix(wanted_[s] < symbol.max ? fmt::format("give {} or {}", needed, source.size.size_at(wanted_[s] + 1)) : fmt::format("give {}", needed));
+  }
   throw Error(Code::invalid_input, fixed ? fmt::format("{}, but the plan was built for {} there", what, needed)
                                          : fmt::format("{}, but the sizes of the other inputs make it {} = {}", what, plan::size_text(f, size), needed))
       .fix(fixed ? "give this size, or compile with a range for this axis" : "give inputs whose sizes agree");
@@ -74,8 +83,8 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     }
   }
   for (size_t s = 0; s < loaded_.symbols.size(); ++s) {
-    const LoadedFunction::Source& source = loaded_.symbols[s];
-    wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : inputs[source.binding].dims[source.axis];
+    const plan::SymbolSource& source = loaded_.symbols[s];
+    wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : source.size.symbol_at(inputs[source.binding].dims[source.axis]);
   }
   // New weights: everything that points at the old ones is resolved anew.
   auto now = weights_->current();
@@ -96,9 +105,11 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     for (size_t s = 0; s < wanted_.size(); ++s) {
       const plan::Symbol& symbol = f.symbols[s];
       if (wanted_[s] >= symbol.min && wanted_[s] <= symbol.max) continue;
-      const LoadedFunction::Source& source = loaded_.symbols[s];
-      Error problem(Code::invalid_input, fmt::format("axis {} of input \"{}\" has size {}, outside the range {}..{} the plan was built for", source.axis,
-                                                     source.binding == UINT32_MAX ? "?" : f.bindings[source.binding].name, wanted_[s], symbol.min, symbol.max));
+      const plan::SymbolSource& source = loaded_.symbols[s];
+      if (source.binding == UINT32_MAX) fail(Code::internal, "size {} has no usual value", symbol.name);
+      Error problem(Code::invalid_input,
+                    fmt::format("axis {} of input \"{}\" has size {}, outside the range {}..{} the plan was built for", source.axis, f.bindings[source.binding].name,
+                                inputs[source.binding].dims[source.axis], source.size.size_at(symbol.min), source.size.size_at(symbol.max)));
       throw problem.fix("compile with a wider range for this axis");
     }
     auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);

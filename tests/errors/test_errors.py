@@ -46,6 +46,11 @@ class Plus(torch.nn.Module):
         return x + 1
 
 
+class Halved(torch.nn.Module):
+    def forward(self, x):
+        return x.to(torch.float32) / 2
+
+
 def line(text):
     """`file:line: `code`` of the first line of this file that holds the text."""
     for number, code in enumerate(HERE.read_text().splitlines(), 1):
@@ -225,13 +230,15 @@ def test_an_input_of_torch_compile_has_the_users_name():
     assert made[0].engine.input_names == ["x"]
 
 
-@pytest.mark.parametrize("dtype, message, remedy", [
-    (torch.complex64, "x has dtype complex64, which is not supported", "pass its real and imaginary parts as two inputs"),
-    (torch.uint16, "x has dtype uint16, which is not supported", "convert it to float32, float64, float16, bfloat16, bool, uint8, int8, int16, int32 or int64"),
-    (torch.float8_e4m3fn, "x has dtype float8, which is not supported", "convert it to float32, float64, float16, bfloat16, bool, uint8, int8, int16, int32 or int64"),
-])  # fmt: skip
-def test_dtypes_outside_the_supported(dtype, message, remedy):
-    assert told(ingot.UnsupportedError, lambda: ingot.compile(Plus(), inputs=[torch.zeros(2, dtype=dtype)])) == (message, "", remedy)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.uint16, torch.float8_e4m3fn])
+def test_dtypes_outside_the_supported(dtype):
+    inputs = [torch.zeros(2, dtype=torch.float32).to(dtype)]
+    name = str(dtype).removeprefix("torch.")
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(Halved(), inputs=inputs, fallback="error")) == (
+        f"1 operator of the model is not supported:\n  aten.to.dtype: x has dtype {name}, which is not supported\n    at {line('return x.to(torch.float32) / 2')}",
+        line("return x.to(torch.float32) / 2"),
+        "Replace them in the model, or leave this part to PyTorch.",
+    )
 
 
 EQUAL_OR_FIXED = "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"

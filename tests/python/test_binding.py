@@ -1,4 +1,5 @@
-"""How a compiled module takes arguments: by position and by name as the model's forward does, and the exact text of what does not fit."""
+"""How a compiled module takes arguments: by position and by name as the model's forward does, and the exact text of what does not fit. Models without operators, without inputs
+or with constants among their results are called so too."""
 
 import pytest
 import torch
@@ -25,13 +26,17 @@ def refused(call):
     return caught.value.message
 
 
-@pytest.fixture(params=["module", "loaded", "torch program", "exported", "in torch"])
+@pytest.fixture(params=["module", "loaded", "torch program", "exported", "file", "in torch"])
 def compiled(request, tmp_path):
     def make(arguments, keywords=None):
         keywords = keywords or {}
         cut = {"min_block_size": 1000} if request.param == "in torch" else {"min_block_size": 1}
-        if request.param == "exported":
-            return ingot.compile(torch.export.export(Model(), tuple(arguments), keywords), **cut)
+        if request.param in ("exported", "file"):
+            program = torch.export.export(Model(), tuple(arguments), keywords)
+            if request.param == "file":
+                torch.export.save(program, tmp_path / "m.pt2")
+                return ingot.compile(str(tmp_path / "m.pt2"), **cut)
+            return ingot.compile(program, **cut)
         module = ingot.compile(Model(), inputs=arguments, kwarg_inputs=keywords, **cut)
         if request.param in ("loaded", "torch program"):
             kind = "ingot" if request.param == "loaded" else "exported_program"
@@ -90,3 +95,54 @@ def test_a_program_in_a_file(tmp_path):
     module, expected = ingot.compile(str(tmp_path / "m.pt2")), Model()(x, y)
     for call in (lambda: module(x, y), lambda: module(x, y=y), lambda: module(y=y, x=x)):
         assert torch.equal(call(), expected)
+
+
+# ---- models with nothing to compile
+
+
+class Constant(torch.nn.Module):
+    def forward(self):
+        return torch.ops.aten.scalar_tensor.default(1.5)
+
+
+class Weight(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.arange(3.0))
+
+    def forward(self):
+        return self.w, 7
+
+
+class Same(torch.nn.Module):
+    def forward(self, x, y):
+        return y, {"x": x, "n": x.shape[0]}, None
+
+
+class Dropout(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5, False)
+
+
+@pytest.mark.parametrize("option", [{}, {"fallback": "error"}, {"min_block_size": 1}], ids=str)
+@pytest.mark.parametrize("model, inputs", [(Constant(), []), (Weight(), []), (Same(), X[:2]), (Dropout(), X[:1])], ids=lambda v: type(v).__name__)
+def test_nothing_to_compile(model, inputs, option, tmp_path):
+    compiled, eager = ingot.compile(model, inputs=inputs, **option), model(*inputs)
+    assert torch.utils._pytree.tree_map(lambda t: t.tolist() if isinstance(t, torch.Tensor) else t, compiled(*inputs)) == torch.utils._pytree.tree_map(
+        lambda t: t.tolist() if isinstance(t, torch.Tensor) else t, eager
+    )
+    if compiled.report.operators == 0:
+        assert str(compiled.report) == "the model has no operators: nothing is to be compiled\n" and not compiled.report.in_torch
+    for kind, name in (("exported_program", "m.pt2"), ("ingot", "m.ingot")):
+        try:
+            ingot.save(compiled, tmp_path / name, format=kind)
+        except ingot.UnsupportedError as problem:
+            assert kind == "ingot" and problem.message == "the model has no operators, so there is no engine for a .ingot file" and problem.remedy
+            continue
+        loaded = ingot.load(tmp_path / name)
+        flat, expected = (torch.utils._pytree.tree_leaves(v) for v in (loaded(*inputs), eager))
+        assert all(torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b for a, b in zip(flat, expected, strict=True))
+    torch._dynamo.reset()
+    with torch.no_grad():
+        for a, b in zip(*(torch.utils._pytree.tree_leaves(v) for v in (torch.compile(model, backend="ingot")(*inputs), eager))):
+            assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b

@@ -1,0 +1,258 @@
+"""Sizes that follow from others (2*d, d + 1), sizes that the model needs equal, and ranges that begin where torch makes constants, by every way in."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate  # noqa: E402
+
+import ingot  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Image(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+
+class Halves(torch.nn.Module):
+    """The model itself needs an even size."""
+
+    def forward(self, x):
+        return x.view(-1, 2, 3).softmax(1)
+
+
+class Least(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.minimum(x, y)
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, x]) + y
+
+
+def refused(call, error=ingot.InputError):
+    with pytest.raises(error) as caught:
+        call()
+    return caught.value.message, caught.value.remedy
+
+
+def same(results, eager, exact):
+    assert_accurate(results, eager, exact, depth=27)
+
+
+def exported(size, low=4, high=32):
+    d = Dim("d", min=low, max=high)
+    return torch.export.export(Image().eval(), (torch.randn(1, 3, size(6), 9),), dynamic_shapes={"x": {2: size(d)}})
+
+
+@pytest.fixture(params=["whole", "cut", "loaded", "torch program"])
+def finished(request, tmp_path):
+    """How a program is compiled and brought back."""
+
+    def make(program, **option):
+        cut = {"torch_executed_ops": ["relu"], "min_block_size": 1} if request.param in ("cut", "torch program") else {}
+        compiled = ingot.compile(program, **option, **cut)
+        assert len(compiled.report.segments) == 1 and bool(cut) != compiled.report.whole
+        if request.param == "loaded":
+            ingot.save(compiled, tmp_path / "m.ingot")
+            return ingot.load(tmp_path / "m.ingot")
+        if request.param == "torch program":
+            ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
+            return ingot.load(tmp_path / "m.pt2")
+        return compiled
+
+    return make
+
+
+@pytest.mark.parametrize("size, sizes, wrong", [
+    (lambda d: 2 * d, (8, 10, 64), {9: (8, 10), 63: (62, 64)}),
+    (lambda d: 8 * d, (32, 40, 256), {33: (32, 40), 255: (248, 256)}),
+    (lambda d: d + 1, (5, 6, 33), {}),
+    (lambda d: 2 * d + 1, (9, 11, 65), {10: (9, 11)}),
+])  # fmt: skip
+def test_a_size_that_follows_from_another(finished, size, sizes, wrong):
+    model, compiled = Image().eval(), finished(exported(size))
+    with torch.no_grad():
+        for n in sizes:
+            x = torch.randn(1, 3, n, 9)
+            same(compiled(x), model(x), Image().eval().double()(x.double()))
+        step = sizes[1] - sizes[0]
+        for n, (below, above) in wrong.items():
+            message, remedy = refused(lambda n=n: compiled(torch.randn(1, 3, n, 9)))
+            assert message.replace('"', "'").replace(f" (shape [1, 3, {n}, 9])", "") == f"axis 2 of input 'x' has size {n}, but the plan was built for sizes {sizes[0]}..{sizes[2]} in steps of {step} there"
+            assert remedy == f"give {below} or {above}"
+        for n in (sizes[0] - step, sizes[2] + step):
+            message, _ = refused(lambda n=n: compiled(torch.randn(1, 3, n, 9)))
+            assert message.replace('"', "'") == f"axis 2 of input 'x' has size {n}, outside the range {sizes[0]}..{sizes[2]} the plan was built for"
+
+
+def test_ranges_of_such_a_size(finished):
+    wide = ingot.Input(min_shape=(1, 3, 15, 9), opt_shape=(1, 3, 20, 9), max_shape=(1, 3, 33, 9), name="x")
+    compiled = finished(exported(lambda d: 2 * d), inputs=[wide])
+    with torch.no_grad():
+        for n in (16, 32):
+            x = torch.randn(1, 3, n, 9)
+            same(compiled(x), Image().eval()(x), Image().eval().double()(x.double()))
+        message, _ = refused(lambda: compiled(torch.randn(1, 3, 34, 9)))
+        assert message.replace('"', "'") == "axis 2 of input 'x' has size 34, outside the range 16..32 the plan was built for"
+
+
+def test_ranges_that_do_not_fit():
+    def with_range(low, high):
+        return lambda: ingot.compile(exported(lambda d: 8 * d), inputs=[ingot.Input(min_shape=(1, 3, low, 9), max_shape=(1, 3, high, 9), name="x")])
+
+    message, remedy = refused(with_range(33, 39))
+    assert re.fullmatch(r"input x axis 2 is 8\*\w+ in the model, and 33..39 holds no such size", message) and remedy == "Give a range that holds one."
+    assert refused(with_range(32, 300))[0] == "input x axis 2 was captured for sizes 32..256; 32..300 goes beyond"
+
+
+def test_by_the_command_line(tmp_path):
+    torch.export.save(exported(lambda d: 2 * d), tmp_path / "m.pt2")
+    cli = os.environ.get("INGOT_CLI", ROOT / "build" / "release" / "ingot")
+
+    def run(*arguments, code=0):
+        done = subprocess.run([cli, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr
+
+    run("compile", "m.pt2", "-o", "m.ingot", "--shape", "x:2=16..20..40")
+    run("bench", "m.ingot", "--seconds", "0.01")  # at the usual size
+    model = Image().eval()
+    for n in (16, 40):
+        x = torch.randn(1, 3, n, 9)
+        np.save(tmp_path / "x.npy", x.numpy())
+        run("run", "m.ingot", "-i", "x=x.npy", "-o", "results")
+        with torch.no_grad():
+            result = torch.from_numpy(np.load(next((tmp_path / "results").glob("relu*.npy"))))
+            same(result, model(x), Image().eval().double()(x.double()))
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 17, 9), np.float32))
+    assert 'has size 17, but the plan was built for sizes 16..40 in steps of 2 there\n  remedy: give 16 or 18' in run("run", "m.ingot", "-i", "x=x.npy", "-o", "results", code=13)
+    with torch.no_grad():
+        same(ingot.compile(str(tmp_path / "m.pt2"))(x), model(x), Image().eval().double()(x.double()))
+
+
+def test_an_even_size_that_the_model_needs(caplog):
+    caplog.set_level(logging.WARNING, "ingot")
+    compiled = ingot.compile(Halves(), inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(9, 3), name="x")], min_block_size=1)
+    assert "the model needs axis 0 of input 'x' to have a size of 2*n; the compiled module takes no other" in caplog.messages
+    x = torch.randn(8, 3)
+    assert_accurate(compiled(x), Halves()(x), Halves()(x.double()), depth=2)
+    assert refused(lambda: compiled(torch.randn(7, 3)))[1] == "give 6 or 8"
+    torch._dynamo.reset()
+    fast = torch.compile(Halves(), backend="ingot", dynamic=True)
+    for n in (8, 4, 6):
+        assert_accurate(fast(x[:n]), Halves()(x[:n]), Halves()(x[:n].double()), depth=2)
+
+
+def ranged(high=4, **more):
+    return ingot.Input(min_shape=(1, 3), opt_shape=(2, 3), max_shape=(high, 3), **more)
+
+
+def test_two_sizes_that_the_model_needs_equal(caplog):
+    caplog.set_level(logging.WARNING, "ingot")
+    compiled = ingot.compile(Least(), inputs=[ranged(name="x"), ranged(name="y")], min_block_size=1)
+    assert caplog.messages == ["the model needs axis 0 of input 'y' to have the size of axis 0 of input 'x', which is what the compiled module takes; shared_dims={0: \"B\"} in their Inputs says so"]
+    for n in range(1, 5):
+        x, y = torch.randn(n, 3), torch.randn(n, 3)
+        assert torch.equal(compiled(x, y), torch.minimum(x, y))
+    assert "has size 3, but the sizes of the other inputs make it" in refused(lambda: compiled(torch.randn(2, 3), torch.randn(3, 3)))[0]
+    caplog.clear()
+    ingot.compile(Least(), inputs=[ranged(shared_dims={0: "B"}), ranged(shared_dims={0: "B"})], min_block_size=1)
+    assert not caplog.messages
+    assert refused(lambda: ingot.compile(Least(), inputs=[ranged(4, name="x"), ranged(5, name="y")])) == (
+        "x axis 0 and y axis 0 are one size in the model, but were given the ranges 1..4 and 1..5", "Give both the same range.")  # fmt: skip
+
+
+def test_one_size_that_is_twice_another(caplog):
+    caplog.set_level(logging.WARNING, "ingot")
+    y = ingot.Input(min_shape=(2, 3), opt_shape=(4, 3), max_shape=(8, 3), name="y")
+    compiled = ingot.compile(Twice(), inputs=[ranged(name="x"), y], min_block_size=1)
+    assert caplog.messages == ["the model needs axis 0 of input 'y' to have the size 2*n, where n is that of axis 0 of input 'x'; the compiled module takes no other"]
+    for n in range(1, 5):
+        a, b = torch.randn(n, 3), torch.randn(2 * n, 3)
+        assert torch.equal(compiled(a, b), Twice()(a, b))
+    assert "has size 5, but the sizes of the other inputs make it" in refused(lambda: compiled(torch.randn(2, 3), torch.randn(5, 3)))[0]
+
+
+def test_a_size_that_the_model_fixes_is_refused():
+    class Fixed(torch.nn.Module):
+        def forward(self, x):
+            return x.view(4, 3) + 1
+
+    assert "your code specialized it to be a constant (4)" in refused(lambda: ingot.compile(Fixed(), inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(9, 3))]))[0]
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_range_that_begins_where_torch_makes_constants(caplog, tmp_path, by_file):
+    caplog.set_level(logging.WARNING, "ingot")
+    model = torch.nn.Linear(3, 3).eval()
+    program = torch.export.export(model, (torch.randn(4, 3),), dynamic_shapes={"input": {0: Dim.DYNAMIC}})
+    torch.export.save(program, tmp_path / "m.pt2")
+    compiled = ingot.compile(str(tmp_path / "m.pt2") if by_file else program, inputs=[ranged(8, name="input")])
+    assert caplog.messages == [
+        "axis 0 of input 'input' is to vary between 1 and 8, but was exported for sizes from 2 on, as torch takes sizes of 0 and 1 for constants with Dim.AUTO and Dim.DYNAMIC: "
+        'the compiled module takes 2 to 8. torch.export.Dim("B", min=1, max=8) exports it for all of them'
+    ]
+    with torch.no_grad():
+        assert compiled(torch.randn(2, 3)).shape == (2, 3)
+    assert refused(lambda: compiled(torch.randn(1, 3)))[0].endswith("has size 1, outside the range 2..8 the plan was built for")
+    narrow = torch.export.export(model, (torch.randn(4, 3),), dynamic_shapes={"input": {0: Dim("B", min=3, max=8)}})
+    assert refused(lambda: ingot.compile(narrow, inputs=[ranged(8, name="input")]))[0] == "input input axis 0 was captured for sizes 3..8; 1..8 goes beyond"
+
+
+def test_one_range_for_a_size_of_two_inputs():
+    """A dimension that a program names in two inputs is narrowed by both Inputs alike."""
+    d = Dim("B", min=1, max=64)
+    program = torch.export.export(Least(), (torch.randn(4, 3), torch.randn(4, 3)), dynamic_shapes={"x": {0: d}, "y": {0: d}})
+    compiled = ingot.compile(program, inputs=[ranged(name="x"), ranged(name="y")], min_block_size=1)
+    assert refused(lambda: compiled(torch.randn(5, 3), torch.randn(5, 3)))[0].endswith("outside the range 1..4 the plan was built for")
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.relu.default"]])
+def test_a_module_is_exported_again(kept):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 4, 3)
+
+        def forward(self, x):
+            return torch.relu(self.conv(x)) * 0.5
+
+    class Around(torch.nn.Module):
+        def __init__(self, compiled):
+            super().__init__()
+            self.compiled = compiled
+
+        def forward(self, x):
+            return self.compiled(x)
+
+    model, x = Model().eval(), torch.randn(2, 3, 16, 16)
+    open_batch = ingot.Input(min_shape=(1, 3, 16, 16), opt_shape=(2, 3, 16, 16), max_shape=(4, 3, 16, 16))
+    compiled = ingot.compile(model, inputs=[open_batch], min_block_size=1, torch_executed_ops=kept)
+    program = torch.export.export(Around(compiled), (x,), dynamic_shapes={"x": {0: Dim("d", min=1, max=4)}})
+    with torch.no_grad():
+        for n in (1, 2, 4):
+            x = torch.randn(n, 3, 16, 16)
+            eager, exact = model(x), Model().double()
+            exact.load_state_dict(model.state_dict())
+            for call in (program.module(), compiled):
+                assert_accurate(call(x), eager, exact(x.double()), depth=27)
+    with pytest.raises(ingot.InputError):
+        compiled(torch.randn(5, 3, 16, 16))
