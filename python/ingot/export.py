@@ -17,6 +17,7 @@ from torch._subclasses import fake_tensor
 from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 from torch.export.graph_signature import InputKind
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import _op
 from .attributes import AttributeWatch
@@ -100,6 +101,7 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
             raise
         raise refusal from problem
     _check_ranges(program, leaves)
+    _set_limits(program, leaves)
     return program, leaves
 
 
@@ -135,7 +137,8 @@ class _Dims:
             while name in self.made:  # one Input object may stand for two inputs
                 name += "_"
         if name not in self.made:
-            self.made[name] = torch.export.Dim(name, min=leaf.min_shape[axis], max=leaf.max_shape[axis])
+            # torch traces sizes from 2 on: of 0..2 and 1..2 it would make the constant 2 where two sizes meet. _set_limits gives the range back.
+            self.made[name] = torch.export.Dim(name, min=leaf.min_shape[axis], max=max(leaf.max_shape[axis], 3) if leaf.min_shape[axis] < 2 else leaf.max_shape[axis])
             self.places[name] = self.labels[id(leaf)], axis
         return self.made[name]
 
@@ -255,6 +258,16 @@ def _check_ranges(program, leaves):
                     remedy="look for int(), len() or a reshape with a number that stands for this size in the model's forward; "
                     "TORCH_LOGS=dynamic shows where",
                 )
+
+
+def _set_limits(program, leaves):
+    """The most that each axis may be, where _Dims told torch more."""
+    for (_, leaf), node in zip(leaves, user_placeholders(program)):
+        for axis in leaf.dynamic_axes if isinstance(leaf, Input) else ():
+            size = node.meta["val"].shape[axis]
+            known = program.range_constraints.get(size.node.expr) if isinstance(size, torch.SymInt) else None
+            if known is not None and known.upper == 3 and leaf.max_shape[axis] == 2:
+                program.range_constraints[size.node.expr] = ValueRanges(known.lower, 2)
 
 
 def match_program(program, leaves):

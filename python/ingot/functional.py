@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Callable
 
 import torch
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import autocast, devices, overlap
 from .errors import UnsupportedError
@@ -251,10 +252,17 @@ def _strided(value) -> torch.Tensor | None:
 
 def _functionalised(program):
     program = overlap.settled(program)
+    # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
+    limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
+    program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
     try:
-        return program.run_decompositions({})
+        functional = program.run_decompositions({})
     except Exception as problem:  # of many kinds, most of them assertions
         raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
+    finally:
+        program.range_constraints.update(limits)
+    functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
+    return functional
 
 
 def _first_line(problem):

@@ -1,12 +1,17 @@
 """Two sizes that the model needs equal, and a compiled module that is exported again with open sizes."""
 
 import logging
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch.export import Dim
 
 import ingot
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from accuracy import assert_accurate
 
 
 class Least(torch.nn.Module):
@@ -52,3 +57,23 @@ def test_a_module_is_exported_again(kept):
     for n in (1, 2, 4):
         x, y = torch.randn(n, 3), torch.randn(n, 3)
         assert torch.allclose(program.module()(x, y), Model()(x, y)) and torch.allclose(compiled(x, y), Model()(x, y))
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.atan2.default"]], ids=["engine", "torch"])
+def test_sizes_of_one_and_two(kept, caplog):
+    """torch traces sizes from 2 on, so 1..2 must not become the constant 2; the module takes both all the same, and no more."""
+
+    class Into(torch.nn.Module):
+        def forward(self, x, y, out):
+            return torch.ops.aten.atan2.out(x, y, out=out)
+
+    small = ingot.Input(min_shape=(1, 2), opt_shape=(2, 3), max_shape=(2, 4))
+    compiled = ingot.compile(Into(), inputs=[small, small, small], min_block_size=1, torch_executed_ops=kept)
+    assert sum(" the model needs axis 0 " in f" {message}" for message in caplog.messages) == 2
+    for n in (1, 2):
+        x, y, out = torch.randn(n, 3), torch.randn(n, 3), torch.empty(n, 3)
+        given = compiled(x, y, out)
+        assert_accurate(given, Into()(x, y, torch.empty(n, 3)), torch.atan2(x.double(), y.double()))
+        assert given is out
+    with pytest.raises(ingot.InputError, match=r"outside the range 1\.\.2"):
+        compiled(torch.randn(3, 3), torch.randn(3, 3), torch.empty(3, 3))
