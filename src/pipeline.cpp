@@ -112,9 +112,12 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
   }
 }
 
-ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number) {
+using Progress = std::function<bool(std::string_view, double)>;
+
+ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number, const Progress& progress) {
   return lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
     report(pass, seconds, &g);
+    if (progress && !progress(pass, 0)) fail(Code::cancelled, "the build was cancelled after {}", pass);
     dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
   });
 }
@@ -161,7 +164,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   dump("captured", number++, model.graph);
   std::vector<compile::NamedGraph> functions;
   if (options.text("fallback") == "error") {
-    functions.push_back({"forward", lowered(model.graph, "", number)});  // refuses what is missing, all at once
+    functions.push_back({"forward", lowered(model.graph, "", number, progress)});  // refuses what is missing, all at once
   } else {
     auto start = now();
     Choice c = choose(model.graph, options);
@@ -169,11 +172,11 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     if (c.partition.segments.empty() && !c.partition.whole)
       fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
     if (c.partition.whole) {
-      functions.push_back({"forward", lowered(model.graph, "", number)});
+      functions.push_back({"forward", lowered(model.graph, "", number, progress)});
     } else {
       for (size_t i = 0; i < c.partition.segments.size(); ++i) {
         std::string name = fmt::format("segment_{}", i);
-        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), name, number)});
+        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), name, number, progress)});
       }
     }
   }

@@ -8,16 +8,15 @@ import functools
 import json
 import os
 import sys
-import threading
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-from . import atomic, errors, plan_signature
+from . import atomic, errors, plan_signature, processes
 from .errors import DeviceError, InputError, IoError, OptionError, UnsupportedError
 
 _HERE = Path(__file__).resolve().parent
-_lock = threading.Lock()
+_lock = processes.Lock()
 _lib = None
 
 
@@ -95,7 +94,7 @@ def lib():
     """The library, loaded once."""
     global _lib
     if _lib is None:
-        with _lock:
+        with _lock():
             if _lib is None:
                 loaded = ctypes.CDLL(find("libingot.so"), mode=ctypes.RTLD_GLOBAL)
                 for name, arguments in _SIGNATURES.items():
@@ -222,13 +221,18 @@ class Model(_Handle):
 
     def explain(self, values: dict) -> dict:
         given = _Options(values)
-        return json.loads(_text(lib().ingot_explain, self.pointer, given.pointer))
+        return json.loads(processes.interruptible(lambda: _text(lib().ingot_explain, self.pointer, given.pointer)))
 
     def compile(self, values: dict, progress=None) -> "_Plan":
         given = _Options(values)
         out = c_void_p()
-        callback = _Progress(lambda stage, fraction, _: int(bool(progress(stage.decode(), fraction)))) if progress else _Progress()
-        check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out)))
+        cancelled = []
+
+        def report(stage, fraction, _):
+            return int(bool(cancelled or progress is not None and progress(stage.decode(), fraction)))
+
+        callback = _Progress(report)
+        processes.interruptible(lambda: check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out))), lambda: cancelled.append(True))
         session = {o["name"] for o in options() if o["kind"] == "session"}
         return _Plan(out, {k: v for k, v in values.items() if k in session})
 
@@ -649,10 +653,12 @@ class TorchRegistry:
         library = ctypes.CDLL(path)
         library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        library.ingot_torch_plan_words.argtypes, library.ingot_torch_plan_words.restype = [c_uint64, POINTER(c_int64)], None
         library.ingot_torch_count_of.argtypes, library.ingot_torch_count_of.restype = [c_void_p], c_void_p
         self._path = path
         self._library = library
         self._engines: dict[int, Engine] = {}
+        self.used = library.ingot_torch_used
 
     def register(self, engine: Engine) -> int:
         watch = engine.watch.pointer if engine.watch is not None else None
@@ -681,6 +687,12 @@ class TorchRegistry:
     def watch(self, changed) -> "TorchWatch":
         return TorchWatch(ctypes.PyDLL(self._path), changed)
 
+    def plan_words(self, number: int) -> list[int]:
+        """What the plan tensor of a registered engine holds."""
+        words = (c_int64 * 4)()
+        self._library.ingot_torch_plan_words(number, words)
+        return list(words)
+
     def count_of(self, tensor: int) -> int | None:
         """The address of the number of writes that torch has counted to a tensor, by the address of its C++ object."""
         return self._library.ingot_torch_count_of(tensor)
@@ -708,8 +720,3 @@ class TorchWatch:
         pointer, self.pointer = getattr(self, "pointer", None), None
         if pointer:
             self._library.ingot_torch_watch_release(pointer)
-
-
-def plan_tensor_words(number: int) -> list[int]:
-    """What the plan tensor of a registered engine holds: magic and number."""
-    return [0x6E616C70746F676E, number, 0, 0]

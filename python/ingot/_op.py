@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-import threading
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
-from . import _engine, errors, size_text
+from . import _engine, errors, processes, size_text
 from .errors import DeviceError, InputError, UnsupportedError
 
-_lock = threading.Lock()
+_lock = processes.Lock()
 _library = None
 
 
@@ -18,7 +19,7 @@ def library():
     """Loads the op library once and teaches torch the op's shape rule."""
     global _library
     if _library is None:
-        with _lock:
+        with _lock():
             if _library is None:
                 path = _engine.find("libingot_torch.so")
                 try:
@@ -32,7 +33,15 @@ def library():
                 for name in ("run", "execute"):
                     torch.library.register_vmap(f"ingot::{name}")(_no_vmap)
                 _library = _engine.TorchRegistry(path)
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(after_in_child=_in_child)
     return _library
+
+
+def _in_child():
+    """Where an engine has used torch's threads, a child has none of them, and libgomp would wait for them for ever: torch's operators run on one, as ingot's do."""
+    if _library.used():
+        torch.set_num_threads(1)
 
 
 def _fake(inputs, state, outputs, weights, sizes, plan, function):
@@ -84,7 +93,7 @@ class Runner:
         self._registry = registry
         self._id = registry.register(engine)
         self._engine, self._device = engine, torch.device(engine.device)
-        self._plan = torch.tensor(_engine.plan_tensor_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
+        self._plan = torch.tensor(registry.plan_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
         self._function = function
         self._allocate = _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
@@ -143,7 +152,7 @@ class Runner:
                 self._execute([flat[i] for i in self._read], [flat[i] for i in self._state], outputs, nothing, nothing, self._plan, self._function)
                 return outputs
             self._execute(flat if type(flat) is list else list(flat), nothing, outputs, nothing, nothing, self._plan, self._function)
-        except (RuntimeError, IndexError, AttributeError, TypeError) as problem:
+        except (RuntimeError, IndexError, AttributeError, TypeError, AssertionError) as problem:
             raise self._explain(problem, flat) from None
         return outputs
 
@@ -168,6 +177,11 @@ class Runner:
                 return InputError(f"input {name!r} has rank {value.dim()}, but the engine takes rank {len(binding['dims'])}: [{', '.join(map(str, binding['dims']))}]")
             if str(value.dtype) != f"torch.{binding['dtype']}":
                 return InputError(f"input {name!r} is {str(value.dtype).removeprefix('torch.')}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
+        for name, value in zip(names, flat):
+            if isinstance(value, FakeTensor) and isinstance(problem, AssertionError):
+                return InputError(f"input {name!r} is a FakeTensor, and the module's weights hold values", remedy="FakeTensorMode(allow_non_fake_inputs=True)")
+            if type(value) is not torch.Tensor and not isinstance(value, FakeTensor) and isinstance(problem, TypeError):
+                return InputError(f"input {name!r} is of type {type(value).__name__}, a tensor subclass that engines do not know", remedy="give a plain tensor")
         if allocating and type(problem) in (RuntimeError, TypeError, OverflowError):
             return errors.MemoryError(f"the results for these inputs cannot be allocated: {str(problem).splitlines()[0]}", remedy="use smaller inputs, or free memory")
         return translate(problem) if isinstance(problem, RuntimeError) else problem

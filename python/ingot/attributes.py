@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import torch
 
+from . import processes
 from .errors import UnsupportedError
 
 
@@ -16,33 +15,39 @@ class AttributeWatch:
     it changes is state, which the graph would lose.
     """
 
-    _lock = threading.Lock()
+    _lock = processes.Lock()
 
     def __init__(self, module, start=None):
         self.module, self.start, self.changed = module, start or {}, {}
         self.modules = {id(m) for m in module.modules()}
 
     def __enter__(self):
-        self._lock.acquire()
-        self.plain = original = torch.nn.Module.__setattr__
-        self.old = {(m, name): vars(m)[name] for m, name in self.start}
-        for (m, name), value in self.start.items():
-            vars(m)[name] = value
-
-        def set_attribute(m, name, value):
-            have = vars(m).get(name)
-            if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
-                self.changed[m, name] = value
-            original(m, name, value)
-
-        torch.nn.Module.__setattr__ = set_attribute
-        return self
+        self._active = self._watching()  # a generator: it tidies up wherever an interrupt comes
+        return next(self._active)
 
     def __exit__(self, *_):
-        torch.nn.Module.__setattr__ = self.plain
-        for (m, name), value in self.old.items():
-            vars(m)[name] = value
-        self._lock.release()
+        self._active.close()
+
+    def _watching(self):
+        with self._lock():
+            original = torch.nn.Module.__setattr__
+            old = {(m, name): vars(m)[name] for m, name in self.start}
+
+            def set_attribute(m, name, value):
+                have = vars(m).get(name)
+                if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                    self.changed[m, name] = value
+                original(m, name, value)
+
+            try:
+                for (m, name), value in self.start.items():
+                    vars(m)[name] = value
+                torch.nn.Module.__setattr__ = set_attribute
+                yield self
+            finally:
+                torch.nn.Module.__setattr__ = original
+                for (m, name), value in old.items():
+                    vars(m)[name] = value
 
     def again(self):
         return AttributeWatch(self.module, self.changed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 
 import torch
 import torch.nn.modules.module as registration
 
 from .errors import InputError
+from .processes import Lock
 from .watch import Snapshot, Watch
 
 
@@ -44,7 +44,7 @@ class Followed(Watch):
     def __init__(self, slots, used):
         """used: those that something reads."""
         super().__init__()
-        self._lock, self._used = threading.RLock(), {s.name for s in used}
+        self._lock, self._used = Lock(), {s.name for s in used}
         self._slots = [s for s in slots if s.kind in ("weight", "state")]
         self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
         self._owners: list[weakref.ref] = []
@@ -75,16 +75,18 @@ class Followed(Watch):
             hook = _Loaded(self)
             weakref.finalize(self, _remove, [part.register_load_state_dict_post_hook(hook) for part in owner.modules()])
         _notice(owner, self)
+        if shows:
+            hear(owner, lambda name, tensor, self=weakref.ref(self): self() and self().mark())
         self.adopt(self._snapshot(self._seen, self._given))
 
     def taken(self, values):
         """The engines have these now."""
-        with self._lock:
+        with self._lock():
             self._given.update({name: t for name, t in values.items() if isinstance(t, torch.Tensor) and name in self._wanted})
             self.adopt(self._snapshot(self._seen, self._given))
 
     def refresh(self):
-        with self._lock:
+        with self._lock():
             if self.same():  # since another thread saw to it
                 return
             self.mark(False)
@@ -105,7 +107,7 @@ class Followed(Watch):
         seen, given, new = {}, dict(self._given), {}
         for slot in self._slots:
             before = self._seen[slot.name]
-            seen[slot.name] = now = {(at, name): found[at].get(name, t) if at is not None else t for (at, name), t in before.items()}
+            seen[slot.name] = now = {(at, name): self._present(found[at], name) if at is not None and found[at] else t for (at, name), t in before.items()}
             touched = [key for key, t in now.items() if t is not before[key] or id(t) in changed]
             if touched and slot.name not in self._used and not self._fits(slot, now[touched[0]]):
                 continue
@@ -125,6 +127,11 @@ class Followed(Watch):
         self._seen, self._given = seen, given
         self.adopt(snapshot)
 
+    def _present(self, tensors, name):
+        if name not in tensors:
+            raise InputError(f"the model has no weight {name!r} any more", remedy="compile it again")
+        return tensors[name]
+
     def _snapshot(self, seen, given):
         kinds = {s.name: s.kind for s in self._slots}
         # Whose values the model writes with each call is handed over with each: only where it is matters.
@@ -136,6 +143,8 @@ class Followed(Watch):
 
     def _check(self, slot, now, key):
         tensor, (dtype, shape, device) = now[key], self._wanted[slot.name]
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            raise InputError(f"weight {key[1]!r} is one that torch.func transforms, and a compiled module has no derivatives", remedy="call the model itself")
         if not self._fits(slot, tensor):
             raise InputError(
                 f"weight {key[1]!r} is {_short(tensor.dtype, tensor.shape)} now, but the engine was built for {_short(dtype, shape)}",
@@ -184,6 +193,25 @@ def _show(module, name, tensor):
 
 _followed: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Followed]]" = weakref.WeakKeyDictionary()  # by each part of the owners
 _hooked = False
+
+
+class _Heard(dict):
+    """Parameters or buffers of a module, of which `changed(name, tensor)` is told: torch.func.functional_call and others put tensors there by themselves."""
+
+    def __init__(self, values, changed):
+        super().__init__(values)
+        self._changed = changed
+
+    def __setitem__(self, name, tensor):
+        super().__setitem__(name, tensor)
+        self._changed(name, tensor)
+
+
+def hear(owner, changed):
+    """Tells `changed(name, tensor)` of each parameter and buffer that is set in a module of ours."""
+    for path, part in owner.named_modules():
+        for kind in ("_parameters", "_buffers"):
+            part.__dict__[kind] = _Heard(part.__dict__[kind], lambda name, tensor, path=path: changed(f"{path}.{name}" if path else name, tensor))
 
 
 def _notice(owner, followed):

@@ -12,12 +12,13 @@ from .arguments import Arguments, parameters_of_program
 from .assemble import Segment
 from .capture import order_of, write
 from .errors import FormatError, InputError, UnsupportedError
-from .follow import Given
+from .follow import Given, hear
+from .inference_only import InferenceOnly
 from .loaded import Loaded
 from .signature import same_constant, shown, size_function
 
 
-class Module(torch.nn.Module):
+class Module(InferenceOnly):
     """A compiled model: called as the original is, with pytrees in and out.
 
     engine: the `ingot.Engine` inside, None when nothing of the model runs in one. report: the `ingot.Report` of what runs where (None for
@@ -40,6 +41,7 @@ class Module(torch.nn.Module):
             for name, tensor in [*eager.named_parameters(), *eager.named_buffers()] if isinstance(eager, torch.nn.Module) else ():
                 if not name.startswith("ingot_plan_"):
                     self._show_state(name, tensor)
+            hear(self, self._assign)
             return
         self._eager = None
         self.engine = assembled.engine if assembled is not None else engine
@@ -136,6 +138,14 @@ class Module(torch.nn.Module):
         if not hasattr(place, last):
             place.register_parameter(last, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(last, tensor)
 
+    def _assign(self, name, tensor):
+        """Another tensor for one of those that torch runs with."""
+        path, _, leaf = name.rpartition(".")
+        part = self._eager.get_submodule(path) if isinstance(self._eager, torch.nn.Module) else self
+        for held in (part._parameters, part._buffers):
+            if leaf in held and held[leaf] is not tensor:
+                held[leaf] = tensor
+
     def _with_states(self, run):
         """A loaded engine's states are this module's buffers, begun with the file's values."""
         if not self.engine.states() or self.engine.device is None:
@@ -186,11 +196,11 @@ class Module(torch.nn.Module):
             return None
         run = runner.plain
         count, single, spec, plain, compiling, unflatten = len(self._inputs), self._single, self._out_spec, torch.Tensor, torch.compiler.is_compiling, self._unflatten
-        casts = autocast.anywhere if self._autocast is None else bool  # bool() is False
+        casts, tracing = autocast.anywhere if self._autocast is None else bool, torch._C._is_tracing  # bool() is False
         hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
 
         def call(args):
-            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or casts() or forward_mode._current_level >= 0:
+            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or tracing() or casts() or forward_mode._current_level >= 0:
                 return None
             for tensor in args:
                 if type(tensor) is not plain or tensor.requires_grad:
@@ -225,6 +235,7 @@ class Module(torch.nn.Module):
         return super().__reduce_ex__(protocol)
 
     def forward(self, *args, **kwargs):
+        self._refuse_tracers(args, kwargs)
         if self._eager is not None:
             if self._arguments is not None:
                 args, kwargs = self._arguments.bind(args, kwargs)

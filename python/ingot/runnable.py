@@ -61,7 +61,7 @@ class Runnable:
                 if len(self._checked) >= 64:
                     self._checked.clear()
                 self._checked.add(kind)
-        if self._written is not None:
+        if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
             self._written(flat)
         with torch.no_grad():
             return self._forward(*flat)

@@ -27,15 +27,18 @@ class Watch:
         self.pointer, self.same = self._native.pointer, self._native.same
         self._marked = ctypes.c_uint64(0)
         self._written: set[int] = set()  # by id, without being counted
+        self._held: list[Snapshot] = []
         self.adopt(Snapshot((), ()))
         _watches.add(self)
         _hear_of_steps()
 
     def adopt(self, snapshot: "Snapshot"):
         """What the tensors are from now on compared with. Take it before their values are read: writes meanwhile are noticed then."""
+        self._held.append(snapshot)  # nor does the one before go while its words are read, wherever an interrupt comes
         self._native.set([ctypes.addressof(self._marked), 0, *snapshot.words], snapshot.counts, snapshot.unknown)
+        self.snapshot = snapshot
+        self._held[:] = [snapshot]
         self._written.clear()
-        self.snapshot = snapshot  # the memory behind the words of the one before is free to go only now
 
     def changed(self) -> list[bool]:
         """Of each tensor of the snapshot, whether it has changed since."""

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork.h"
+
 namespace ingot {
 
 namespace {
@@ -27,12 +29,8 @@ inline void pause() {
 #endif
 }
 
-void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
-  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
-}
-void futex_wake_all(std::atomic<uint32_t>& word) {
-  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
-}
+void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) { ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0); }
+void futex_wake_all(std::atomic<uint32_t>& word) { ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0); }
 
 class InlineWorkers final : public Workers {
  public:
@@ -89,23 +87,26 @@ class Section {
 // About 30 us on common machines: longer than the gap between two steps of a model, shorter than anyone minds.
 constexpr int spins = 1500;
 
-class Pool final : public Workers {
+// The threads of a pool in one process.
+class Crew {
  public:
-  explicit Pool(int threads) {
+  explicit Crew(int threads) : forks(fork_count()) {
     try {
       for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
     } catch (const std::exception&) {  // no memory or no number for another thread: those that are there do the work
     }
   }
-  ~Pool() override {
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() {
     stop_.store(true);
     generation_.fetch_add(1);
     futex_wake_all(generation_);
     for (auto& thread : threads_) thread.join();
   }
-  int count() const override { return static_cast<int>(threads_.size()) + 1; }
+  int count() const { return static_cast<int>(threads_.size()) + 1; }
 
-  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
+  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) {
     if (tasks <= 0) return;
     // One task, no threads, or a pool that serves another caller: this thread does it alone.
     if (tasks == 1 || threads_.empty() || busy_.test_and_set(std::memory_order_acquire)) {
@@ -133,6 +134,8 @@ class Pool final : public Workers {
     section.rethrow();
   }
 
+  const uint32_t forks;  // of the process that it is in
+
  private:
   void serve(int worker) {
     uint32_t seen = 0;
@@ -159,17 +162,43 @@ class Pool final : public Workers {
   std::vector<std::thread> threads_;
 };
 
-// torch's own threads: GOMP_parallel of the libgomp that is loaded already, so that two pools do not fight for the cores.
+// A child of fork() has none of its parent's threads: it makes its own when it first works.
+class Pool final : public Workers {
+ public:
+  explicit Pool(int threads) : crew_(new Crew(threads)), count_(crew_.load()->count()) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() override {
+    if (Crew* crew = crew_.load(); crew->forks == fork_count()) delete crew;
+  }
+  int count() const override { return count_; }
+  void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override { crew().run(tasks, fn); }
+
+ private:
+  Crew& crew() {
+    Crew* now = crew_.load(std::memory_order_acquire);
+    while (now->forks != fork_count()) {
+      auto fresh = std::make_unique<Crew>(count_);
+      if (crew_.compare_exchange_strong(now, fresh.get())) now = fresh.release();  // the parent's is left as it lies: nobody can join its threads
+    }
+    return *now;
+  }
+
+  std::atomic<Crew*> crew_;
+  int count_;
+};
+
+// torch's own threads: GOMP_parallel of the libgomp that is loaded already, so that two pools do not fight for the cores. In a child of fork() libgomp waits for
+// the parent's threads for ever, if it has had any: there the caller works alone.
 class GompWorkers final : public Workers {
  public:
   using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
   using Number = int (*)();
-  GompWorkers(Parallel parallel, Number self, Number in_parallel, int threads)
-      : parallel_(parallel), self_(self), in_parallel_(in_parallel), threads_(threads) {}
+  GompWorkers(Parallel parallel, Number self, Number in_parallel, int threads) : parallel_(parallel), self_(self), in_parallel_(in_parallel), threads_(threads) {}
   int count() const override { return threads_; }
   void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
     if (tasks <= 0) return;
-    if (tasks == 1 || threads_ == 1 || in_parallel_()) {
+    if (tasks == 1 || threads_ == 1 || fork_count() > 0 || in_parallel_()) {
       for (int64_t task = 0; task < tasks; ++task) fn(task, 0);
       return;
     }
@@ -218,9 +247,7 @@ int usable_threads() {
   return std::max(1, threads);
 }
 
-std::unique_ptr<Workers> make_pool(int threads) {
-  return std::make_unique<Pool>(threads > 0 ? threads : usable_threads());
-}
+std::unique_ptr<Workers> make_pool(int threads) { return std::make_unique<Pool>(threads > 0 ? threads : usable_threads()); }
 
 std::unique_ptr<Workers> find_gomp_workers(int threads) {
   // Wheels of torch carry a copy with a mangled name, found through the symbol of a library already loaded.

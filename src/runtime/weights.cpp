@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/strided.h"
@@ -20,12 +21,12 @@ Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator&
   const plan::Function& prepare = plan_->targets[t].prepare;
   prepare_ = load_function(prepare, prepare.programs[0], backend());
   for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f, f.programs[t], backend()));
-  sources_.resize(plan_->weights.size(), nullptr);
-  copies_.resize(plan_->weights.size());
+  given_.sources.resize(plan_->weights.size(), nullptr);
+  given_.copies.resize(plan_->weights.size());
   optional_ = plan::only_first_values(*plan_);
   // Values that the host gives come with set(), and prepare runs in commit().
   bool complete = std::none_of(plan_->weights.begin(), plan_->weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) set_ = make(threads);
+  if (complete) set_ = make(given_, threads);
 }
 
 std::vector<bool> Weights::read_by(const plan::Program& p, std::vector<bool> also) {
@@ -66,12 +67,12 @@ MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::L
   return block;
 }
 
-std::shared_ptr<Weights::Set> Weights::make(int threads) const {
+std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) const {
   auto set = std::make_shared<Set>();
-  set->copies = copies_;
+  set->copies = given.copies;
   for (size_t i = 0; i < plan_->weights.size(); ++i) {
     const plan::Weight& w = plan_->weights[i];
-    const std::byte* data = sources_[i] != nullptr ? sources_[i] : w.data;
+    const std::byte* data = given.sources[i] != nullptr ? given.sources[i] : w.data;
     if (data == nullptr && w.bytes > 0 && !optional_[i]) {
       Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
       throw problem.fix("give it with ingot_weights_set before committing");
@@ -145,17 +146,24 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
       copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
       copy_strided(value, w.order, copied->data(), true);
     }
-    sources_[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
-    copies_[i] = std::move(copied);
+    given_.sources[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
+    given_.copies[i] = std::move(copied);
   }
   if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
 }
 
 void Weights::commit(int threads) {
+  std::lock_guard alone(committing_);
+  Given given;
+  {
+    std::lock_guard lock(mutex_);
+    given = given_;
+  }
+  std::shared_ptr<Set> next = make(given, threads);
+  std::shared_ptr<const Set> before;  // goes after the lock
   std::lock_guard lock(mutex_);
-  std::shared_ptr<Set> next = make(threads);
   next->version = ++version_;
-  set_ = std::move(next);
+  before = std::exchange(set_, std::move(next));
 }
 
 }  // namespace ingot::runtime

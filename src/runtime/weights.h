@@ -1,10 +1,10 @@
 // The weights of a plan on one device: what its programs read, made once.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "base/fork.h"
 #include "runtime/placement.h"
 #include "runtime/program.h"
 
@@ -37,7 +37,12 @@ class Weights {
   const LoadedFunction& function(size_t i) const { return functions_[i]; }
 
  private:
-  std::shared_ptr<Set> make(int threads) const;
+  // What set() gave, and of it what was copied.
+  struct Given {
+    std::vector<const std::byte*> sources;
+    std::vector<std::shared_ptr<const MemoryBlock>> copies;
+  };
+  std::shared_ptr<Set> make(const Given&, int threads) const;
   static std::vector<bool> read_by(const plan::Program&, std::vector<bool> also);
   MemoryBlock upload(Set&, const std::vector<bool>& which, backend::Lane&) const;
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
@@ -47,10 +52,10 @@ class Weights {
   Placement placement_;
   LoadedFunction prepare_;
   std::vector<LoadedFunction> functions_;
-  mutable std::mutex mutex_;
-  std::vector<bool> optional_;                   // values that only states begin with: the caller may bind memory instead
-  std::vector<const std::byte*> sources_;        // what set() gave
-  std::vector<std::shared_ptr<const MemoryBlock>> copies_;  // of those, what it copied
+  std::vector<bool> optional_;  // values that only states begin with: the caller may bind memory instead
+  LongMutex committing_;
+  mutable Mutex mutex_;
+  Given given_;
   std::shared_ptr<const Set> set_;
   uint64_t version_ = 0;
 };

@@ -1,10 +1,12 @@
-// In process, `plan` is a 32-byte tensor: magic and the number of a registered (plan, weights) pair, and `weights` is empty. In saved
+// In process, `plan` is a 32-byte tensor: magic, the number of a registered (plan, weights) pair and what tells this process from others, and `weights` is empty. In saved
 // programs (saved.cpp) `plan` is a plan without the values of its weights, which `weights` are, in the plan's order. Sessions hold no
 // user state; they are pooled per pair, so that threads never wait for one another.
 #include "torch/engines.h"
 
 #include <array>
 #include <cstring>
+#include <mutex>
+#include <random>
 #include <shared_mutex>
 
 #include "torch/gpu.h"
@@ -16,9 +18,18 @@ namespace {
 
 constexpr uint64_t plan_magic = 0x6e616c70746f676eULL;  // "ngotplan"
 
-std::shared_mutex registry_mutex;
+ingot::SharedMutex registry_mutex;
 std::unordered_map<uint64_t, std::shared_ptr<Entry>> registry;
 uint64_t next_id = 1;
+
+// In each plan tensor: a program that was exported with one is not run with an engine of another process that has the same number.
+uint64_t process_word() {
+  static const uint64_t word = [] {
+    std::random_device random;
+    return (static_cast<uint64_t>(random()) << 32) | random();
+  }();
+  return word;
+}
 
 void describe(Entry& entry, uint32_t function, Entry::Function& into) {
   size_t inputs = 0, outputs = 0;
@@ -63,7 +74,7 @@ std::shared_ptr<Entry> registered(uint64_t number) {
 }
 
 std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights) {
-  std::array<uint64_t, 2> head;
+  std::array<uint64_t, 3> head;
   if (!plan.is_cpu() || plan.numel() < static_cast<int64_t>(sizeof head)) raise(INGOT_INVALID_INPUT, "ingot::execute: `plan` is not a plan tensor");
   std::memcpy(head.data(), plan.const_data_ptr(), sizeof head);
   if (head[0] != plan_magic && holds_plan(plan)) {
@@ -77,7 +88,7 @@ std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weigh
     return std::static_pointer_cast<Entry>(saved_pool(plan, weights, make));
   }
   if (head[0] != plan_magic) raise(INGOT_FORMAT, "ingot::execute: `plan` is not a plan tensor: it does not start as one", "save the program again with ingot.save");
-  return registered(head[1]);
+  return registered(head[2] == process_word() ? head[1] : 0);
 }
 
 Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
@@ -132,3 +143,13 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(ui
   registry.erase(found);
   lock.unlock();
 }
+
+extern "C" __attribute__((visibility("default"))) void ingot_torch_plan_words(uint64_t id, uint64_t* four) {
+  four[0] = plan_magic;
+  four[1] = id;
+  four[2] = process_word();
+  four[3] = 0;
+}
+
+// Whether engines have been here: they use torch's threads.
+extern "C" __attribute__((visibility("default"))) int ingot_torch_used() { return Entry::any ? 1 : 0; }

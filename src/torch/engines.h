@@ -1,11 +1,12 @@
 // Engines as the ops know them: (plan, weights) pairs with their idle sessions.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/fork.h"
 #include "torch/tensors.h"
 #include "torch/watch.h"
 
@@ -13,12 +14,13 @@ namespace ingot_torch {
 
 // Registered engine with its idle sessions.
 struct Entry {
+  static inline std::atomic<bool> any = false;  // was made
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
   const ingot_options* options = nullptr;  // of every session
   const Watch* watch = nullptr;            // of a registered engine: what its weights were made from
   int32_t gpu = -1;                        // where it runs; -1: the CPU
-  std::mutex mutex;
+  ingot::Mutex mutex;
   // Per function: sessions nobody uses, which inputs are written and how they lie in memory, how many states there are, what it gives.
   struct Function {
     std::vector<ingot_session*> idle;
@@ -29,6 +31,7 @@ struct Entry {
   };
   std::unordered_map<int64_t, Function> functions;
 
+  Entry() { any = true; }
   // Asks the weights where they are.
   void find_device();
   ~Entry();

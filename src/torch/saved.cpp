@@ -18,6 +18,8 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include "base/fork.h"
+
 namespace ingot_torch {
 
 namespace {
@@ -153,8 +155,8 @@ struct Program {
   const void* address = nullptr;
   std::shared_ptr<const Plan> plan;
   Source source;  // changes under programs_mutex
-  std::mutex preparing;
-  std::shared_mutex swapping;
+  ingot::LongMutex preparing;
+  ingot::SharedMutex swapping;
   std::shared_ptr<Prepared> prepared;
   std::atomic<uint64_t> last_call = 0;
 
@@ -176,7 +178,7 @@ struct Program {
   bool is(const Tensor& tensor) const { return source.is(tensor) && holds(tensor, false); }
 };
 
-std::shared_mutex programs_mutex;
+ingot::SharedMutex programs_mutex;
 std::unordered_map<const void*, std::shared_ptr<Program>>& programs() {
   static auto* all = new std::unordered_map<const void*, std::shared_ptr<Program>>;  // never destroyed: calls may come late
   return *all;

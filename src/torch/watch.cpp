@@ -4,6 +4,7 @@
 
 #include <array>
 #include <mutex>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 

@@ -2,8 +2,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <shared_mutex>
 #include <vector>
+
+#include "base/fork.h"
 
 namespace ingot_torch {
 
@@ -31,7 +32,7 @@ class Watch {
 
  private:
   Changed changed_;
-  mutable std::shared_mutex mutex_;
+  mutable ingot::SharedMutex mutex_;
   std::vector<Word> words_;  // a word may be read only while the ones before it are the same
   std::vector<Count> counts_;
   bool unknown_ = true;

@@ -157,6 +157,43 @@ RUNS = {
 }
 
 
+FORKED = """
+import json, os, signal
+import numpy as np
+x = np.zeros((2, 8), np.float32)
+session = ingot.load_engine({path!r}, device='cuda').session()
+session.run(x)
+def told(call):
+    try:
+        call()
+        print("no error", flush=True)
+    except ingot.Error as e:
+        print(json.dumps([type(e).__name__, e.message, e.remedy]), flush=True)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    told(lambda: session.run(x))
+    told(lambda: ingot.load_engine({path!r}, device='cuda').session().run(x))
+    del session
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+session.run(x)
+"""
+
+
+def test_a_child_of_a_process_that_used_the_gpu(plan, cache, tmp_path):
+    """Not one call of the driver is made there, which might wait for ever."""
+    events = tmp_path / "events"
+    done = python(FORKED.format(path=str(plan)), cache, INGOT_PRETEND_EVENTS=str(events))
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(said) == 2
+    for kind, message, remedy in said:
+        assert kind == "DeviceError" and message.endswith(" failed: this process was forked from one that had used CUDA, which does not work in a child")
+        assert remedy == 'start it anew: multiprocessing.get_context("spawn"), or fork before CUDA is used'
+    assert not lines(events, "mistake")
+
+
 @pytest.mark.parametrize("way", ["load_engine", "load", "the command line"])
 def test_a_plan_for_another_gpu_is_compiled_from_its_graph(plan, cache, tmp_path, way):
     events = tmp_path / "events"

@@ -78,6 +78,7 @@ void Device::synchronize() const {
 }
 
 Device::Use::Use(const Device& device) {
+  if (!driver_usable()) return;  // what is to be done says so; what is to be let go is the parent's
   Context now = nullptr;
   // Mostly it is current already, and pushing costs more than asking.
   if (driver().context_current(&now) == 0 && now == device.context_) return;

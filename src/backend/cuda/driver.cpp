@@ -1,12 +1,28 @@
 #include "backend/cuda/driver.h"
 
 #include "backend/cuda/symbols.h"
+#include "base/fork.h"
 
 namespace ingot::backend::cuda {
 
 namespace {
 
-constexpr int oldest = 11040;
+constexpr int oldest = 11040, not_initialized = 3;
+
+// The driver of a parent cannot be used: its functions may wait for threads that are not here. None of them is called.
+template <class F>
+struct Refused;
+template <class... A>
+struct Refused<int (*)(A...)> {
+  static int call(A...) { return not_initialized; }
+};
+
+Driver refused() {
+  Driver d{};
+#define X(name, symbol, arguments) d.name = Refused<decltype(d.name)>::call;
+#include "backend/cuda/driver.def"
+  return d;
+}
 
 Driver load() {
   // Not static: a driver that was missing may be looked for again.
@@ -30,6 +46,10 @@ std::string cuda_text(int version) { return fmt::format("{}.{}", version / 1000,
 
 void Driver::failed(int error, const std::string& what) const {
   constexpr int no_memory = 2, no_device = 100, no_binary = 209;
+  if (error == not_initialized && fork_count() > 0) {
+    throw Error(Code::device, fmt::format("{} failed: this process was forked from one that had used CUDA, which does not work in a child", what))
+        .fix("start it anew: multiprocessing.get_context(\"spawn\"), or fork before CUDA is used");
+  }
   const char *name = nullptr, *text = nullptr;
   if (error_name(error, &name) != 0 || name == nullptr) name = "an unknown error";
   if (error_text(error, &text) != 0 || text == nullptr) text = "no text";
@@ -40,9 +60,24 @@ void Driver::failed(int error, const std::string& what) const {
   throw e;
 }
 
+namespace {
+
+struct Started {
+  Driver driver = load();
+  uint32_t forks = fork_count();
+};
+const Started& started() {
+  static const Started s;
+  return s;
+}
+
+}  // namespace
+
+bool driver_usable() { return started().forks == fork_count(); }
+
 const Driver& driver() {
-  static const Driver d = load();
-  return d;
+  static const Driver none = refused();
+  return driver_usable() ? started().driver : none;
 }
 
 }  // namespace ingot::backend::cuda

@@ -50,5 +50,7 @@ std::string cuda_text(int version);
 
 // Loads and starts the driver on first use. Error (device) when there is none or it has no GPU, (version) when it is too old.
 const Driver& driver();
+// False in a child of a process that used the driver: each of its functions is CUDA_ERROR_NOT_INITIALIZED there, which `check` explains.
+bool driver_usable();
 
 }  // namespace ingot::backend::cuda

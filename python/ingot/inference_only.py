@@ -1,0 +1,47 @@
+"""What a torch.nn.Module can be asked that a compiled one refuses, and what to do instead (docs/modules.md)."""
+
+from __future__ import annotations
+
+import torch
+
+from .errors import InputError, UnsupportedError
+
+
+class InferenceOnly(torch.nn.Module):
+    """A module that computes as its model did when it was compiled: without gradients, on its device, and unseen by tracers that follow Python."""
+
+    def train(self, mode: bool = True):
+        if mode:
+            raise UnsupportedError("a compiled module computes what the model did when it was compiled, and has no other mode", remedy="train the model itself: the compiled module follows its weights")
+        return super().train(False)
+
+    def requires_grad_(self, requires_grad: bool = True):
+        if requires_grad:
+            raise UnsupportedError("a compiled module computes no gradients", remedy="train the model itself: the compiled module follows its weights")
+        return super().requires_grad_(False)
+
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        unknown = sorted(set(state_dict) - set(self.state_dict())) if strict else []
+        if unknown:
+            raise InputError(
+                f"a compiled module does not hold {unknown[0]!r}: its weights are the model's own tensors",
+                remedy="model.load_state_dict(...), which it follows, or compiled.update_weights(...)",
+            )
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
+    def _replicate_for_data_parallel(self):
+        raise UnsupportedError("a compiled module runs on one GPU", remedy="compile the model once on each, or leave torch.nn.DataParallel out")
+
+    def __prepare_scriptable__(self):
+        raise UnsupportedError("torch.jit.script cannot see into a compiled module", remedy=_SAVED)
+
+    def _refuse_tracers(self, args, kwargs):
+        """Those that run forward to learn what it does."""
+        if torch.jit.is_tracing():
+            raise UnsupportedError("torch.jit.trace cannot see into a compiled module", remedy=_SAVED)
+        proxy = torch.fx.Proxy
+        if isinstance(args, proxy) or any(isinstance(a, proxy) for a in (*args, *kwargs.values())):
+            raise UnsupportedError("torch.fx cannot see into a compiled module", remedy="trace with a torch.fx.Tracer whose is_leaf_module is True for ingot.Module")
+
+
+_SAVED = 'ingot.save(compiled, path, format="exported_program"), or format="aot_inductor" for C++; torch.jit takes the model itself'

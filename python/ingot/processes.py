@@ -1,0 +1,74 @@
+"""What a child of fork() finds, and calls that Ctrl-C ends early."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+
+_STACK = 64 << 20  # bytes, taken when they are used: a large graph is walked deeply
+
+
+class Lock:
+    """`with lock():` is for one thread, which may take it again. In a child it is free, whoever held it: what it guards must be whole at any time."""
+
+    def __init__(self):
+        self.renew()
+        _locks.add(self)
+
+    def __call__(self):  # Python's own object: no interrupt comes between taking it and what lets it go
+        return self._lock
+
+    def renew(self):
+        self._lock = threading.RLock()
+
+
+_locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+
+
+def _in_child():
+    for lock in list(_locks):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def interruptible(work, cancel=lambda: None):
+    """work(), which holds Python up for long. In the main thread it runs beside it, so that an exception of a signal's handler (KeyboardInterrupt) is met at once:
+    then cancel() is called, and the exception goes on when the work has ended."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found = []
+
+    def run():
+        try:
+            found.append((work(), None))
+        except BaseException as problem:  # the caller's
+            found.append((None, problem))
+
+    thread = threading.Thread(target=run, name="ingot compiles", daemon=True)
+    interrupted = None
+    try:
+        before = threading.stack_size(_STACK)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    except BaseException as problem:
+        interrupted = problem
+        cancel()
+    while thread.ident is not None and thread.is_alive():
+        try:
+            thread.join()
+        except BaseException as problem:
+            interrupted = interrupted or problem
+            cancel()
+    if interrupted is not None:
+        raise interrupted
+    result, problem = found[0]
+    if problem is not None:
+        raise problem
+    return result
