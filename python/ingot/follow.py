@@ -206,6 +206,9 @@ class _Heard(dict):
         super().__setitem__(name, tensor)
         self._changed(name, tensor)
 
+    def __reduce_ex__(self, protocol):
+        return dict, (dict(self),)  # a copy's are nobody's
+
 
 def hear(owner, changed):
     """Tells `changed(name, tensor)` of each parameter and buffer that is set in a module of ours."""
