@@ -60,12 +60,18 @@ def _no_vmap(info, in_dims, *args, **kwargs):
 _TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?))?(?:\nException raised from.*)?$", re.S)
 
 
+_CANCELLED = 10
+interrupts: list[KeyboardInterrupt] = []  # met while an op called back
+
+
 def translate(problem: RuntimeError):
     """The error of ours behind an exception that came through the dispatcher, or the exception itself."""
     found = _TAGGED.search(str(problem))
     if not found:
         return problem
     code, message, origin, remedy = found.groups(default="")
+    if int(code) == _CANCELLED and interrupts:
+        return interrupts.pop()
     return errors.by_code(int(code), message.rstrip(), origin, remedy.rstrip())
 
 
@@ -116,7 +122,12 @@ class Runner:
         bindings = self._engine.inputs(function)
         floats, count = [i for i, binding in enumerate(bindings) if "float" in binding["dtype"]], len(bindings)
 
+        watch = self._engine.watch
+        same = watch.same if watch is not None else lambda: True
+
         def call(flat):
+            if not same():  # here and not where the op calls back: an interrupt that comes as Python is entered from C is lost
+                watch.follow()
             if direct is not None and not modes() and not profiler._is_profiler_enabled and len(flat) == count:
                 for i in floats:
                     if flat[i].is_neg():
@@ -125,7 +136,7 @@ class Runner:
                     try:
                         return direct(flat if type(flat) is tuple else tuple(flat))
                     except RuntimeError as problem:
-                        if _LATE in str(problem):
+                        if _LATE in str(problem) or interrupts:
                             raise explain(problem, flat) from None
                         # else the op says why
             try:

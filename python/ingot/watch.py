@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import functools
 import weakref
@@ -160,8 +159,8 @@ def _call(changed, text, room):
     except errors.Error as problem:
         said = problem.message + (f"\n  remedy: {problem.remedy}" if problem.remedy else "")
         code = errors.code_of(problem)
-    except KeyboardInterrupt:  # goes on in Python
-        _thread.interrupt_main()
+    except KeyboardInterrupt as problem:  # goes on where the call returns to Python
+        _op.interrupts.append(problem)
         said, code = "interrupted while weights were prepared", errors.code_of(errors.CancelledError(""))
     except BaseException as problem:
         said, code = f"preparing the weights failed: {type(problem).__name__}: {problem}", errors.code_of(errors.InternalError(""))
