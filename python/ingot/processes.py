@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 
-
 _STACK = 64 << 20  # bytes, taken when they are used: a large graph is walked deeply
 
 
@@ -41,28 +40,36 @@ def interruptible(work, cancel=lambda: None):
     then cancel() is called, and the exception goes on when the work has ended."""
     if threading.current_thread() is not threading.main_thread():
         return work()
-    found = []
+    go, found = [], []
+    gate, ended = threading.Lock(), threading.Lock()
+    gate.acquire()
+    ended.acquire()
 
     def run():
+        gate.acquire()
         try:
-            found.append((work(), None))
+            if go:
+                found.append((work(), None))
         except BaseException as problem:  # the caller's
             found.append((None, problem))
+        finally:
+            ended.release()
 
-    thread = threading.Thread(target=run, name="ingot compiles", daemon=True)
     interrupted = None
     try:
         before = threading.stack_size(_STACK)
         try:
-            thread.start()
+            threading.Thread(target=run, name="ingot compiles", daemon=True).start()
         finally:
             threading.stack_size(before)
+        go.append(True)
     except BaseException as problem:
         interrupted = problem
         cancel()
-    while thread.ident is not None and thread.is_alive():
+    gate.release()
+    while go and not found:  # Thread.join() that is interrupted takes the thread for ended in Python 3.11
         try:
-            thread.join()
+            ended.acquire()
         except BaseException as problem:
             interrupted = interrupted or problem
             cancel()
