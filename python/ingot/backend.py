@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from . import autocast, devices, numbers, overlap
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
-from .functional import NotFunctional, _first_line, from_aot, lays
+from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
 from .gradients import with_requirements
 from .watch import Snapshot, Watch
 
@@ -27,8 +27,12 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
     options = devices.written(options or {})
     fixed = numbers.of(module, examples)
+    names = [_name(node) for node in placeholders]
     try:
+        _refuse_changed_shapes(names, examples, fakes)
         functional, signature = _functionalised(numbers.settled(module, fixed), fakes)
+        before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders)
+        f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
     except NotFunctional as problem:
         report = in_torch(module.graph, problem.message, options)
 
@@ -37,8 +41,6 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
                 return module(*args)
 
         return _told(with_requirements(call, module.graph, examples), None, report)
-    names = [_name(node) for node in placeholders]
-    f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders))
     compiled = _Compiled(f, options, examples)
     call = numbers.guarded(compiled.straight() if compiled.is_straight() else compiled, module, fixed)
     call = with_requirements(call, module.graph, examples)
@@ -48,6 +50,13 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
 def _told(call, engine, report):
     call.engine, call.report = engine, report
     return call
+
+
+def _refuse_changed_shapes(names, examples, fakes):
+    """squeeze_ and the like change the caller's tensor, and Dynamo's own fake of it while it traces."""
+    for name, example, fake in zip(names, examples, fakes):
+        if isinstance(example, torch.Tensor) and isinstance(fake, torch.Tensor) and not same_sizes((*example.shape, *example.stride()), (*fake.shape, *fake.stride())):
+            raise NotFunctional(f"it changes the shape of {name} in place")
 
 
 def _functionalised(module, fakes):

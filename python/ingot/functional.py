@@ -49,8 +49,11 @@ class View:
 
 @dataclass
 class Lay:
-    """How a result lies in memory: its strides, and the place among the graph's inputs of the one whose memory it is a part of."""
+    """A result before torch made the graph functional: its shape, type and strides, and the place among the graph's inputs of the one whose memory
+    it is a part of."""
 
+    shape: list
+    dtype: torch.dtype
     strides: list
     owner: int | None
 
@@ -69,6 +72,7 @@ class Functional:
     program: torch.export.ExportedProgram | None = None  # whose graph this is
 
     def __post_init__(self):
+        self._verify()
         self._split_views()
 
     @property
@@ -86,6 +90,18 @@ class Functional:
         whole.views, whole.orders = {}, {}
         whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
         return whole
+
+    def _verify(self):
+        """That what torch made functional still gives and writes the same types and shapes: squeeze_ of an input changes the caller's tensor, which no
+        new value says, and some of torch's decompositions are wrong (copy.out)."""
+        for slot, value in self.writes:
+            new, old = value.meta["val"], slot.node.meta["val"]
+            if new.dtype != old.dtype or not same_sizes(new.shape, old.shape):
+                raise NotFunctional(f"it changes the shape or type of {slot.name!r} in place")
+        for lay, result in zip(self.before or (), self.results):
+            made = _strided(result)
+            if lay is not None and made is not None and (made.dtype != lay.dtype or not same_sizes(made.shape, lay.shape)):
+                raise NotFunctional(f"torch's functional graph gives {list(made.shape)} ({made.dtype}) where the model gives {lay.shape} ({lay.dtype})")
 
     def _split_views(self):
         self._seen = set(self.wanted)
@@ -109,6 +125,9 @@ class Functional:
         for result, (base, chain) in traced.items():
             if base in given or (chain and (shared[base] > 1 or not _is_plain(result, base))):
                 self.views[result] = View(base, chain)
+                for other in (n for node in chain for n in node.all_input_nodes if n not in (base, *chain)):  # reshape_as reads another tensor's shape
+                    if isinstance(other.meta.get("val"), torch.Tensor):
+                        self._want(other, slots)
         for result in self.results:
             if not isinstance(result, Node) or not isinstance(result.meta.get("val"), torch.Tensor):
                 continue
@@ -187,6 +206,11 @@ def _hints(sizes):
     return [hint(s) for s in sizes]
 
 
+def same_sizes(some, others):
+    """Sizes that only the data say are equal to any."""
+    return len(some) == len(others) and all(a == b or None in (a, b) for a, b in zip(_hints(some), _hints(others)))
+
+
 # ---- the two ways in
 
 
@@ -241,8 +265,9 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
 def lays(values, placeholders) -> list[Lay | None]:
     """How each result of a graph that writes in place lies."""
     memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
-    metas = [_strided(v) for v in values]
-    return [m if m is None else Lay(_hints(m.stride()), memory.get(m.untyped_storage()._cdata)) for m in metas]
+    right = corrected(placeholders[0].graph) if placeholders else {}
+    metas = [(v, _strided(v)) for v in values]
+    return [m if m is None else Lay(_hints(m.shape), m.dtype, list(right.get(v) or _hints(m.stride())), memory.get(m.untyped_storage()._cdata)) for v, m in metas]
 
 
 def _strided(value) -> torch.Tensor | None:
@@ -262,7 +287,14 @@ def _functionalised(program):
     finally:
         program.range_constraints.update(limits)
     functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
+    if _open_axes(functional.graph) != _open_axes(program.graph):
+        raise NotFunctional("torch's functional graph holds for one size of an input alone")
     return functional
+
+
+def _open_axes(graph):
+    """The axes of each input whose sizes may vary."""
+    return [[not isinstance(s, int) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None]
 
 
 def _first_line(problem):

@@ -108,12 +108,31 @@ def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
     """The same program without writes to tensors that overlap themselves."""
     from torch.export.graph_signature import TensorArgument
 
-    if not has_writes(program.graph):
+    unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
+    if not has_writes(program.graph) and not unbinds:
         return program
     module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
-    renamed = settle(module)
+    renamed = unbind(module)
+    renamed |= settle(module)
     outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]
     return program._update(module, replace(program.graph_signature, output_specs=outputs))
+
+
+def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
+    """Takes the parts of a tensor one by one: torch's functionalisation fixes open sizes when a part that unbind gave is written. {old name: new name}"""
+    renamed = {}
+    for node in [n for n in module.graph.nodes if n.target is torch.ops.aten.unbind.int]:
+        axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        for part in list(node.users):
+            with module.graph.inserting_before(part):
+                chosen = module.graph.call_function(torch.ops.aten.select.int, (node.args[0], axis, part.args[1]))
+            chosen.meta = {**node.meta, **part.meta}
+            part.replace_all_uses_with(chosen)
+            renamed[part.name] = chosen.name
+            module.graph.erase_node(part)
+        if not node.users:
+            module.graph.erase_node(node)
+    return renamed
 
 
 def settle(module: torch.fx.GraphModule) -> dict[str, str]:

@@ -1,55 +1,105 @@
-"""Strides of what is computed element by element, as eager has them.
+"""Strides of results as eager has them, where torch's shape functions record others.
 
-Torch's shape functions record other strides than its operators give: on the CPU the operators convert an operand of another dtype first, and with it
-its layout; shape functions written in Python (copysign, xlogy, floor_divide) broadcast first. The operators all choose by one rule, that of torch's
-TensorIterator, and the shape functions of add and addcmul on the meta device follow it."""
+Element by element: on the CPU the operators convert an operand of another dtype first, and with it its layout; shape functions written in Python
+(copysign, xlogy, floor_divide) broadcast first. The operators all choose by one rule, that of torch's TensorIterator, and the shape functions of add and
+addcmul on the meta device follow it.
+
+Others have a rule of their own (`_OWN`)."""
 
 from __future__ import annotations
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .overlap import hint
+from .overlap import hint, value_of
 
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 _UNTAGGED = (torch.ops.aten.floor_divide.default,)  # pointwise all the same
+
+
+def _like_operand(made, operand):
+    return torch.empty_like(operand).stride()
+
+
+def _row_major(made, operand):
+    return made.stride()
+
+
+def _suggested(made, operand):
+    """Channels last where the operand is, row-major else."""
+    return made.contiguous(memory_format=torch._prims_common.suggest_memory_format(operand)).stride()
+
+
+# By operator: from a row-major tensor of the result's shape and one like the first operand.
+_OWN = {
+    "aten::index_fill": _like_operand,
+    "aten::log_sigmoid": _row_major,
+    "aten::masked_fill": _row_major,
+    "pow of one": _row_major,
+    "aten::batch_norm": _suggested,
+    "aten::_native_batch_norm_legit_no_training": _suggested,
+    "aten::upsample_nearest1d": _suggested,
+    "aten::upsample_linear1d": _suggested,
+    "aten::reflection_pad3d": _suggested,
+    "aten::replication_pad3d": _suggested,
+}
 
 
 def corrected(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, ...]]:
     """Results of the graph's operators whose strides are others than the recorded ones. Sizes that are open count as in the example."""
     found: dict[torch.fx.Node, tuple[int, ...]] = {}
     for node in graph.nodes:
-        target, made = node.target, node.meta.get("val")
-        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not isinstance(made, torch.Tensor):
+        target, made = node.target, value_of(node)
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
             continue
-        if torch.Tag.pointwise not in target.tags and target not in _UNTAGGED:
+        own = _OWN.get(_name(node))
+        if own is None and torch.Tag.pointwise not in target.tags and target not in _UNTAGGED:
             continue
-        operands = [n for n in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(n, torch.fx.Node) and isinstance(n.meta.get("val"), torch.Tensor)]
-        if len(operands) not in _RULE or len(operands) == 1 and operands[0] not in found or node.kwargs.get("memory_format") is not None:
+        part = next((n for n in node.users if n.args[1:] == (0,)), None) if isinstance(made, (list, tuple)) else node  # of several results the first
+        made = made[0] if isinstance(made, (list, tuple)) and made else made
+        operands = [n for n in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(n, torch.fx.Node) and isinstance(value_of(n), torch.Tensor)]
+        if not isinstance(made, torch.Tensor) or part is None or node.kwargs.get("memory_format") is not None:
             continue
-        layouts = [(_numbers(n.meta["val"].shape), tuple(found.get(n) or _numbers(n.meta["val"].stride()))) for n in operands]
-        recorded = tuple(_numbers(made.stride()))
-        if None in recorded or any(None in sizes or None in strides for sizes, strides in layouts):
+        layouts = [(_numbers(value_of(n).shape), tuple(found.get(n) or _numbers(value_of(n).stride()))) for n in operands]
+        sizes, recorded = _numbers(made.shape), tuple(_numbers(made.stride()))
+        if None in recorded or None in sizes or any(None in numbers for layout in layouts for numbers in layout):
             continue
-        dtypes = [n.meta["val"].dtype for n in operands]
-        if len(operands) > 1 and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
-            continue
-        common = made.dtype
-        if common is torch.bool and len(operands) == 2:  # of a comparison
-            common = torch.result_type(*(torch.empty([1] * len(sizes), dtype=dtype, device="meta") for (sizes, _), dtype in zip(layouts, dtypes)))
-        converts = len(operands) > 1 and made.device.type == "cpu"
-        metas = []
-        for (sizes, strides), dtype in zip(layouts, dtypes):
-            meta = torch.empty_strided(sizes, strides, device="meta")
-            condition = dtype is torch.bool and target._schema.name == "aten::where"
-            metas.append(torch.empty_like(meta) if converts and dtype != common and not condition else meta)
-        try:
-            strides = _RULE[len(metas)](*metas).stride()
-        except RuntimeError:
-            continue  # operands with parts of their own, such as prelu's weight
-        if any(a != b and size != 1 for a, b, size in zip(strides, recorded, _numbers(made.shape))):
-            found[node] = strides
+        if own is not None:
+            strides = own(torch.empty(sizes, device="meta"), torch.empty_strided(*layouts[0], device="meta"))
+        else:
+            strides = _of_iterator(node, made, operands, layouts, found)
+        if strides is not None and any(a != b and size != 1 for a, b, size in zip(strides, recorded, sizes)):
+            found[part] = strides
     return found
+
+
+def _name(node) -> str:
+    name = node.target._schema.name
+    if name == "aten::pad" and len(node.args[1]) == 6 and (node.args[2] if len(node.args) > 2 else "constant") in ("reflect", "replicate"):
+        return "aten::replication_pad3d"
+    return "pow of one" if node.target is torch.ops.aten.pow.Scalar and node.args[0] == 1 else name
+
+
+def _of_iterator(node, made, operands, layouts, found):
+    """The strides that TensorIterator gives; None where what is recorded is right."""
+    dtypes = [value_of(n).dtype for n in operands]
+    if len(operands) not in _RULE or len(operands) == 1 and operands[0] not in found:
+        return None
+    if len(operands) > 1 and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
+        return None
+    common = made.dtype
+    if common is torch.bool and len(operands) == 2:  # of a comparison
+        common = torch.result_type(*(torch.empty([1] * len(sizes), dtype=dtype, device="meta") for (sizes, _), dtype in zip(layouts, dtypes)))
+    converts = len(operands) > 1 and made.device.type == "cpu"
+    metas = []
+    for (sizes, strides), dtype in zip(layouts, dtypes):
+        meta = torch.empty_strided(sizes, strides, device="meta")
+        condition = dtype is torch.bool and node.target._schema.name == "aten::where"
+        metas.append(torch.empty_like(meta) if converts and dtype != common and not condition else meta)
+    try:
+        return _RULE[len(metas)](*metas).stride()
+    except RuntimeError:
+        return None  # operands with parts of their own, such as prelu's weight
 
 
 def _numbers(sizes) -> list:

@@ -31,9 +31,9 @@ const Row rows[] = {
     {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1)", [](Value x, Scalar lo, Scalar hi) { return cast(clamp(x, Operand(lo), Operand(hi)), x.dtype()); }},
     {"leaky_relu(Tensor self, Scalar negative_slope=0.01)", [](Value x, Scalar slope) { return select(x > 0, x, x * Operand(slope)); }},
     {"elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
-     [](Value x, Scalar alpha, Scalar scale, Scalar input) { return select(x > 0, x * Operand(scale), expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double())); }},
-    {"celu(Tensor self, Scalar alpha=1.0)", [](Value x, Scalar alpha) { return select(x > 0, x, expm1(x / Operand(alpha)) * Operand(alpha)); }},
-    {"selu(Tensor self)", [](Value x) { return select(x > 0, x * 1.0507009873554805, expm1(x) * (1.0507009873554805 * 1.6732632423543772)); }},
+     [](Value x, Scalar alpha, Scalar scale, Scalar input) { return select(x < 0, expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double()), x * Operand(scale)); }},
+    {"celu(Tensor self, Scalar alpha=1.0)", [](Value x, Scalar alpha) { return select(x < 0, expm1(x / Operand(alpha)) * Operand(alpha), x); }},
+    {"selu(Tensor self)", [](Value x) { return select(x < 0, expm1(x) * (1.0507009873554805 * 1.6732632423543772), x * 1.0507009873554805); }},
     {"softplus(Tensor self, Scalar beta=1, Scalar threshold=20)",
      [](Value x, Scalar beta, Scalar threshold) {
        Value b = x * Operand(beta);

@@ -325,7 +325,7 @@ Value nearest(Value x, const std::vector<std::optional<double>>& scales, const D
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Axis axis = first + static_cast<Axis>(i);
     const Dim from = x.dim(axis);
-    if (from == sizes[i]) continue;
+    if (from == sizes[i] && scales[i].value_or(1) == 1) continue;
     auto have = from.constant(), want = sizes[i].constant();
     double scale;
     if (scales[i] && *scales[i] > 0) {

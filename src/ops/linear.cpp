@@ -232,15 +232,16 @@ const Row rows[] = {
     {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None)", Types::each,
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {
        Value y = sdpa(q, k, v, mask, dropout, causal, scale, false);
-       Value scores = cast(matmul(q, transpose(k, -2, -1)), DType::f32) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
-       if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, DType::f32);
+       const DType t = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
+       Value scores = cast(matmul(q, transpose(k, -2, -1)), t) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
+       if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, t);
        if (causal) {
          const Dims d = scores.dims();
          Value column_minus_row = ir::index(q.graph(), {d[d.size() - 2], d.back()}, 1) - ir::index(q.graph(), {d[d.size() - 2], d.back()}, 0);
          scores = select(column_minus_row <= 0, scores, -std::numeric_limits<double>::infinity());
        }
        Value top = amax(scores, {-1}, keep);
-       return std::pair(y, cast(squeeze(log(sum(exp(scores - top), {-1}, keep)) + top, -1), q.dtype() == DType::f64 ? DType::f64 : DType::f32));
+       return std::pair(y, cast(squeeze(log(sum(exp(scores - top), {-1}, keep)) + top, -1), t));
      }},
 };
 

@@ -49,10 +49,17 @@ Value logical(Op op, const Value& a, const Value& b) { return ir::map(op, {to_bo
 
 Value rounded(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : x; }
 
-// Computed in f32 for half tensors, and rounded once, as in eager.
-Value lerp(const Value& a, const Value& b, const Operand& w) {
-  if (!is_float(a.dtype())) fail(Code::unsupported, "lerp is for floating-point numbers, not {}", name_of(a.dtype()));
-  return cast(widened(a) + (widened(b) - widened(a)) * (w.value ? Operand(widened(*w.value)) : w), a.dtype());
+// Computed in f32 for half tensors, and rounded once, from the nearer end, as in eager.
+Value lerp(const Value& self, const Value& end, const Operand& weight) {
+  if (!is_float(self.dtype())) fail(Code::unsupported, "lerp is for floating-point numbers, not {}", name_of(self.dtype()));
+  const Value a = widened(self), b = widened(end);
+  auto from_start = [&](const Operand& w) { return a + (b - a) * w; };
+  if (!weight.value) {
+    const double w = weight.number.to_double();
+    return cast(std::abs(w) < 0.5 ? from_start(weight) : b - (b - a) * (1 - w), self.dtype());
+  }
+  const Value w = widened(*weight.value);
+  return cast(select(abs(w) < 0.5, from_start(w), b - (b - a) * (1 - w)), self.dtype());
 }
 
 Value addcdiv(Value x, Value a, Value b, const Scalar& v) {

@@ -35,16 +35,26 @@ Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
   return mean(x, dim, Keep(keepdim));
 }
 
-std::pair<Value, Value> variance(Value x, const Axes& dim, std::optional<double> correction, bool keepdim) {
-  DType t = x.dtype();
-  Value wide = size_of(t) == 2 ? cast(x, DType::f32) : x;
-  Value m = mean(wide, dim, keep);
-  Value squares = sum(square(wide - m), dim, Keep(keepdim));
+// The variance and the mean, in x's own type.
+std::pair<Value, Value> moments(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
+  Value m = mean(x, dim, keep);
+  Value squares = sum(square(x - m), dim, Keep(keepdim));
   Dim n = count(x, dim);
   double c = correction.value_or(1);
   Value divisor = n.is_constant() ? literal(x.graph(), std::max(0.0, static_cast<double>(n.value()) - c), squares.dtype())
                                   : maximum(cast(literal(x.graph(), n, DType::i64), squares.dtype()) - c, 0.0);
-  return {cast(squares / divisor, t), cast(keepdim ? m : mean(wide, dim, drop), t)};
+  return {squares / divisor, keepdim ? m : mean(x, dim, drop)};
+}
+
+std::pair<Value, Value> variance(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
+  auto [v, m] = moments(size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x, dim, correction, keepdim);
+  return {cast(v, x.dtype()), cast(m, x.dtype())};
+}
+
+// The standard deviation and the mean. A deviation that x's type holds may have a square that only double holds.
+std::pair<Value, Value> deviation(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
+  auto [v, m] = moments(cast(x, x.dtype() == DType::f16 ? DType::f32 : DType::f64), dim, correction, keepdim);
+  return {cast(sqrt(v), x.dtype()), cast(m, x.dtype())};
 }
 
 Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optional<DType> t) {
@@ -146,18 +156,18 @@ const Row rows[] = {
     {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(is_float(x.dtype()) ? select(ir::map(Op::is_nan, {x}), 0.0, x) : x, axes_of(d), k, t); }},
     {"var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return variance(x, axes_of(d), c, k).first; }},
-    {"std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return sqrt(variance(x, axes_of(d), c, k).first); }},
+    {"std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return deviation(x, axes_of(d), c, k).first; }},
     {"var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return variance(x, axes_of(d), c, k); }},
     {"std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)",
-     [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { auto [v, m] = variance(x, axes_of(d), c, k); return std::pair(sqrt(v), m); }},
+     [](Value x, std::optional<Axes> d, std::optional<double> c, bool k) { return deviation(x, axes_of(d), c, k); }},
     {"var(Tensor self, bool unbiased=True)", [](Value x, bool u) { return variance(x, {}, u, false).first; }},
-    {"std(Tensor self, bool unbiased=True)", [](Value x, bool u) { return sqrt(variance(x, {}, u, false).first); }},
+    {"std(Tensor self, bool unbiased=True)", [](Value x, bool u) { return deviation(x, {}, u, false).first; }},
     {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return variance(x, axes_of(d), u, k).first; }},
-    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return sqrt(variance(x, axes_of(d), u, k).first); }},
+    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return deviation(x, axes_of(d), u, k).first; }},
     {"var_mean(Tensor self, bool unbiased=True)", [](Value x, bool u) { return variance(x, {}, u, false); }},
     {"var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return variance(x, axes_of(d), u, k); }},
-    {"std_mean(Tensor self, bool unbiased=True)", [](Value x, bool u) { auto [v, m] = variance(x, {}, u, false); return std::pair(sqrt(v), m); }},
-    {"std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { auto [v, m] = variance(x, axes_of(d), u, k); return std::pair(sqrt(v), m); }},
+    {"std_mean(Tensor self, bool unbiased=True)", [](Value x, bool u) { return deviation(x, {}, u, false); }},
+    {"std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", [](Value x, std::optional<Axes> d, bool u, bool k) { return deviation(x, axes_of(d), u, k); }},
     {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, Scalar p, std::optional<Axes> d, bool k, std::optional<DType> t) { return norm(x, p, axes_of(d), k, t); }},
     {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import re
 import time
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -23,7 +27,7 @@ class Failure:
     way: str
     kind: str     # what reductions must keep
     message: str
-
+    about: str = ""  # text that names what failed
 
     def reduced(self, run, seconds=60) -> "Failure":
         """The same failure of a smaller program."""
@@ -76,25 +80,33 @@ def examine(program: Program, way: str, run, tally: Tally | None = None) -> Fail
     except Refused:
         raise
     except Exception as problem:
+        about = f"{problem}\n{lines_of(problem)}"
         if known.refusal(problem):
-            raise Refused(words(problem)) from None
-        return Failure(program, program.seed % 10**9, way, words(problem)[:60], f"{type(problem).__name__}: {problem}")
+            raise Refused(words(problem), about) from None
+        return Failure(program, program.seed % 10**9, way, words(problem)[:60], f"{type(problem).__name__}: {problem}", about)
     if verdict.problems:
-        return Failure(program, program.seed % 10**9, way, kind_of(verdict.problems[0]), "\n".join(verdict.problems[:6]))
+        return Failure(program, program.seed % 10**9, way, kind_of(verdict.problems[0]), "\n".join(verdict.problems[:6]), "\n".join(verdict.problems))
     if tally is not None:
         tally.elements += verdict.counts
     return None
 
 
+def lines_of(problem: Exception) -> str:
+    """The lines of programs that were being run."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    return "\n".join(frame.line or "" for frame in frames if frame.filename.startswith("<program"))
+
+
 def kind_of(problem: str) -> str:
+    problem = problem.replace("error nan", "NaN").replace("error inf", "infinities")
     return next((w for w in ("strides", "memory is shared", "another part", "later call", "NaN", "infinities", "results, eager", "eager's is") if w in problem), "values")
 
 
 def groups(programs: list[Program], size: int) -> list[list[Program]]:
-    """Programs that can be called together: those with the same number of calls."""
-    made: dict[int, list[list[Program]]] = {}
+    """Programs that can be called together: those with the same number of calls. What writes is apart: torch traces it twice."""
+    made: dict[tuple, list[list[Program]]] = {}
     for program in programs:
-        rows = made.setdefault((len(program.sizes), program.dynamic), [[]])
+        rows = made.setdefault((len(program.sizes), program.dynamic, program.writes), [[]])
         if len(rows[-1]) == size:
             rows.append([])
         rows[-1].append(program)
@@ -102,35 +114,70 @@ def groups(programs: list[Program], size: int) -> list[list[Program]]:
 
 
 def run_all(programs: list[Program], way: str, run, tally: Tally, together: int = 10, until=lambda: False, note=lambda group: None):
-    """Every program by the way. Of a group that fails the halves are run, until each failure stands alone."""
-    for group in groups(programs, together):
-        if until():
-            return
-        tally.programs[way] += len(group)
-        for program in group:
-            tally.rows.update(step.target for step in program.steps)
-        _run(group, way, run, tally, note)
+    """Every program by the way. Of a group that fails those that the failure names are run alone, or else the halves, until each failure stands alone."""
+    with uncollected():
+        for group in groups(programs, together):
+            if until():
+                return
+            tally.programs[way] += len(group)
+            for program in group:
+                tally.rows.update(step.target for step in program.steps)
+            _run(group, way, run, tally, note)
 
 
-def _run(group, way, run, tally, note):
-    note(group)
-    alone = len(group) == 1
+@contextlib.contextmanager
+def uncollected():
+    """Without Python's garbage collector, which takes a fifth of the time of torch's traces: they make objects by the million."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        failure = examine(group[0] if alone else merged(group), way, run, tally)
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _run(group, way, run, tally, note) -> bool:
+    """Whether all went well."""
+    note(group)
+    if len(group) == 1:
+        return _run_alone(group[0], way, run, tally)
+    whole = merged(group)
+    try:
+        failure = examine(whole, way, run, tally)
     except Refused as refused:
-        if alone:
-            tally.refusals[str(refused)] += 1
-            return
         failure = refused
     if failure is None:
-        return
-    if not alone:
-        _run(group[: len(group) // 2], way, run, tally, note)
-        _run(group[len(group) // 2 :], way, run, tally, note)
-    elif name := known.name_of(failure):
+        return True
+    named = suspects(failure.about, whole, len(group))
+    parts = [[p] for i, p in enumerate(group) if i in named] + [[p for i, p in enumerate(group) if i not in named]]
+    if not named:
+        parts = [group[: len(group) // 2], group[len(group) // 2 :]]
+    well = [_run(part, way, run, tally, note) for part in parts if part]
+    if all(well) and isinstance(failure, Failure):  # each is right by itself
+        tally.failures.append(failure)
+    return False
+
+
+def _run_alone(program, way, run, tally) -> bool:
+    try:
+        failure = examine(program, way, run, tally)
+    except Refused as refused:
+        tally.refusals[str(refused)] += 1
+        return False
+    if failure is None:
+        return True
+    if name := known.name_of(failure):
         tally.expected[name] += 1
     else:
         tally.failures.append(failure)
+    return False
+
+
+def suspects(about: str, whole: Program, count: int) -> set[int]:
+    """Those of the merged programs whose results, tensors or sizes the text names."""
+    names = about + " ".join(whole.results[int(i)] for i in re.findall(r"\bresult (\d+)", about))
+    return {int(n) for pair in re.findall(r"\bp(\d+)_[vxwbc]\d|\b[nm](\d+)\b", names) for n in pair if n and int(n) < count}
 
 
 def grown(seeds, kinds: Kinds) -> list[Program]:

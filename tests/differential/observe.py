@@ -9,7 +9,7 @@ import values
 from random_program import Program, module, operator
 from values import FLOATS
 
-MOVES = 3  # runs with changed roundings
+MOVES = 4  # runs with changed roundings: each second one changes them the other way, so that a step on one side of a value is seen
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Eager:
 
     def _run(self, watch, wide=False, move=None) -> list[Seen]:
         program, seen, model = self.program, [], None
-        self._generator = torch.Generator().manual_seed(move or 0)
+        self._generator, self._sign = torch.Generator().manual_seed((move or 0) // 2), 1 - 2 * ((move or 0) % 2)
         changed = self._moved_source if move is not None else None
         for number, sizes in enumerate(program.sizes):
             self._call = number
@@ -126,7 +126,7 @@ class Eager:
 
     def _nearby(self, t, dtype):
         sign = 2 * torch.randint(2, t.shape, generator=self._generator).double() - 1
-        return t * (1 + torch.finfo(dtype).eps * sign)
+        return t * (1 + torch.finfo(dtype).eps * self._sign * sign)
 
     def _moved_source(self, source, t):
         """One rounding's change of what is no short number: sums of many terms are inexact inside."""

@@ -21,6 +21,7 @@ LEFT_OUT = {
     "aten.unsafe_chunk.default": "whether its parts share memory is not to be relied on",
     "aten._unsafe_view.default": "whether its result shares memory is not to be relied on",
     "aten._native_batch_norm_legit_functional.default": "torch's own step of a batch norm, whose types while tracing are not eager's",
+    "aten.native_dropout.default": "torch's trace puts its result in the place of its operand, wherever the program names that",
     "aten.alpha_dropout.default": "random numbers",
     "aten.feature_dropout.default": "random numbers",
 }

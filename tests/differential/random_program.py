@@ -56,6 +56,10 @@ class Program:
         return any(isinstance(size, str) for source in self.sources for size in source.shape)
 
     @property
+    def writes(self) -> bool:
+        return any(operator(step.target)._schema.is_mutable for step in self.steps)
+
+    @property
     def inputs(self) -> list[Source]:
         return [s for s in self.sources if s.role == "input"]
 

@@ -46,6 +46,108 @@ def test_found(program, layout, way):
         assert (memory(result) == memory(mine)) == (memory(eager) == memory(theirs))
 
 
+def compiled(forward, *inputs, way="compile", **options):
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, *given: forward(*given)})()
+    torch._dynamo.reset()
+    return model, torch.compile(model, backend="ingot") if way == "torch.compile" else ingot.compile(model, inputs=list(inputs), **options)
+
+
+aten = torch.ops.aten
+TRANSPOSED = torch.arange(8.0).view(2, 2, 2).transpose(1, 2)
+CHANNELS_LAST = torch.arange(40.0).view(5, 2, 2, 2).permute(0, 3, 1, 2)
+STRIDES = {
+    "masked_fill": lambda x: x.masked_fill(x > 2, 1.0),
+    "index_fill": lambda x: x.index_fill(-1, torch.tensor([1]), 1.0),
+    "upsample_nearest1d": lambda x: torch.nn.functional.interpolate(x.permute(2, 1, 0), scale_factor=2.0),
+    "batch_norm": lambda x: torch.nn.functional.batch_norm(x, torch.zeros(2), torch.ones(2)),
+    "log_sigmoid": lambda x: torch.nn.functional.logsigmoid(x),
+    "powers of one": lambda x: torch.pow(1, x),
+    "xlogy beside a write": lambda x: (x.add_(1), torch.xlogy(x[:, 0], torch.ones(2, 2).t()))[1],
+}
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("name", STRIDES)
+def test_strides_that_torch_records_wrongly(name, way):
+    model, call = compiled(STRIDES[name], TRANSPOSED.clone(), way=way)
+    with torch.no_grad():
+        result, eager = call(TRANSPOSED.clone()), model(TRANSPOSED.clone())
+    assert result.stride() == eager.stride() and torch.allclose(result, eager, equal_nan=True)
+
+
+def test_strides_of_padded_volumes():
+    model, call = compiled(lambda x: torch.nn.functional.pad(x, [1] * 6, mode="replicate"), CHANNELS_LAST)
+    result, eager = call(CHANNELS_LAST), model(CHANNELS_LAST)
+    assert result.stride() == eager.stride()
+    assert torch.equal(result, eager)
+
+
+@pytest.mark.parametrize("values", [torch.tensor([1, 65504], dtype=torch.float16), torch.tensor([1e30, -3e38, 2e38]), torch.tensor([1e-30, 3e-30]), torch.tensor([1e30, -3e38], dtype=torch.bfloat16), torch.full([8], 0.1)])
+def test_std_whose_square_its_type_does_not_hold(values):
+    model, call = compiled(lambda x: (x.std(), *torch.std_mean(x, unbiased=False)), values)
+    for result, eager, exact in zip(call(values), model(values), model(values.double()), strict=True):
+        assert_accurate(result, eager, exact.to(torch.float64), depth=values.numel())
+
+
+@pytest.mark.parametrize("weight", [7.0, 0.25, 1.0, "tensor"])
+def test_lerp_between_infinities(weight):
+    start, end = torch.tensor([-torch.inf, 1.0, 0.3]), torch.tensor([1.0, torch.inf, 0.7])
+    weight = torch.tensor([7.0, 0.25, 1.0]) if weight == "tensor" else weight
+    model, call = compiled(lambda a, b: torch.lerp(a, b, weight), start, end)
+    assert torch.equal(call(start, end).nan_to_num(5), model(start, end).nan_to_num(5))
+
+
+def test_upsampling_to_the_same_size_by_another_scale():
+    x = torch.arange(8.0).view(2, 2, 2)
+    model, call = compiled(lambda x: aten.upsample_nearest1d(x, [2], 2.0), x)
+    assert torch.equal(call(x), model(x))
+
+
+def test_elu_of_zero():
+    zero = torch.tensor([0.0, -0.0])
+    model, call = compiled(lambda x: (aten.elu(x, 1.0, 2, float("-inf")), torch.celu(x, float("-inf"))), zero)
+    assert all(torch.equal(a, b) for a, b in zip(call(zero), model(zero), strict=True))
+
+
+def test_part_of_unbind_written_with_open_sizes():
+    def first_of_two(x):
+        a, b = x.unbind()
+        return a + 1, torch.nn.functional.relu6(b, inplace=True)
+
+    model, call = compiled(first_of_two, ingot.Input(min_shape=(2, 1, 1), opt_shape=(2, 3, 1), max_shape=(2, 64, 1)))
+    for n in (3, 1, 7):
+        mine = torch.randn(2, n, 1)
+        theirs = mine.clone()
+        assert all(torch.equal(a, b) for a, b in zip(call(mine), model(theirs), strict=True)) and torch.equal(mine, theirs)
+
+
+def test_view_that_reads_the_shape_of_a_fused_value():
+    def shaped(x, w):
+        y = torch.nn.functional.group_norm(x, 2)
+        return x.reshape_as(y), torch.lerp(y, w, 0.7)
+
+    x, w = torch.randn(2, 2), torch.randn(2, 2)
+    model, call = compiled(shaped, x, w)
+    same, result = call(x, w)
+    assert memory(same) == memory(x)
+    assert_accurate(result, model(x, w)[1], model(x.double(), w.double())[1], depth=2)
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_shape_of_an_input_changed_in_place(way):
+    """No new value says that: the model runs in torch."""
+    model, call = compiled(lambda x: x.squeeze_() + 1, torch.ones(1, 3), way=way)
+    mine, theirs = torch.ones(1, 3), torch.ones(1, 3)
+    with torch.no_grad():
+        assert torch.equal(call(mine), model(theirs)) and mine.shape == theirs.shape
+
+
+def test_copy_with_out_broadcasts():
+    model, call = compiled(lambda x, w, o: aten.copy.out(x, w, out=o) * 2, torch.ones(2, 1), torch.ones(1), torch.zeros(2, 1))
+    mine, theirs = torch.zeros(2, 1), torch.zeros(2, 1)
+    assert torch.equal(call(torch.ones(2, 1), torch.ones(1), mine), model(torch.ones(2, 1), torch.ones(1), theirs)) and torch.equal(mine, theirs)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_both_results_of_attention(causal):
     """The logsumexp of causal attention read freed memory while it was written out."""
@@ -59,3 +161,9 @@ def test_both_results_of_attention(causal):
     with torch.no_grad():
         for result, eager in zip(ingot.compile(model, inputs=[q, k], fallback="error")(q, k), attend(q, k), strict=True):
             assert_accurate(result, eager, eager, depth=16)
+
+
+def test_logsumexp_of_attention_in_float64():
+    q, k = torch.randn(1, 2, 3, 4, dtype=torch.float64), torch.randn(1, 2, 5, 4, dtype=torch.float64)
+    model, call = compiled(lambda q, k: aten._scaled_dot_product_flash_attention_for_cpu(q, k, k)[1], q, k)
+    assert_accurate(call(q, k), model(q, k), model(q, k), depth=20)

@@ -21,8 +21,13 @@ from ingot import _engine
 
 LARGEST = 64  # of a size that varies
 
+
 class Refused(Exception):
-    """Ingot does not take the program, and says so."""
+    """Ingot does not take the program, and says so. about: text that names what it does not take."""
+
+    def __init__(self, said: str, about: str = ""):
+        super().__init__(said)
+        self.about = about
 
 
 def first_inputs(program: Program):
@@ -89,9 +94,21 @@ def ahead(program: Program, judge) -> Verdict:
 
 
 def just_in_time(program: Program, judge) -> Verdict:
+    try:
+        return judge.compare(compiled_calls(program, "ingot"))
+    except Exception as problem:
+        try:
+            compiled_calls(program, "eager")
+        except Exception as theirs:
+            if type(theirs) is type(problem):
+                raise Refused(f"torch.compile fails with backend='eager' too: {words(problem)}", f"{problem}") from None
+        raise
+
+
+def compiled_calls(program: Program, backend: str) -> list[Seen]:
     torch._dynamo.reset()
     model, _ = first_inputs(program)
-    return judge.compare(calls(program, model, torch.compile(model, backend="ingot"), mark=program.dynamic))
+    return calls(program, model, torch.compile(model, backend=backend), mark=program.dynamic)
 
 
 # ---- by a file
