@@ -1,11 +1,44 @@
-"""Numbers that forward changes on its modules: state that a captured graph would lose."""
+"""What forward changes on its modules while it is traced: numbers, which a captured graph would lose, and tensors, which keep their values."""
 
 from __future__ import annotations
 
 import torch
+from torch._subclasses import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from . import processes
 from .errors import UnsupportedError
+
+
+class WritesUndone(TorchDispatchMode):
+    """Gives tensors back the values they had. Without strict, torch.export writes numbers to tensors that are neither parameters nor buffers (`cache.length.add_(1)`) in earnest."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self):
+        super().__init__()
+        self.before: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True  # nothing of what torch compiles is for this mode
+
+    def __torch_dispatch__(self, operator, types, arguments=(), keywords=None):
+        keywords = keywords or {}
+        schema = getattr(operator, "_schema", None)  # none of an operator with regions
+        for i, argument in enumerate(schema.arguments if schema is not None and schema.is_mutable else ()):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                given = arguments[i] if i < len(arguments) else keywords.get(argument.name)
+                for tensor in given if isinstance(given, (list, tuple)) else [given]:
+                    if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor):
+                        with _disable_current_modes():  # one of which makes fakes
+                            self.before.append((tensor, tensor.detach().clone()))
+        return operator(*arguments, **keywords)
+
+    def __exit__(self, *problem):
+        super().__exit__(*problem)
+        for tensor, value in reversed(self.before):
+            tensor.detach().copy_(value)
 
 
 class AttributeWatch:

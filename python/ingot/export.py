@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import _op
-from .attributes import AttributeWatch
+from .attributes import AttributeWatch, WritesUndone
 from .errors import Error, InputError, UnsupportedError
 from .inputs import Input, check_shared
 
@@ -76,7 +76,8 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
         while True:
             try:
                 # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
-                with sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext():
+                math = sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext()
+                with math, contextlib.nullcontext() if strict else WritesUndone():
                     program = torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
                 break
             except torch._dynamo.exc.UserError as problem:

@@ -7,6 +7,7 @@ views in eager are views here too.
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -276,7 +277,7 @@ def _strided(value) -> torch.Tensor | None:
 
 
 def _functionalised(program):
-    program = overlap.settled(program)
+    program = _with_states(overlap.settled(program))
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
@@ -295,6 +296,37 @@ def _functionalised(program):
 def _open_axes(graph):
     """The axes of each input whose sizes may vary."""
     return [[not isinstance(s, int) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None]
+
+
+def _with_states(program):
+    """The program as torch takes what it writes: written constants (tensors of objects that are no modules, such as caches) are buffers, and a tensor that
+    comes by several names, one of them written, comes once."""
+    from torch.export.graph_signature import InputKind
+
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    own = [s for s in program.graph_signature.input_specs if s.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)]
+    values = {**program.constants, **program.state_dict}
+    by_memory = {_storage(nodes[s.arg.name]): s for s in own}
+    written = {id(values[by_memory[m].target]) for n in program.graph.nodes if overlap.may_write(n) for a in n.all_input_nodes if (m := _storage(a)) in by_memory}
+    groups: dict[int, list] = {}
+    for s in own:
+        groups.setdefault(id(values[s.target]), []).append(s)
+    kept, again = {}, {}  # by name of the placeholder: what a spec becomes, and the spec whose tensor it is
+    for tensor, specs in groups.items():
+        if tensor in written:
+            first = min(specs, key=lambda s: s.kind is InputKind.CONSTANT_TENSOR)
+            kept[first.arg.name] = replace(first, kind=InputKind.BUFFER, persistent=False) if first.kind is InputKind.CONSTANT_TENSOR else first
+            again |= {s.arg.name: first for s in specs if s is not first}
+    if not again and all(s is kept.get(s.arg.name, s) for s in own):
+        return program
+    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
+    for name, spec in again.items():  # which comes before: buffers stand before constants
+        nodes[name].replace_all_uses_with(nodes[spec.arg.name])
+        module.graph.erase_node(nodes[name])
+    module.recompile()
+    specs = [kept.get(s.arg.name, s) for s in program.graph_signature.input_specs if getattr(s.arg, "name", None) not in again]
+    return program._update(module, replace(program.graph_signature, input_specs=specs))
 
 
 def _first_line(problem):

@@ -7,12 +7,14 @@ cannot say that, it runs in torch.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 import re
 from dataclasses import replace
 
 import torch
+from torch._subclasses import FakeTensor
 
 from .errors import UnsupportedError
 
@@ -77,9 +79,8 @@ def overlaps(tensor) -> bool:
 
 
 def has_writes(graph: torch.fx.Graph) -> bool:
-    """Whether something may write, under any name, to memory that a tensor of the graph overlaps in or has windows on."""
-    shared = {of_memory(value_of(n)) for n in graph.nodes if _is_lossy(n)} - {None}
-    return bool(shared) and any(of_memory(value_of(a)) in shared for n in graph.nodes if _may_write(n) for a in n.all_input_nodes)
+    """Whether something may write through a tensor that overlaps itself or has windows. What such a view of it reads is no matter: a cache is written, and read through expand."""
+    return any(_is_lossy(tensor) for n in graph.nodes if may_write(n) for a in n.all_input_nodes for tensor in _way(a))
 
 
 def _is_lossy(node):
@@ -88,7 +89,7 @@ def _is_lossy(node):
     return overlaps(value) or "unfold" in str(node.target) and _below(node, of_memory(value)) is not None
 
 
-def _may_write(node):
+def may_write(node):
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema.is_mutable
     name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
@@ -100,8 +101,25 @@ def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
     """Dynamo's graph in operators of ATen, writes in place and lines kept."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    with torch.no_grad(), torch.fx.traceback.preserve_node_meta():
-        return make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # what the graph makes itself is fake as its inputs are
+    with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), _constants_allowed(mode):
+        made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+    for name in list(made._buffers):  # numbers in the model's code are no inputs of the graph
+        setattr(made, name, made._buffers.pop(name))
+    return made
+
+
+@contextlib.contextmanager
+def _constants_allowed(mode):
+    """The graph's constants are real tensors."""
+    before = mode is not None and mode.allow_non_fake_inputs
+    try:
+        if mode is not None:
+            mode.allow_non_fake_inputs = True
+        yield
+    finally:
+        if mode is not None:
+            mode.allow_non_fake_inputs = before
 
 
 def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -219,7 +237,9 @@ def _before_repeats(graph, node):
         here = isinstance(axis, int) and axis % max(value_of(below).dim(), 1) in axes
         if name == "select" and here:
             return _call(graph, node.target, narrow, axis, 0)
-        if name in ("slice", "narrow") and here and all(isinstance(size, int) and size > 0 for size in value.shape):
+        if name in ("slice", "narrow") and here and (size := value.shape[axis]) != 0:
+            if not isinstance(size, int):
+                raise NotFunctional(f"it writes in place through {name} of a repeated axis, which may be empty")
             return narrow
         if not axes and overlaps(value):
             raise NotFunctional(f"it writes in place through {name}, several elements of which may be one place in memory")

@@ -1,0 +1,151 @@
+"""Caches: tensors of objects that are no modules, written in place and read through expand, compiled whole in each way in."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+from ingot.backend import ingot_backend
+
+
+class Layer:
+    def __init__(self):
+        self.length, self.keys = torch.tensor(0), torch.zeros(2, 8, 4)
+
+
+class Cached(torch.nn.Module):
+    """As transformers' static caches: `length` counts, `keys` are written at places that follow from it and read for two heads each."""
+
+    def __init__(self, buffers=False):
+        super().__init__()
+        self.layer = Layer()
+        if buffers:  # what transformers.integrations.executorch adds
+            self.register_buffer("keys", self.layer.keys, persistent=False)
+            self.register_buffer("length", self.layer.length, persistent=False)
+
+    def forward(self, x):
+        layer, n = self.layer, x.shape[1]
+        layer.keys.index_copy_(1, torch.arange(n) + layer.length, x)
+        layer.length.add_(n)
+        return (layer.keys[:, None].expand(2, 2, 8, 4) * 0.5).flatten(0, 1)
+
+
+def compiled_as(how, model, x):
+    made = []
+
+    def backend(graph, examples):
+        made.append(ingot_backend(graph, examples, options={"min_block_size": 1}))
+        return made[-1]
+
+    if how == "program":
+        program = torch.export.export(model, (x,), strict=True)
+        module = ingot.compile(program, min_block_size=1)
+    elif how in ("strict", "not strict"):
+        module = ingot.compile(model, inputs=[x], strict=how == "strict", min_block_size=1)
+    else:
+        torch._dynamo.reset()
+        return torch.compile(model, backend=backend, dynamic=how == "dynamic"), made
+    return module, [module]
+
+
+@pytest.mark.parametrize("buffers", [False, True], ids=["object", "buffers too"])
+@pytest.mark.parametrize("how", ["not strict", "strict", "program", "just in time", "dynamic"])
+def test_a_cache_of_an_object(how, buffers):
+    model = Cached(buffers)
+    eager, exact = copy.deepcopy(model), copy.deepcopy(model)
+    exact.layer.keys = exact.layer.keys.double()
+    with torch.no_grad():
+        call, made = compiled_as(how, model, torch.randn(2, 3, 4))
+        assert not model.layer.length and not model.layer.keys.any()  # tracing wrote nothing
+        for _ in range(2):
+            x = torch.randn(2, 3, 4)
+            assert_accurate(call(x), eager(x), exact(x.double()))
+    assert made and all(not m.report.in_torch for m in made)
+    assert torch.equal(model.layer.length, eager.layer.length) and torch.equal(model.layer.keys, eager.layer.keys)
+
+
+class Tied(torch.nn.Module):
+    """One tensor by three names, written by each."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+        self.register_buffer("a", self.layer.keys)
+        self.register_buffer("b", self.layer.keys)
+
+    def forward(self, x):
+        self.a.add_(x)
+        y = self.b * 2
+        self.b.mul_(0.5)
+        self.layer.keys.add_(1)
+        return y + self.a
+
+
+@pytest.mark.parametrize("how", ["not strict", "strict"])
+def test_one_tensor_by_several_names(how, tmp_path):
+    model = Tied()
+    eager = copy.deepcopy(model)
+    module, _ = compiled_as(how, model, torch.randn(2, 8, 4))
+    assert not module.report.in_torch
+    for _ in range(3):
+        x = torch.randn(2, 8, 4)
+        assert torch.equal(module(x), eager(x))
+    assert torch.equal(model.a, eager.a) and model.b is model.layer.keys
+    for kind, name in (("exported_program", "m.pt2"), ("ingot", "m.ingot")):
+        ingot.save(module, tmp_path / name, format=kind)
+    assert torch.equal(ingot.load(tmp_path / "m.pt2")(x), eager(x))
+
+
+def test_tracing_leaves_tensors_as_they_are():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n, self.k = torch.zeros(3), torch.zeros(2, 3)
+
+        def forward(self, x):
+            self.n[1:].add_(1)
+            self.n.mul_(2)
+            self.k[0].add_(x)
+            return torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,)) + self.n + self.k
+
+    model = Counter()
+    eager, x = copy.deepcopy(model), torch.ones(3)
+    module = ingot.compile(model, inputs=[x])
+    assert not model.n.any() and not model.k.any()
+    for _ in range(3):
+        assert torch.equal(module(x), eager(x)) and torch.equal(model.n, eager.n)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_static_cache_of_transformers(dynamic):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 50, "head_dim": 8}
+    for config in (transformers.LlamaConfig(**sizes), transformers.MistralConfig(**sizes, sliding_window=4)):
+        torch.manual_seed(0)
+        model, made = transformers.AutoModelForCausalLM.from_config(config).eval(), []
+
+        def backend(graph, examples):
+            made.append(ingot_backend(graph, examples))  # noqa: B023
+            return made[-1]
+
+        def ran(call, ids):
+            cache, results, at = transformers.StaticCache(config=config, max_cache_len=8), [], 0  # noqa: B023
+            for part in ids.split([3, 1, 1, 1], 1):
+                results.append(call(input_ids=part, past_key_values=cache, use_cache=True, cache_position=torch.arange(at, at + part.shape[1])).logits)
+                at += part.shape[1]
+            return results
+
+        torch._dynamo.reset()
+        ids = torch.tensor([[3, 5, 7, 11, 13, 17]])
+        with torch.no_grad():
+            for y, eager, exact in zip(ran(torch.compile(model, backend=backend, dynamic=dynamic), ids), ran(model, ids), ran(copy.deepcopy(model).double(), ids)):
+                assert_accurate(y, eager, exact, depth=64)
+        # What reads a number that Dynamo gives with each call stays in torch: the sizes of an empty cache, a window's count.
+        kept = [n for m in made for n in m.report.nodes if n["segment"] is None]
+        assert made and len(kept) <= 4 * len(made) and all("from a number given as an input" in n["reason"] for n in kept)
