@@ -120,7 +120,10 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     Dim size = x.dim(dims[i]);
     if (size == Dim(0)) continue;
-    Dim cut = size - mod(shifts[i], size);
+    // Of a size that is not known, mod says little. A shift by no more than the size needs none.
+    const std::optional<int64_t> shift = shifts[i].constant();
+    const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
+    const Dim cut = !within ? size - mod(shifts[i], size) : *shift > 0 ? size - *shift : Dim(-*shift);
     x = join({slice(x, dims[i], cut, std::nullopt, 1), slice(x, dims[i], Dim(0), cut, 1)}, dims[i]);
   }
   return x;

@@ -256,3 +256,15 @@ def test_a_module_is_exported_again(kept):
                 assert_accurate(call(x), eager, exact(x.double()), depth=27)
     with pytest.raises(ingot.InputError):
         compiled(torch.randn(5, 3, 16, 16))
+
+
+@pytest.mark.parametrize("shift", [-2, -1, 0, 1, 2])
+def test_roll_of_an_open_axis(shift):
+    class Rolled(torch.nn.Module):
+        def forward(self, x):
+            return x.roll(shift, dims=-2) * 1
+
+    module = ingot.compile(Rolled(), inputs=[ingot.Input(min_shape=(2, 2, 3), opt_shape=(2, 4, 3), max_shape=(2, 8, 3))], fallback="error")
+    for n in range(2, 9):
+        x = torch.randn(2, n, 3)
+        assert torch.equal(module(x), x.roll(shift, dims=-2))
