@@ -66,7 +66,7 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
     examples = pytree.tree_map(lambda leaf: _example(leaf, device), (arguments, keywords), is_leaf=_is_leaf)
     dims = _Dims(leaves)
     if dynamic_shapes is None:
-        dynamic_shapes = _by_parameter(module, *pytree.tree_map(dims.of, (arguments, keywords), is_leaf=_is_leaf))
+        dynamic_shapes = _by_parameter(module, *_shapes((arguments, keywords), dims.of))
         if not dims.made:
             dynamic_shapes = None  # torch does not take every structure of arguments in them
 
@@ -114,6 +114,16 @@ def _example(leaf, device):
     # A size of 0 or 1 would be taken for a constant while tracing.
     shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(leaf.min_shape, leaf.opt_shape, leaf.max_shape)]
     return torch.empty(shape, dtype=getattr(torch, leaf.dtype), device=leaf.device or device, memory_format=leaf.memory_format or torch.contiguous_format).zero_()
+
+
+def _shapes(value, of):
+    """The dynamic_shapes of a structure of inputs: of(leaf) in the same structure, a registered class (a dataclass, say) as the list or tuple it flattens to, as torch wants it."""
+    kind = pytree._get_node_type(value)
+    if _is_leaf(value) or kind not in pytree.SUPPORTED_NODES:
+        return of(value)
+    children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+    made = [_shapes(child, of) for child in children]
+    return pytree.SUPPORTED_NODES[kind].unflatten_fn(made, context) if kind in pytree.BUILTIN_TYPES else type(children)(made)
 
 
 class _Dims:

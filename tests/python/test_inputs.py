@@ -1,5 +1,7 @@
 """ingot.Input: what is accepted, and the exact text of what is refused."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -105,3 +107,27 @@ def test_results_written_into_inputs(name, operands, out):
     expected, place = model(*tensors, torch.zeros(out)), torch.zeros(out)
     got = ingot.compile(model, inputs=[*tensors, torch.zeros(out)], min_block_size=1, fallback="error")(*tensors, place)
     assert torch.allclose(got, expected, atol=1e-6) and torch.equal(got, place)
+
+
+@dataclass
+class Pair:
+    a: object
+    b: object
+
+
+torch.utils._pytree.register_dataclass(Pair)
+
+
+def test_ranges_inside_a_dataclass(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, pairs):
+            return Pair(pairs["x"].a * pairs["x"].b, pairs["x"].a + 1)
+
+    size = ingot.Input(min_shape=(1, 4), opt_shape=(3, 4), max_shape=(8, 4), shared_dims={0: "B"})
+    module = ingot.compile(Model(), inputs=[{"x": Pair(size, size)}])
+    ingot.save(module, tmp_path / "m.ingot")
+    for call in (module, ingot.load(tmp_path / "m.ingot")):
+        for n in (1, 3, 8):
+            given = {"x": Pair(torch.randn(n, 4), torch.randn(n, 4))}
+            result, eager = call(given), Model()(given)
+            assert isinstance(result, Pair) and torch.equal(result.a, eager.a) and torch.equal(result.b, eager.b)
