@@ -275,7 +275,7 @@ class Shell:
                 self.symbols[symbol] = self.graph.call_function(operator.floordiv, (size, of.factor)) if of.factor != 1 else size
 
     def _size(self, value: torch.SymInt):
-        """Arithmetic on sizes that are known by now; None when one is not, and for other arithmetic: then the program's own nodes compute it."""
+        """Arithmetic on sizes that are known by now; None when one is not."""
         expression = value.node.expr
         if not expression.free_symbols <= self.symbols.keys():
             return None
@@ -283,7 +283,7 @@ class Shell:
             return self.symbols[expression]
         if expression.is_Integer:
             return int(expression)
-        return self._arithmetic(expression) if all(_known(e) for e in sympy.preorder_traversal(expression)) else None
+        return self._arithmetic(expression)
 
     def _arithmetic(self, e):
         if isinstance(e, sympy.Symbol):
@@ -291,18 +291,14 @@ class Shell:
         if e.is_Integer:
             return int(e)
         parts = [self._arithmetic(a) for a in e.args]
-        function, made = _FUNCTIONS[type(e).__name__], parts[0]
+        if isinstance(e, sympy.Pow) and not isinstance(parts[1], int):
+            raise InputError(f"the size {e} cannot be computed")
+        name = type(e).__name__
+        function = {"Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
+                    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min}.get(name)  # fmt: skip
+        if function is None:
+            raise InputError(f"the size {e} cannot be computed")
+        made = parts[0]
         for part in parts[1:]:
             made = self.graph.call_function(function, (made, part)) if isinstance(made, Node) or isinstance(part, Node) else function(made, part)
         return made
-
-
-_FUNCTIONS = {"Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
-              "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min}  # fmt: skip
-
-
-def _known(e) -> bool:
-    """Whether Shell computes an expression of this kind."""
-    if isinstance(e, sympy.Pow):
-        return e.exp.is_Integer and e.exp > 0
-    return e.is_Symbol or e.is_Integer or type(e).__name__ in _FUNCTIONS

@@ -111,8 +111,7 @@ class Functional:
         given = slots | written.keys()
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
-        results = {r for r in self.results if isinstance(r, Node)}
-        lost = {r: strides for r, strides in corrected(self.module.graph).items() if r in results}
+        lost = dict(corrected(self.module.graph))
         lost |= {r: lay.strides for r, lay in before.items() if lay.strides != _hints(r.meta["val"].stride())}
         traced = {}
         for result in self.results:
@@ -124,7 +123,7 @@ class Functional:
         for base, _ in traced.values():
             shared[base] = shared.get(base, 0) + 1
         for result, (base, chain) in traced.items():
-            if base in given or (chain and (shared[base] > 1 or not _is_plain(result, base))):
+            if base in given or (chain and (shared[base] > 1 or base in lost or not _is_plain(result, base))):
                 self.views[result] = View(base, chain)
                 for other in (n for node in chain for n in node.all_input_nodes if n not in (base, *chain)):  # reshape_as reads another tensor's shape
                     if isinstance(other.meta.get("val"), torch.Tensor):

@@ -35,7 +35,7 @@ _OWN = {
     "aten::index_fill": _like_operand,
     "aten::log_sigmoid": _row_major,
     "aten::masked_fill": _row_major,
-    "pow of one": _row_major,
+    "power of a number": _row_major,
     "aten::batch_norm": _suggested,
     "aten::_native_batch_norm_legit_no_training": _suggested,
     "aten::upsample_nearest1d": _suggested,
@@ -77,7 +77,7 @@ def _name(node) -> str:
     name = node.target._schema.name
     if name == "aten::pad" and len(node.args[1]) == 6 and (node.args[2] if len(node.args) > 2 else "constant") in ("reflect", "replicate"):
         return "aten::replication_pad3d"
-    return "pow of one" if node.target is torch.ops.aten.pow.Scalar and node.args[0] == 1 else name
+    return "power of a number" if node.target is torch.ops.aten.pow.Scalar else name
 
 
 def _of_iterator(node, made, operands, layouts, found):

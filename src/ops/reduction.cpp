@@ -63,12 +63,12 @@ Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optio
   if (size_of(result) == 2) x = cast(x, DType::f32);
   double p = ord.to_double();
   Value a = abs(x);
-  Value y = p == INFINITY    ? amax(a, dim, Keep(keepdim))
-            : p == -INFINITY ? amin(a, dim, Keep(keepdim))
-            : p == 0         ? sum(cast(not_equal(x, 0), x.dtype()), dim, Keep(keepdim))
-            : p == 1         ? sum(a, dim, Keep(keepdim))
-            : p == 2         ? sqrt(sum(square(x), dim, Keep(keepdim)))
-                             : ir::map(Op::pow, {sum(ir::map(Op::pow, {a, p}), dim, Keep(keepdim)), 1 / p});
+  Value y = p == INFINITY                       ? amax(a, dim, Keep(keepdim))
+            : p == -INFINITY                    ? amin(a, dim, Keep(keepdim))
+            : p == 0                            ? sum(cast(not_equal(x, 0), x.dtype()), dim, Keep(keepdim))
+            : p == 1 || count(x, dim) == Dim(1) ? sum(a, dim, Keep(keepdim))  // a power of one number may underflow
+            : p == 2                            ? sqrt(sum(square(x), dim, Keep(keepdim)))
+                                                : ir::map(Op::pow, {sum(ir::map(Op::pow, {a, p}), dim, Keep(keepdim)), 1 / p});
   return cast(y, result);
 }
 

@@ -16,6 +16,7 @@ REFUSALS = [
     (ingot.UnsupportedError, r"torch\.export does not take the model|known only when it runs"),
     (ingot.InputError, r"cannot be captured with these inputs|is to vary between"),
     (torch._dynamo.exc.TorchRuntimeError, r"when making fake tensor call"),
+    (RuntimeError, r"^numel: integer multiplication overflow"),  # torch.export.save of an empty weight that begins behind the start of its memory
 ]
 
 
@@ -114,7 +115,7 @@ KNOWN: list[Known] = [
     Known("attention of NaN", "torch's CPU kernel takes a query with NaN for one that is masked whole and gives 0; ingot gives NaN", calls(SPECIAL, "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"), attention_of_nan),
     Known("constants are new", "what returns a constant of the module itself (positive, to, alias) torch.export records as a new tensor, or in the constant's place", calls(SHARED, "positive", "to", "type_as", "contiguous", "alias", "lift_fresh", "einsum", also=has_constants), constant_returned),
     Known("reshape by size", "whether reshape of a strided tensor copies may hang on an open size; a program holds one of the two", calls(SHARED, "reshape", "flatten", "contiguous", "to", also=lambda p: p.dynamic), reshaped),
-    Known("scatter into gaps", "select_scatter, slice_scatter and the like keep the gaps of a strided operand; results of ingot have none", calls(SHARED, "select_scatter", "slice_scatter", "diagonal_scatter"), scattered_into_gaps),
+    Known("scatter into gaps", "select_scatter, slice_scatter, copy and the like keep the gaps of a strided operand; results of ingot have none", calls(SHARED, "select_scatter", "slice_scatter", "diagonal_scatter", "copy"), scattered_into_gaps),
     Known("einsum beside a write", "einsum of one operand may be a view of it; beside a write torch's functional graph has a new tensor", calls(SHARED, "einsum", also=lambda p: p.writes), diagonal_beside_a_write),
 ]
 
@@ -124,4 +125,6 @@ def name_of(failure) -> str | None:
 
 
 # Of the fixed programs of the tests in process, those that are known to fail, by seed, with the reason.
-SEEDS: dict[int, str] = {}
+SEEDS: dict[int, str] = {
+    1427: "scatter multiplies float16 numbers with a rounding at each step, and lands on a pole of lgamma that eager's one rounding misses",
+}

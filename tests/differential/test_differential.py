@@ -1,5 +1,5 @@
 """Random programs by every way through ingot, against eager. Seeds are fixed: a failure here is the same failure everywhere; `make differential`
-draws others. A plain run takes 400 programs in process and 50 by every way; INGOT_TEST_ALL=1 takes 2,000 and 200."""
+draws others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from observe import Eager
 from ingot.errors import DeviceError
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-CHUNK, CHUNKS, EVERY_WAY = (100, 20, 200) if ALL else (50, 8, 50)
+CHUNK, CHUNKS, EVERY_WAY = 50, 40, 200
 TALLY = Tally()
-long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes the 2,000 programs, or minutes")
+long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes minutes")
 
 
 @lru_cache(maxsize=None)
@@ -30,13 +30,13 @@ def programs(chunk):
     return grown(range(chunk * CHUNK, (chunk + 1) * CHUNK), Kinds())
 
 
-def finish(tally, run, known_seeds=frozenset()):
-    """What has failed, reduced, as the test's message. Seeds that are known to fail have to."""
+def finish(tally, run, to_fail=frozenset()):
+    """What has failed, reduced, as the test's message. `to_fail`: the seeds that have to."""
     TALLY.add(tally)
-    failures = [f for f in tally.failures if f.seed not in known_seeds]
+    failures = [f for f in tally.failures if f.seed not in known.SEEDS]
     shown = [str(f.reduced(run, 30)) for f in failures[:2]]
     assert not failures, f"{len(failures)} programs failed: seeds {[f.seed for f in failures]}\n\n" + "\n\n".join(shown)
-    mended = known_seeds - {f.seed for f in tally.failures}
+    mended = to_fail - {f.seed for f in tally.failures}
     assert not mended, f"seeds {sorted(mended)} no longer fail: take them out of known.SEEDS"
 
 
@@ -52,7 +52,7 @@ def one_thread():
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_in_process(chunk):
-    """Three of four programs ahead of time, half of those with open sizes, one by torch.compile."""
+    """Three of four programs ahead of time, one by torch.compile; a third of them with open sizes."""
     way, tally = "torch.compile" if chunk % 4 == 3 else "ahead", Tally()
     run_all(programs(chunk), way, ways.ALL[way], tally)
     finish(tally, ways.ALL[way], known.SEEDS.keys() & {*range(chunk * CHUNK, (chunk + 1) * CHUNK)})

@@ -61,7 +61,8 @@ STRIDES = {
     "upsample_nearest1d": lambda x: torch.nn.functional.interpolate(x.permute(2, 1, 0), scale_factor=2.0),
     "batch_norm": lambda x: torch.nn.functional.batch_norm(x, torch.zeros(2), torch.ones(2)),
     "log_sigmoid": lambda x: torch.nn.functional.logsigmoid(x),
-    "powers of one": lambda x: torch.pow(1, x),
+    "powers of a number": lambda x: torch.pow(2, x),
+    "view of a corrected one": lambda x: torch.xlogy(x, x.to(torch.float16)[:1]).swapdims(0, 1),
     "xlogy beside a write": lambda x: (x.add_(1), torch.xlogy(x[:, 0], torch.ones(2, 2).t()))[1],
 }
 
@@ -100,6 +101,12 @@ def test_lerp_between_infinities(weight):
 def test_upsampling_to_the_same_size_by_another_scale():
     x = torch.arange(8.0).view(2, 2, 2)
     model, call = compiled(lambda x: aten.upsample_nearest1d(x, [2], 2.0), x)
+    assert torch.equal(call(x), model(x))
+
+
+def test_high_norm_of_one_number():
+    x = torch.tensor([[0.3125]])
+    model, call = compiled(lambda x: x.norm(255), x)
     assert torch.equal(call(x), model(x))
 
 

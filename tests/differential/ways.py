@@ -115,24 +115,24 @@ def compiled_calls(program: Program, backend: str) -> list[Seen]:
 
 
 def saved(program: Program, folder: str, **options):
-    """(path, the names of the results in the file); a file of a torch program, and None, where torch runs a part."""
+    """(path, the names of the results in the file, how many engines are in it); a file of a torch program, and None, where torch runs a part."""
     model, compiled = compiled_ahead(program, **options)
     if not compiled.report.whole:
         path = os.path.join(folder, "program.pt2")
         ingot.save(compiled, path, format="exported_program")
-        return path, None
+        return path, None, len(compiled.report.segments)
     path = os.path.join(folder, "program.ingot")
     ingot.save(compiled, path)
     signature = ingot.load_engine(path).signature
-    return path, [leaf["tensor"] for leaf in signature["outputs"]]
+    return path, [leaf["tensor"] for leaf in signature["outputs"]], 1
 
 
 def loaded(program: Program, judge) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
-        path, whole = saved(program, folder)
+        path, whole, engines = saved(program, folder)
         module = ingot.load(path)
-        # A file of an engine alone gives results with memory of their own.
-        return judge.compare(calls(program, Owned(module, program), module), memory=whole is None)
+        # An engine in a file gives results with memory of their own.
+        return judge.compare(calls(program, Owned(module, program), module), memory=whole is None and not engines)
 
 
 class Owned:
@@ -148,7 +148,7 @@ class Owned:
 def command_line(program: Program, judge, target="cpu", run=True) -> Verdict:
     """The first call, in a process without Python and torch: its results, and the buffers afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        path, places = saved(program, folder, **({} if target == "cpu" else {"target": target}))
+        path, places, _ = saved(program, folder, **({} if target == "cpu" else {"target": target}))
         if places is None:
             raise Refused("a part of it runs in torch, so that it has no file for the command line")
         if not run:

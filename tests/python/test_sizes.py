@@ -268,20 +268,3 @@ def test_roll_of_an_open_axis(shift):
     for n in range(2, 9):
         x = torch.randn(2, n, 3)
         assert torch.equal(module(x), x.roll(shift, dims=-2))
-
-
-def test_a_side_that_is_a_square_root():
-    """As in DiT: the number of patches gives the height. torch's own nodes compute what sizes in engines cannot say."""
-
-    class Patches(torch.nn.Module):
-        def forward(self, x):
-            x = x[:, :, ::2, ::2].flatten(2).transpose(1, 2).exp()
-            side = int(x.shape[1] ** 0.5)
-            return x.reshape(-1, side, side, x.shape[2]) * 2
-
-    torch._dynamo.reset()
-    compiled = torch.compile(Patches(), backend="ingot", dynamic=True, options={"min_block_size": 1})
-    with torch.no_grad():
-        for n in (8, 12):
-            x = torch.randn(2, 3, n, n)
-            assert_accurate(compiled(x), Patches()(x), Patches()(x.double()))
