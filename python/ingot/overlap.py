@@ -80,7 +80,13 @@ def overlaps(tensor) -> bool:
 
 def has_writes(graph: torch.fx.Graph) -> bool:
     """Whether something may write through a tensor that overlaps itself or has windows. What such a view of it reads is no matter: a cache is written, and read through expand."""
-    return any(_is_lossy(tensor) for n in graph.nodes if may_write(n) for a in n.all_input_nodes for tensor in _way(a))
+    through: dict[Node, bool] = {}  # whether a tensor is, or is a view of, such a one
+    for n in graph.nodes:
+        if may_write(n) and any(through[a] for a in n.all_input_nodes):
+            return True
+        below = _below(n, of_memory(value_of(n)))
+        through[n] = _is_lossy(n) or below is not None and through[below]
+    return False
 
 
 def _is_lossy(node):
