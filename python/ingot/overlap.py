@@ -272,7 +272,8 @@ def _refuse(node):
         if not isinstance(value, torch.Tensor):
             return value if not isinstance(value, torch.SymInt) else hint(value)
         sizes, strides = [hint(s) for s in value.shape], [hint(s) for s in value.stride()]
-        return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+        device = value.device if torch.cuda.is_available() else "cpu"  # fill_ is refused on CPUs, not on GPUs
+        return torch.empty_strided(sizes, strides, dtype=value.dtype, device=device).zero_()
 
     given, named = torch.utils._pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
     try:
@@ -294,5 +295,5 @@ def _line(node):
     frames = re.findall(r'File "(.*?)", line (\d+).*?\n\s*(.*)', node.meta.get("stack_trace") or "")
     if not frames:
         return ""
-    file, line, code = frames[-1]
+    file, line, code = next((f for f in reversed(frames) if "/site-packages/torch/" not in f[0]), frames[-1])
     return f"{file}:{line}: `{code.strip()}`"

@@ -165,11 +165,15 @@ __device__ __forceinline__ bool infinite(f64 x) { return (__double_as_longlong(x
 #define CALLED(name) \
   __device__ __noinline__ f32 name##_called(f32 x) { return name##f(x); } \
   __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
+// CUDA's are 2 to 4.5 ulp off in f32, which is too far.
+#define ROUNDED(name) \
+  __device__ __noinline__ f32 name##_called(f32 x) { return (f32)name((f64)x); } \
+  __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
 #define CALLED2(name) \
   __device__ __noinline__ f32 name##_called(f32 x, f32 y) { return name##f(x, y); } \
   __device__ __noinline__ f64 name##_called(f64 x, f64 y) { return name(x, y); }
-CALLED(sin) CALLED(cos) CALLED(tan) CALLED(asin) CALLED(acos) CALLED(atan) CALLED(sinh) CALLED(cosh) CALLED(asinh) CALLED(acosh) CALLED(atanh)
-CALLED(erfc) CALLED(erfinv) CALLED(expm1) CALLED(log1p) CALLED(log10)
+CALLED(sin) CALLED(cos) CALLED(asin) CALLED(acos) CALLED(atan) CALLED(expm1) CALLED(log1p)
+ROUNDED(tan) ROUNDED(sinh) ROUNDED(cosh) ROUNDED(asinh) ROUNDED(acosh) ROUNDED(atanh) ROUNDED(erfc) ROUNDED(erfinv) ROUNDED(log10)
 CALLED(exp) CALLED(exp2) CALLED(log) CALLED(log2) CALLED(tanh) CALLED(erf)
 CALLED2(pow) CALLED2(atan2) CALLED2(hypot) CALLED2(fmod) CALLED2(nextafter)
 __device__ __forceinline__ f32 modulo(f32 a, f32 b) { f32 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
