@@ -55,16 +55,16 @@ typedef enum ingot_status {
 } ingot_status;
 
 typedef enum ingot_dtype {   /* the numbers that plans use */
-  INGOT_BOOL = 0,
-  INGOT_UINT8 = 1,
-  INGOT_INT8 = 2,
-  INGOT_INT16 = 3,
-  INGOT_INT32 = 4,
-  INGOT_INT64 = 5,
-  INGOT_FLOAT16 = 6,
-  INGOT_BFLOAT16 = 7,
-  INGOT_FLOAT32 = 8,
-  INGOT_FLOAT64 = 9
+                           INGOT_BOOL = 0,
+                           INGOT_UINT8 = 1,
+                           INGOT_INT8 = 2,
+                           INGOT_INT16 = 3,
+                           INGOT_INT32 = 4,
+                           INGOT_INT64 = 5,
+                           INGOT_FLOAT16 = 6,
+                           INGOT_BFLOAT16 = 7,
+                           INGOT_FLOAT32 = 8,
+                           INGOT_FLOAT64 = 9
 } ingot_dtype;
 
 typedef struct ingot_error {
@@ -210,7 +210,8 @@ INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
 /* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */
-INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs,
+                                            size_t output_count);
 /* Counted: weights and sessions keep their plan alive. */
 INGOT_API void ingot_plan_release(ingot_plan* plan);
 

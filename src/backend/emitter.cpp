@@ -30,7 +30,9 @@ std::unique_ptr<Emitter> make_emitter(std::string_view target, EmitterSettings s
     auto [at, error] = std::from_chars(target.data() + cuda.size(), end, architecture);
     if (error == std::errc() && at == end && architecture > 0) {
       if (settings.deterministic == Deterministic::batch) {
-        throw Error(Code::unsupported, fmt::format("deterministic=\"batch\" is not to be had on {}: the library that multiplies matrices there chooses its order of sums by the number of rows", target))
+        throw Error(
+            Code::unsupported,
+            fmt::format("deterministic=\"batch\" is not to be had on {}: the library that multiplies matrices there chooses its order of sums by the number of rows", target))
             .fix("compile for \"cpu\", or with deterministic=\"run\"");
       }
       return cuda::make_emitter(architecture, settings.tf32);

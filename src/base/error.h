@@ -31,8 +31,7 @@ struct Error : std::exception {
   std::string origin;   // where in the user's program
   std::string remedy;   // what to do
 
-  Error(Code c, std::string m, std::string o = {}, std::string r = {})
-      : code(c), message(std::move(m)), origin(std::move(o)), remedy(std::move(r)) {}
+  Error(Code c, std::string m, std::string o = {}, std::string r = {}) : code(c), message(std::move(m)), origin(std::move(o)), remedy(std::move(r)) {}
   const char* what() const noexcept override { return message.c_str(); }
   Error& at(std::string o) {
     origin = std::move(o);

@@ -16,9 +16,7 @@ class FunctionRef<R(A...)> {
     requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
   FunctionRef(F&& f)  // NOLINT: implicit on purpose
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
-        call_([](void* object, A... a) -> R {
-          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<A>(a)...);
-        }) {}
+        call_([](void* object, A... a) -> R { return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<A>(a)...); }) {}
   R operator()(A... a) const { return call_(object_, std::forward<A>(a)...); }
 
  private:

@@ -24,7 +24,11 @@ TEST(Workers, EveryTaskOnce) {
 
 TEST(Workers, FirstExceptionReachesTheCaller) {
   auto pool = make_pool(2);
-  auto work = [&] { pool->run(100, [](int64_t task, int) { if (task == 7) throw std::runtime_error("seven"); }); };
+  auto work = [&] {
+    pool->run(100, [](int64_t task, int) {
+      if (task == 7) throw std::runtime_error("seven");
+    });
+  };
   EXPECT_THROW(work(), std::runtime_error);
   std::atomic<int> count{0};
   pool->run(10, [&](int64_t, int) { ++count; });
@@ -73,7 +77,13 @@ TEST(Workers, EveryTaskMayThrow) {
 
 TEST(Workers, AnExceptionLeavesTheNestedAndTheOuterRun) {
   auto pool = make_pool(3);
-  EXPECT_THROW(pool->run(3, [&](int64_t, int) { pool->run(3, [](int64_t task, int) { if (task == 1) throw std::runtime_error("inner"); }); }), std::runtime_error);
+  EXPECT_THROW(pool->run(3,
+                         [&](int64_t, int) {
+                           pool->run(3, [](int64_t task, int) {
+                             if (task == 1) throw std::runtime_error("inner");
+                           });
+                         }),
+               std::runtime_error);
   std::atomic<int> count{0};
   pool->run(6, [&](int64_t, int) { ++count; });
   EXPECT_EQ(count.load(), 6);

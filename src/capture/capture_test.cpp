@@ -164,9 +164,7 @@ TEST(Capture, SetDim) {
 
 // Two inputs of one dynamic axis each, as the in-process form writes them.
 Model two_inputs() {
-  auto tensor = [](const char* symbol) {
-    return fmt::format(R"json({{"dtype": 7, "sizes": [{{"as_expr": {{"expr_str": "Symbol('{}')", "hint": null}}}}]}})json", symbol);
-  };
+  auto tensor = [](const char* symbol) { return fmt::format(R"json({{"dtype": 7, "sizes": [{{"as_expr": {{"expr_str": "Symbol('{}')", "hint": null}}}}]}})json", symbol); };
   return import_json(fmt::format(R"json({{"schema_version": {{"major": 8}}, "range_constraints": {{"s0": {{"min_val": 1, "max_val": 64}}, "s1": {{"min_val": 1, "max_val": null}}}},
     "graph_module": {{"graph": {{"inputs": [{{"as_tensor": {{"name": "x"}}}}, {{"as_tensor": {{"name": "y"}}}}], "outputs": [], "tensor_values": {{"x": {}, "y": {}}},
       "sym_bool_values": {{"c": {{"as_expr": {{"expr_str": "StrictLessThan(Symbol('s0'), Symbol('s1'))"}}}}}},

@@ -64,9 +64,7 @@ class Json {
     if (e_.get(out) != simdjson::SUCCESS) bad("is not", kind);
     return out;
   }
-  [[noreturn]] void bad(std::string_view what, std::string_view detail) const {
-    fail(Code::format, "the model's JSON is damaged: \"{}\" {} {}", name_, what, detail);
-  }
+  [[noreturn]] void bad(std::string_view what, std::string_view detail) const { fail(Code::format, "the model's JSON is damaged: \"{}\" {} {}", name_, what, detail); }
 
   simdjson::dom::element e_;
   std::string_view name_;

@@ -63,7 +63,7 @@ ir::Origin origin_of(std::string_view stack_trace, std::string_view module_stack
   if (size_t comma = module_stack.find(','); comma != std::string_view::npos) {
     std::string_view path = module_stack.substr(comma + 1);
     path = path.substr(0, path.find(','));
-    for (std::string_view prefix : {std::string_view("L['self'].") , std::string_view("L['self']"), std::string_view("L['fn'].")}) {
+    for (std::string_view prefix : {std::string_view("L['self']."), std::string_view("L['self']"), std::string_view("L['fn'].")}) {
       if (path.starts_with(prefix)) path.remove_prefix(prefix.size());
     }
     if (path.find("_empty_nn_module") == std::string_view::npos) best.module = path;

@@ -8,9 +8,7 @@ namespace {
 constexpr uint32_t end_mark = 0x06054b50, end64_mark = 0x06064b50, locator_mark = 0x07064b50, entry_mark = 0x02014b50, local_mark = 0x04034b50;
 }  // namespace
 
-Zip::Zip(std::shared_ptr<const MappedFile> file, std::string path) : file_(std::move(file)), path_(std::move(path)), data_(file_->bytes()) {
-  read_directory();
-}
+Zip::Zip(std::shared_ptr<const MappedFile> file, std::string path) : file_(std::move(file)), path_(std::move(path)), data_(file_->bytes()) { read_directory(); }
 
 void Zip::damaged(std::string_view what) const {
   throw Error(Code::format, fmt::format("{} is not a readable .pt2 archive: {}", path_, what), {}, "Save the model again with torch.export.save.");

@@ -101,8 +101,8 @@ void add_doctor(CLI::App& app) {
     }
     simdjson::dom::parser parser;
     simdjson::dom::element m = parser.parse(machine);
-    std::printf("ingot %s\ninstruction set: %s (INGOT_ISA caps it)\nthreads: %lld\n", std::string(std::string_view(m["version"])).c_str(), std::string(std::string_view(m["isa"])).c_str(),
-                static_cast<long long>(int64_t(m["threads"])));
+    std::printf("ingot %s\ninstruction set: %s (INGOT_ISA caps it)\nthreads: %lld\n", std::string(std::string_view(m["version"])).c_str(),
+                std::string(std::string_view(m["isa"])).c_str(), static_cast<long long>(int64_t(m["threads"])));
     print_gpus(m);
     if (*measure) {
       simdjson::dom::parser other;

@@ -84,6 +84,7 @@ Handle equal(const Handle& a, const Operand& b);
 Handle not_equal(const Handle& a, const Operand& b);
 
 // one function per unary float map: exp(x) ... gelu(x), promoting integers to float
+// clang-format off
 #define FLOAT_UNARY(name) inline Handle name(Handle x) { return float_map(Op::name, {x}); }
 FLOAT_UNARY(exp) FLOAT_UNARY(exp2) FLOAT_UNARY(expm1) FLOAT_UNARY(log) FLOAT_UNARY(log2) FLOAT_UNARY(log10) FLOAT_UNARY(log1p)
 FLOAT_UNARY(sqrt) FLOAT_UNARY(rsqrt) FLOAT_UNARY(sin) FLOAT_UNARY(cos) FLOAT_UNARY(tan) FLOAT_UNARY(asin) FLOAT_UNARY(acos)
@@ -92,6 +93,7 @@ FLOAT_UNARY(erf) FLOAT_UNARY(erfc) FLOAT_UNARY(erfinv) FLOAT_UNARY(lgamma) FLOAT
 FLOAT_UNARY(gelu) FLOAT_UNARY(gelu_tanh) FLOAT_UNARY(silu) FLOAT_UNARY(softplus)
 #undef FLOAT_UNARY
 inline Handle abs(Handle x) { return map(Op::abs, {x}); }
+// clang-format on
 inline Handle relu(Handle x) { return map(Op::relu, {x}); }
 inline Handle floor(Handle x) { return map(Op::floor, {x}); }
 inline Handle ceil(Handle x) { return map(Op::ceil, {x}); }

@@ -10,9 +10,7 @@
 namespace ingot::ir {
 namespace {
 
-Handle input(Graph& g, Dims dims, DType t = DType::f32) {
-  return {&g, g.add_input("x" + std::to_string(g.inputs.size()), {t, std::move(dims)})};
-}
+Handle input(Graph& g, Dims dims, DType t = DType::f32) { return {&g, g.add_input("x" + std::to_string(g.inputs.size()), {t, std::move(dims)})}; }
 
 Operand operand(Graph& g, const std::string& kind) {
   if (kind == "n:bool") return Operand(true);
@@ -68,9 +66,7 @@ struct Sizes : ::testing::Test {
     for (const Dim& x : d) s += (s.empty() ? "" : ", ") + x.text(g.symbols);
     return "[" + s + "]";
   }
-  std::string slices(std::optional<Dim> from, std::optional<Dim> to, int64_t step = 1) {
-    return text(slice(input(g, {B, S}), 1, from, to, step).dims());
-  }
+  std::string slices(std::optional<Dim> from, std::optional<Dim> to, int64_t step = 1) { return text(slice(input(g, {B, S}), 1, from, to, step).dims()); }
 };
 
 TEST_F(Sizes, SliceHasPythonsRules) {

@@ -216,9 +216,7 @@ Dim operator+(const Dim& a, const Dim& b) {
     Dim product = DimAccess::make({Term{sum[i].coefficient, {Atom{Dim::Kind::floordiv, 0, m.a, m.b}}}}) * m.b;
     std::vector<Term> wanted = terms_of(product);
     if (wanted.size() != 1) continue;
-    auto found = std::find_if(sum.begin(), sum.end(), [&](const Term& t) {
-      return t.coefficient == wanted[0].coefficient && compare(t.atoms, wanted[0].atoms) == 0;
-    });
+    auto found = std::find_if(sum.begin(), sum.end(), [&](const Term& t) { return t.coefficient == wanted[0].coefficient && compare(t.atoms, wanted[0].atoms) == 0; });
     if (found == sum.end()) continue;
     Dim whole = Dim(sum[i].coefficient) * m.a;
     std::vector<Term> rest;
@@ -262,8 +260,7 @@ Dim floordiv(const Dim& a, const Dim& b) {
   if (int64_t g = common_factor(a, b); g > 1) return floordiv(divided(a, g), divided(b, g));
   // floordiv(floordiv(x, m), n) = floordiv(x, m*n) for positive constants.
   std::vector<Term> terms = terms_of(a);
-  if (b.is_constant() && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atoms.size() == 1 &&
-      terms[0].atoms[0].kind == Dim::Kind::floordiv) {
+  if (b.is_constant() && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atoms.size() == 1 && terms[0].atoms[0].kind == Dim::Kind::floordiv) {
     const Atom& inner = terms[0].atoms[0];
     if (inner.b.is_constant() && inner.b.constant_ > 0 && b.constant_ > 0) return floordiv(inner.a, mul(inner.b.constant_, b.constant_));
   }

@@ -172,8 +172,6 @@ class DimReader {
 
 }  // namespace
 
-Dim parse_dim(std::string_view text, const std::function<SymbolId(std::string_view)>& resolve) {
-  return DimReader(text, resolve).read();
-}
+Dim parse_dim(std::string_view text, const std::function<SymbolId(std::string_view)>& resolve) { return DimReader(text, resolve).read(); }
 
 }  // namespace ingot::ir

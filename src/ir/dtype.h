@@ -55,16 +55,12 @@ constexpr std::optional<DType> dtype_from_name(std::string_view text) {
   return std::nullopt;
 }
 
-constexpr bool is_float(DType t) {
-  return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64;
-}
+constexpr bool is_float(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
 constexpr bool is_complex(DType t) { return t == DType::c64; }
 constexpr bool is_bool(DType t) { return t == DType::b8; }
 // Integers without bool.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 // The type arithmetic on `t` is carried out in: half types widen to f32, the rest are themselves.
-constexpr DType compute_type(DType t) {
-  return t == DType::f16 || t == DType::bf16 ? DType::f32 : t;
-}
+constexpr DType compute_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
 
 }  // namespace ingot::ir

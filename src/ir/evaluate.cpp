@@ -377,9 +377,7 @@ class Evaluator {
     out.f = in[0]->f;
     out.i = in[0]->i;
     std::vector<const Data*> indices(in.begin() + 2, in.end());
-    each(in[1]->dims, [&](const Index& at, size_t n) {
-      accumulate(a.string("kind"), out, static_cast<size_t>(flat(gathered(a, indices, out.dims, at), out.dims)), *in[1], n);
-    });
+    each(in[1]->dims, [&](const Index& at, size_t n) { accumulate(a.string("kind"), out, static_cast<size_t>(flat(gathered(a, indices, out.dims, at), out.dims)), *in[1], n); });
   }
 
   static int64_t along(const Data& index, size_t n, int64_t size) {
@@ -543,8 +541,6 @@ Index sizes_of(const Dims& dims, std::span<const int64_t> symbols) {
   return out;
 }
 
-void evaluate_node(const Graph& g, const Node& node, std::span<const int64_t> symbols, std::vector<Data>& values) {
-  Evaluator(g, symbols, values).run(node);
-}
+void evaluate_node(const Graph& g, const Node& node, std::span<const int64_t> symbols, std::vector<Data>& values) { Evaluator(g, symbols, values).run(node); }
 
 }  // namespace ingot::ir

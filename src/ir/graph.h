@@ -25,7 +25,12 @@ struct Scalar {
   Scalar(int v) : value(int64_t{v}) {}     // NOLINT
   Scalar(int64_t v) : value(v) {}          // NOLINT
   Scalar(double v) : value(v) {}           // NOLINT
-  Scalar(Dim v) { if (auto c = v.constant()) value = *c; else value = std::move(v); }  // NOLINT
+  Scalar(Dim v) {
+    if (auto c = v.constant())
+      value = *c;
+    else
+      value = std::move(v);
+  }  // NOLINT
   bool is_bool() const { return std::holds_alternative<bool>(value); }
   bool is_integer() const { return std::holds_alternative<int64_t>(value) || std::holds_alternative<Dim>(value); }
   bool is_float() const { return std::holds_alternative<double>(value); }

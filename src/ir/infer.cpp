@@ -334,8 +334,6 @@ class Infer {
 
 }  // namespace
 
-std::vector<Type> infer(const Graph& g, Op op, const std::vector<ValueId>& in, const Attributes& attributes) {
-  return Infer(g, op, in, attributes).run();
-}
+std::vector<Type> infer(const Graph& g, Op op, const std::vector<ValueId>& in, const Attributes& attributes) { return Infer(g, op, in, attributes).run(); }
 
 }  // namespace ingot::ir

@@ -5,11 +5,11 @@
 #define INGOT_CUDA_TEXT_OF(...) INGOT_CUDA_TEXT(__VA_ARGS__)
 
 // Axes that `Walks` tensors are walked along together; strides in elements. Point n of them, counted in row-major order.
-#define INGOT_CUDA_AXES      \
-  template <int Walks>       \
-  struct CudaAxes {          \
-    int rank;                \
-    long dims[16];           \
+#define INGOT_CUDA_AXES \
+  template <int Walks> \
+  struct CudaAxes { \
+    int rank; \
+    long dims[16]; \
     long strides[Walks][16]; \
   };
 

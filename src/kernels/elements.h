@@ -81,9 +81,7 @@ inline void coordinates(int64_t n, const backend::TensorRef& t, int64_t* at) {
   }
 }
 
-inline std::byte* element(const backend::TensorRef& t, int64_t offset) {
-  return t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
-}
+inline std::byte* element(const backend::TensorRef& t, int64_t offset) { return t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype)); }
 
 // Lines along `axis`: fn(coordinates with 0 on the axis) for every line, in tasks.
 template <class F>

@@ -88,7 +88,8 @@ std::optional<Affine> AffineForms::find(const Node& n, ValueId v, int depth) {
       }
       return zero;
     }
-    case Op::add: case Op::sub: {
+    case Op::add:
+    case Op::sub: {
       auto a = of(n.in[0], depth), b = of(n.in[1], depth);
       if (!a || !b) return std::nullopt;
       if (n.op == Op::add) {

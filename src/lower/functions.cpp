@@ -42,7 +42,16 @@ class Tree {
 
   static bool supported(Op op) {
     switch (op) {
-      case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::pow: case Op::neg: case Op::exp: case Op::tanh: case Op::erf: case Op::sigmoid: return true;
+      case Op::add:
+      case Op::sub:
+      case Op::mul:
+      case Op::div:
+      case Op::pow:
+      case Op::neg:
+      case Op::exp:
+      case Op::tanh:
+      case Op::erf:
+      case Op::sigmoid: return true;
       default: return false;
     }
   }

@@ -176,10 +176,8 @@ TEST(Lower, RecordedTypesAreChecked) {
   const std::string missing = "1 operator of the model is not supported:\n  aten.relu.default: a node (aten.relu.default): torch recorded ";
   const std::string infers = ", the operator table infers f32[B, 4] (a fault of ingot; please report it)";
   std::string start = "%0 = input() {name=\"x\"} : f32[B, 4]\n%1 = row(%0) {self=&0, target=\"aten.relu.default\"} : ";
-  EXPECT_EQ(message([&] { expand_rows(captured(start + "f64[B, 4]\noutput %1 \"y\" []\n")); }),
-            missing + "f64[B, 4]" + infers);
-  EXPECT_EQ(message([&] { expand_rows(captured(start + "f32[B, 5]\noutput %1 \"y\" []\n")); }),
-            missing + "f32[B, 5]" + infers);
+  EXPECT_EQ(message([&] { expand_rows(captured(start + "f64[B, 4]\noutput %1 \"y\" []\n")); }), missing + "f64[B, 4]" + infers);
+  EXPECT_EQ(message([&] { expand_rows(captured(start + "f32[B, 5]\noutput %1 \"y\" []\n")); }), missing + "f32[B, 5]" + infers);
   // Not decidable here: checked when the sizes are known.
   ir::Graph g = expand_rows(captured(start + "f32[8, 4]\noutput %1 \"y\" []\n"));
   ASSERT_EQ(g.checks.size(), 1u);
@@ -187,21 +185,21 @@ TEST(Lower, RecordedTypesAreChecked) {
 }
 
 TEST(Lower, InPlaceOverloadsMakeNewValues) {
-  ir::Graph g = expand_rows(captured(
-      "%0 = input() {name=\"x\"} : f32[B, 4]\n"
-      "%1 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
-      "%2 = row(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-      "%3 = row(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
-      "output %3 \"y\" []\n"));
+  ir::Graph g =
+      expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
+                           "%1 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                           "%2 = row(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                           "%3 = row(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
+                           "output %3 \"y\" []\n"));
   const ir::Node& add = g.producer(g.outputs[0].value);
   EXPECT_EQ(add.op, ir::Op::add);
   EXPECT_EQ(add.in[0], add.in[1]);  // the old name reads the new value
   // What is written to an input goes there, also when nobody returns it.
-  g = expand_rows(captured(
-      "%0 = input() {name=\"x\"} : f32[B, 4]\n"
-      "%1 = row(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-      "%2 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
-      "output %2 \"y\" []\n"));
+  g =
+      expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
+                           "%1 = row(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                           "%2 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                           "output %2 \"y\" []\n"));
   ASSERT_EQ(g.outputs.size(), 2u);
   EXPECT_TRUE(g.outputs[1].to == ir::Output::To::input && g.outputs[1].name == "x");
   EXPECT_EQ(g.producer(g.outputs[1].value).op, ir::Op::relu);
@@ -211,14 +209,14 @@ TEST(Lower, InPlaceOverloadsMakeNewValues) {
 
 // y = x + 1; row = y[1]; column = y[:, 0]; row.mul_(10); returns y, row, column.
 TEST(Lower, WritesThroughViewsReachEveryView) {
-  ir::Graph g = expand_rows(captured(
-      "%0 = input() {name=\"x\"} : f32[2, 3]\n"
-      "%1 = row(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
-      "%2 = row(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
-      "%3 = row(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
-      "%4 = row(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
-      "%5 = row(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
-      "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
+  ir::Graph g =
+      expand_rows(captured("%0 = input() {name=\"x\"} : f32[2, 3]\n"
+                           "%1 = row(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
+                           "%2 = row(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
+                           "%3 = row(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
+                           "%4 = row(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
+                           "%5 = row(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
+                           "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
   ir::Array x = ir::Array::empty(ir::DType::f32, {2, 3});
   for (int i = 0; i < 6; ++i) {
     float v = static_cast<float>(i);
@@ -263,15 +261,17 @@ TEST(Lower, WritesToRepeatedElements) {
     }
   };
   expect("%4 = row(%3) {self=&0, target=\"aten.fill_.Scalar\", value=5} : f32[3, 2, 3]\n", 5);
-  expect("%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
-         "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
-         2);
+  expect(
+      "%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
+      "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
+      2);
   // A view of a view that was written: nothing of either write is lost.
-  expect("%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
-         "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n"
-         "%6 = row(%4) {dim=1, end=3, self=&0, start=0, step=1, target=\"aten.slice.Tensor\"} : f32[2, 3]\n"
-         "%7 = row(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
-         4);
+  expect(
+      "%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
+      "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n"
+      "%6 = row(%4) {dim=1, end=3, self=&0, start=0, step=1, target=\"aten.slice.Tensor\"} : f32[2, 3]\n"
+      "%7 = row(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
+      4);
   const std::string said = message([&] { expand_rows(written("%4 = row(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
   EXPECT_NE(said.find("several elements are one place in memory"), std::string::npos) << said;
 }

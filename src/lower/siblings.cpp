@@ -138,8 +138,7 @@ void siblings(Graph& g) {
     };
     std::optional<Handle> mask;
     if (in.size() == 4) mask = Handle(&to, in[3]);
-    return ir::attention(part(q, 0, dq[axis]), part(k, dq[axis], dk[axis]), Handle(&to, in[2]), mask, node.attributes.number("scale"), node.attributes.boolean("causal"))
-        .id();
+    return ir::attention(part(q, 0, dq[axis]), part(k, dq[axis], dk[axis]), Handle(&to, in[2]), mask, node.attributes.number("scale"), node.attributes.boolean("causal")).id();
   });
 }
 

@@ -31,7 +31,9 @@ const Row rows[] = {
     {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1)", [](Value x, Scalar lo, Scalar hi) { return cast(clamp(x, Operand(lo), Operand(hi)), x.dtype()); }},
     {"leaky_relu(Tensor self, Scalar negative_slope=0.01)", [](Value x, Scalar slope) { return select(x > 0, x, x * Operand(slope)); }},
     {"elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
-     [](Value x, Scalar alpha, Scalar scale, Scalar input) { return select(x < 0, expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double()), x * Operand(scale)); }},
+     [](Value x, Scalar alpha, Scalar scale, Scalar input) {
+       return select(x < 0, expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double()), x * Operand(scale));
+     }},
     {"celu(Tensor self, Scalar alpha=1.0)", [](Value x, Scalar alpha) { return select(x < 0, expm1(x / Operand(alpha)) * Operand(alpha), x); }},
     {"selu(Tensor self)", [](Value x) { return select(x < 0, expm1(x) * (1.0507009873554805 * 1.6732632423543772), x * 1.0507009873554805); }},
     {"softplus(Tensor self, Scalar beta=1, Scalar threshold=20)",
@@ -39,8 +41,16 @@ const Row rows[] = {
        Value b = x * Operand(beta);
        return select(b > Operand(threshold), x, softplus(b) / Operand(beta));
      }},
-    {"softshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select(x > v, x - v, select(x < -v, x + v, x * 0)); }},
-    {"hardshrink(Tensor self, Scalar lambd=0.5)", [](Value x, Scalar l) { double v = l.to_double(); return select((x >= -v) & (x <= v), 0, x); }},
+    {"softshrink(Tensor self, Scalar lambd=0.5)",
+     [](Value x, Scalar l) {
+       double v = l.to_double();
+       return select(x > v, x - v, select(x < -v, x + v, x * 0));
+     }},
+    {"hardshrink(Tensor self, Scalar lambd=0.5)",
+     [](Value x, Scalar l) {
+       double v = l.to_double();
+       return select((x >= -v) & (x <= v), 0, x);
+     }},
     {"threshold(Tensor self, Scalar threshold, Scalar value)", [](Value x, Scalar t, Scalar v) { return cast(select(x <= Operand(t), Operand(v), x), x.dtype()); }},
     {"prelu(Tensor self, Tensor weight)", Types::same,
      [](Value x, Value w) {

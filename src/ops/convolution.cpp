@@ -392,40 +392,75 @@ Value pixel_unshuffle(const Value& x, int64_t r) {
 
 const Row rows[] = {
     {"conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) { return convolution(x, w, b, {stride, dilation, padding, padding, groups}); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups});
+     }},
     {"conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', SymInt[1] dilation=[1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) { return padded_by_name(x, w, b, stride, padding, dilation, groups); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) {
+       return padded_by_name(x, w, b, stride, padding, dilation, groups);
+     }},
     {"conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) { return convolution(x, w, b, {stride, dilation, padding, padding, groups}); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups});
+     }},
     {"conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding='valid', SymInt[2] dilation=[1, 1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) { return padded_by_name(x, w, b, stride, padding, dilation, groups); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) {
+       return padded_by_name(x, w, b, stride, padding, dilation, groups);
+     }},
     {"conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) { return convolution(x, w, b, {stride, dilation, padding, padding, groups}); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups});
+     }},
     {"conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding='valid', SymInt[3] dilation=[1, 1, 1], SymInt groups=1)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) { return padded_by_name(x, w, b, stride, padding, dilation, groups); }},
-    {"conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1])", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) { return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more}); }},
-    {"conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1])", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) { return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more}); }},
-    {"conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1])", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) { return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more}); }},
-    {"convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups)", Types::same,
-     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups) { return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more}); }},
-    {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)", [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 1, k, s, p, d, up); }},
-    {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)", [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 2, k, s, p, d, up); }},
-    {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)", [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 3, k, s, p, d, up); }},
-    {"avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True)", [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads) { return avg_pool(x, 1, k, s, p, up, pads, std::nullopt); }},
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, std::string padding, Numbers dilation, int64_t groups) {
+       return padded_by_name(x, w, b, stride, padding, dilation, groups);
+     }},
+    {"conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] "
+     "dilation=[1])",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more});
+     }},
+    {"conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, "
+     "SymInt[2] dilation=[1, 1])",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more});
+     }},
+    {"conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt "
+     "groups=1, SymInt[3] dilation=[1, 1, 1])",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers more, int64_t groups, Numbers dilation) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more});
+     }},
+    {"convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
+     }},
+    {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)",
+     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 1, k, s, p, d, up); }},
+    {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)",
+     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 2, k, s, p, d, up); }},
+    {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)",
+     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 3, k, s, p, d, up); }},
+    {"avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True)",
+     [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads) { return avg_pool(x, 1, k, s, p, up, pads, std::nullopt); }},
     {"avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
      [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 2, k, s, p, up, pads, divisor); }},
     {"avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
      [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 3, k, s, p, up, pads, divisor); }},
     {"adaptive_avg_pool1d(Tensor self, int[1] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
     {"adaptive_avg_pool2d(Tensor self, SymInt[2] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
-    {"upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)", [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
-    {"upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)", [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
-    {"upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)", [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
+    {"upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
+     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
+    {"upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
+     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
+    {"upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
+     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
     {"upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None)", [](Value x, Dims sizes, std::optional<double> s) { return nearest(x, {s}, sizes); }},
-    {"upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None)", [](Value x, Dims sizes, std::optional<double> h, std::optional<double> w) { return nearest(x, {h, w}, sizes); }},
+    {"upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None)",
+     [](Value x, Dims sizes, std::optional<double> h, std::optional<double> w) { return nearest(x, {h, w}, sizes); }},
     {"pixel_shuffle(Tensor self, int upscale_factor)", [](Value x, int64_t r) { return pixel_shuffle(x, r); }},
     {"pixel_unshuffle(Tensor self, int downscale_factor)", [](Value x, int64_t r) { return pixel_unshuffle(x, r); }},
 };

@@ -145,7 +145,18 @@ const Row rows[] = {
        Axis a = x.axis(*dim);
        // Both broadcast against one another besides the axis.
        Dims mine = x.dims(), theirs = index.dims();
-       Dims common = broadcast([&] { Dims d = mine; d[static_cast<size_t>(a)] = 1; return d; }(), [&] { Dims d = theirs; d[static_cast<size_t>(a)] = 1; return d; }(), x.graph().symbols);
+       Dims common = broadcast(
+           [&] {
+             Dims d = mine;
+             d[static_cast<size_t>(a)] = 1;
+             return d;
+           }(),
+           [&] {
+             Dims d = theirs;
+             d[static_cast<size_t>(a)] = 1;
+             return d;
+           }(),
+           x.graph().symbols);
        Dims x_dims = common, i_dims = common;
        x_dims[static_cast<size_t>(a)] = mine[static_cast<size_t>(a)];
        i_dims[static_cast<size_t>(a)] = theirs[static_cast<size_t>(a)];
@@ -155,17 +166,20 @@ const Row rows[] = {
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices, Value values, bool accumulate) { return put(x, indices, values, accumulate); }},
     {"scatter.src(Tensor self, int dim, Tensor index, Tensor src)", Types::each, [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "set"); }},
-    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", Types::each, [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
+    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value)", Types::each,
+     [](Value x, int64_t d, Value i, Scalar v) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), "set"); }},
     {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce)", Types::each,
      [](Value x, int64_t d, Value i, Scalar v, std::string r) { return along(x, d, i, full(x.graph(), i.dims(), v, x.dtype()), reduction(r)); }},
     {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)", Types::each, [](Value x, int64_t d, Value i, Value s) { return along(x, d, i, s, "add"); }},
-    {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", Types::each, [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
+    {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", Types::each,
+     [](Value x, int64_t d, Value i, Value s, std::string r) { return along(x, d, i, s, reduction(r)); }},
     {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", Types::each,
      [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
        if (!alpha.is_integer() || alpha.to_int() != 1) source = source * literal(x.graph(), alpha, source.dtype());
        return slices(x, dim, index, source, "add");
      }},
-    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", Types::each, [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), source, "set"); }},
+    {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", Types::each,
+     [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), source, "set"); }},
     {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)", Types::each,
      [](Value x, int64_t dim, Value index, Scalar value) {
        Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
@@ -192,12 +206,15 @@ const Row rows[] = {
        if (n < 1) fail(Code::unsupported, "one_hot without num_classes: the number of classes comes from the values");
        return gather(cast(equal(ir::index(x.graph(), {Dim(n), Dim(n)}, 0), ir::index(x.graph(), {Dim(n), Dim(n)}, 1)), DType::i64), {0}, {x}, 0, false);
      }},
-    {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common, [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},
+    {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common,
+     [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},
     {"sort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false); }},
-    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)", [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
+    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)",
+     [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},
     {"argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False)", [](Value x, bool s, int64_t d, bool down) { return sort(x, d, down, s).second; }},
-    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)", [](Value x, Dim k, int64_t d, bool largest, bool sorted) { return topk(x, k, d, largest, sorted); }},
+    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)",
+     [](Value x, Dim k, int64_t d, bool largest, bool sorted) { return topk(x, k, d, largest, sorted); }},
 };
 
 }  // namespace

@@ -220,16 +220,26 @@ const Row rows[] = {
     {"dot(Tensor self, Tensor tensor)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"vdot(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"outer(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
-    {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", Types::same, [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
-    {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same, [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
-    {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same, [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, cast(sum(matmul(a, b), {0}), c.dtype()), beta, alpha); }},
-    {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", Types::same, [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
-    {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", Types::common, [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
+    {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, cast(sum(matmul(a, b), {0}), c.dtype()), beta, alpha); }},
+    {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", Types::same,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+    {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", Types::common,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
     {"einsum(str equation, Tensor[] tensors)", Types::same, [](std::string equation, std::vector<Value> operands) { return einsum(equation, operands); }},
-    {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)", Types::each,
-     [](Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) { return sdpa(q, k, v, mask, dropout, causal, scale, gqa); }},
+    {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
+     "enable_gqa=False)",
+     Types::each,
+     [](Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) {
+       return sdpa(q, k, v, mask, dropout, causal, scale, gqa);
+     }},
     // What attention becomes where torch splits operators up: the result, and the logarithm of each row's sum.
-    {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None)", Types::each,
+    {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None)",
+     Types::each,
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {
        Value y = sdpa(q, k, v, mask, dropout, causal, scale, false);
        const DType t = q.dtype() == DType::f64 ? DType::f64 : DType::f32;

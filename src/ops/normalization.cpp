@@ -40,7 +40,8 @@ void require_types(const Value& x, std::initializer_list<std::optional<Value>> p
   const DType t = x.dtype();
   if (!is_float(t)) fail(Code::unsupported, "a normalisation of {}", name_of(t));
   for (const std::optional<Value>& p : parameters) {
-    if (p && p->dtype() != t && !(size_of(t) == 2 && p->dtype() == DType::f32)) fail(Code::unsupported, "a normalisation of {} with parameters of {}", name_of(t), name_of(p->dtype()));
+    if (p && p->dtype() != t && !(size_of(t) == 2 && p->dtype() == DType::f32))
+      fail(Code::unsupported, "a normalisation of {} with parameters of {}", name_of(t), name_of(p->dtype()));
   }
 }
 
@@ -85,7 +86,8 @@ Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& wei
   return cast(y, x.dtype());
 }
 
-Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training, double eps) {
+Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training,
+                 double eps) {
   if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
   require_types(x, {weight, bias, m, v});
   if (x.rank() < 2) return x;  // torch accepts no elements only
@@ -97,8 +99,8 @@ Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::
 }
 
 // Statistics of the batch, and what becomes of the running ones: y, mean, 1 / deviation, new running mean, new running variance.
-std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const Value& running_mean, const Value& running_var, bool training,
-                                         double momentum, double eps) {
+std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const Value& running_mean, const Value& running_var,
+                                         bool training, double momentum, double eps) {
   Graph& g = x.graph();
   require_types(x, {weight, bias, running_mean, running_var});
   if (!training) {
@@ -139,21 +141,27 @@ const Row rows[] = {
     {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)", Types::each,
      [](Value x, int64_t groups, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return group_norm(x, groups, w, b, eps); }},
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)", Types::each,
-     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) { return batch_norm(x, w, b, m, v, training, eps); }},
+     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) {
+       return batch_norm(x, w, b, m, v, training, eps);
+     }},
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, double, double eps) {
        Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
        return std::tuple(batch_norm(x, w, b, m, v, false, eps), none, none);
      }},
-    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)", Types::each,
-     [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double momentum, double eps) { return batch_norm_functional(x, w, b, m, v, training, momentum, eps); }},
+    {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)",
+     Types::each,
+     [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double momentum, double eps) {
+       return batch_norm_functional(x, w, b, m, v, training, momentum, eps);
+     }},
     {"native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Dim n, Dim, Dim, int64_t groups, double eps) {
        Value wide = reshape(widened(x), {n, Dim(groups), floordiv(x.numel(), n * Dim(groups))});
        Value m = mean(wide, {2}), r = rsqrt(mean(square(wide - unsqueeze(m, 2)), {2}) + eps);
        return std::tuple(group_norm(x, groups, w, b, eps), cast(m, x.dtype()), cast(r, x.dtype()));
      }},
-    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)", Types::each,
+    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)",
+     Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool own, double, double eps, bool) {
        if (!own) return batch_norm(x, w, b, m, v, false, eps);
        if (m || v) fail(Code::unsupported, "instance_norm that keeps running statistics (call model.eval() first)");

@@ -58,7 +58,7 @@ void expect_product(const std::vector<float>& y, const std::vector<float>& x, si
 }
 
 #define SKIP_WITHOUT_ALL \
-  SKIP_WITHOUT(nvrtc);   \
+  SKIP_WITHOUT(nvrtc); \
   SKIP_WITHOUT(gpu)
 
 TEST(Gpu, MemoryOfTheHostWithAnyStrides) {
@@ -140,9 +140,10 @@ TEST(Gpu, AnInputIsReadAsItLies) {
 
 TEST(Gpu, AWeightIsReadAsItLies) {
   SKIP_WITHOUT_ALL;
-  auto weights = on_gpu(compiled("%0 = input() {name=\"x\"} : f32[3, 2]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[2, 3]\n"
-                                 "%2 = view(%1) {map=map([3, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[3, 2]\n%3 = mul(%0, %2) {} : f32[3, 2]\noutput %3 \"y\" []\n",
-                                 {{0, 2, 4, 1, 3, 5}}));
+  auto weights =
+      on_gpu(compiled("%0 = input() {name=\"x\"} : f32[3, 2]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[2, 3]\n"
+                      "%2 = view(%1) {map=map([3, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[3, 2]\n%3 = mul(%0, %2) {} : f32[3, 2]\noutput %3 \"y\" []\n",
+                      {{0, 2, 4, 1, 3, 5}}));
   Session session(weights, 0, 1);
   DeviceMemory memory(Device::open(0), 24);
   const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0};

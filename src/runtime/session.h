@@ -68,7 +68,7 @@ class Session {
   Allocator& allocator_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<backend::Lane> lane_;
-  bool device_;                                  // not the host
+  bool device_;  // not the host
   // Addresses that the work was done with lately. When they come again it is recorded, and replayed from then on. Several are kept, for a caller's
   // allocator gives results two places in turn while the last one is still held.
   struct Met {
@@ -79,26 +79,26 @@ class Session {
   struct Entry {
     std::vector<int64_t> symbols;
     std::unique_ptr<Resolved> resolved;
-    std::list<Met> met;                          // most recent first
+    std::list<Met> met;  // most recent first
   };
-  std::list<Entry> cache_;                       // most recent first
+  std::list<Entry> cache_;  // most recent first
   static constexpr size_t cache_limit = 32;
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_;                  // with run_memory_ not used
+  MemoryBlock arena_, scratch_;  // with run_memory_ not used
   Allocator* run_memory_ = nullptr;
-  std::vector<MemoryBlock> gathered_;            // copies of inputs and states that lie otherwise than the plan reads them, on the host
-  std::vector<MemoryBlock> staged_;              // and what of the caller's is on the host, on the device
+  std::vector<MemoryBlock> gathered_;  // copies of inputs and states that lie otherwise than the plan reads them, on the host
+  std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device
   struct State {
     MemoryBlock own;
-    HostTensor bound;                            // data null: `own` is used
-    std::vector<int64_t> dims, strides;          // what `bound` points at
+    HostTensor bound;  // data null: `own` is used
+    std::vector<int64_t> dims, strides;  // what `bound` points at
   };
   std::vector<State> states_;
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
-  std::vector<std::byte*> addresses_;            // of bindings, arena and scratch: what recorded work holds
+  std::vector<std::byte*> addresses_;  // of bindings, arena and scratch: what recorded work holds
   bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
-  std::vector<int64_t> nanoseconds_;             // of the last profiled run, a step each
+  std::vector<int64_t> nanoseconds_;  // of the last profiled run, a step each
 };
 
 }  // namespace ingot::runtime

@@ -9,8 +9,10 @@
 extern "C" {
 #define VECTOR(name) __m256d _ZGVdN4v_##name(__m256d);
 VECTOR(exp)
+// clang-format off
 VECTOR(exp2) VECTOR(expm1) VECTOR(log) VECTOR(log2) VECTOR(log10) VECTOR(log1p) VECTOR(sin) VECTOR(cos) VECTOR(tan) VECTOR(asin) VECTOR(acos) VECTOR(atan) VECTOR(sinh) VECTOR(cosh)
     VECTOR(tanh) VECTOR(asinh) VECTOR(acosh) VECTOR(atanh) VECTOR(erf) VECTOR(erfc)
+// clang-format on
 #undef VECTOR
 }
 
@@ -125,8 +127,10 @@ Reference reference_of(std::string_view name) {
 #define VECTOR(function) \
   if (name == #function) return [](const float* x, double* y, int64_t n) { each_four(x, y, n, [](__m256d v) { return _ZGVdN4v_##function(v); }); };
   VECTOR(exp)
+// clang-format off
   VECTOR(exp2) VECTOR(expm1) VECTOR(log) VECTOR(log2) VECTOR(log10) VECTOR(log1p) VECTOR(sin) VECTOR(cos) VECTOR(tan) VECTOR(asin) VECTOR(acos) VECTOR(atan) VECTOR(sinh)
       VECTOR(cosh) VECTOR(tanh) VECTOR(asinh) VECTOR(acosh) VECTOR(atanh) VECTOR(erf) VECTOR(erfc)
+// clang-format on
 #undef VECTOR
 #define OWN(text, function) \
   if (name == text) return function;

@@ -361,7 +361,10 @@ TEST(fused, reductions) {
         Tensor x(t, {4, n}), out(arg ? DType::i64 : t, {4, 1});
         fill(x, random, true);
         for (int64_t c = 0; c < n; ++c) {
-          for (int64_t row = 0; row < 4; ++row) put(t, x.at({row, c}), {static_cast<double>(random() % 64) / 16 - 1, t == DType::b8 ? static_cast<int64_t>((random() + static_cast<uint32_t>(row)) % 4 > static_cast<uint32_t>(row)) : static_cast<int64_t>(random() % 9)});
+          for (int64_t row = 0; row < 4; ++row)
+            put(t, x.at({row, c}),
+                {static_cast<double>(random() % 64) / 16 - 1,
+                 t == DType::b8 ? static_cast<int64_t>((random() + static_cast<uint32_t>(row)) % 4 > static_cast<uint32_t>(row)) : static_cast<int64_t>(random() % 9)});
         }
         if (n > 5 && ir::is_float(t)) put(t, x.at({2, 3}), {NAN, 0});
         BodyBuilder k({4}, {n});

@@ -17,7 +17,10 @@ namespace {
 using ir::DType;
 
 template <class T>
-constexpr DType dtype_of = std::is_same_v<T, float> ? DType::f32 : std::is_same_v<T, double> ? DType::f64 : std::is_same_v<T, int8_t> ? DType::i8 : DType::i64;
+constexpr DType dtype_of = std::is_same_v<T, float>    ? DType::f32
+                           : std::is_same_v<T, double> ? DType::f64
+                           : std::is_same_v<T, int8_t> ? DType::i8
+                                                       : DType::i64;
 
 struct Operand {
   std::byte* data;

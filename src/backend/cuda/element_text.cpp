@@ -33,9 +33,7 @@ std::string ElementText::stride(size_t operand, size_t axis) {
   return number({Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, x.strides[axis]);
 }
 
-std::string ElementText::dim(size_t operand, size_t axis) {
-  return number({Number::dim, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, layouts_[operand].dims[axis]);
-}
+std::string ElementText::dim(size_t operand, size_t axis) { return number({Number::dim, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, layouts_[operand].dims[axis]); }
 
 std::string ElementText::size(const ir::Dim& d) {
   if (d.is_constant()) return fmt::format("{}ll", d.value());

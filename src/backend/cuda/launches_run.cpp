@@ -36,11 +36,12 @@ void encode(const Device& device, const CudaTiles& t, Address address, std::byte
   address += static_cast<Address>(t.offset);
   const auto rank = static_cast<unsigned>(t.rank);
   if (t.pixels) {
-    driver().check(driver().encode_pixels(map, halves, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(), no_interleave,
-                                          rows_of_128_bytes, lines_of_128_bytes, zeros),
+    driver().check(driver().encode_pixels(map, halves, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
+                                          no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
                    "describing {} x {} x {} x {} pixels", t.dims[3], t.dims[2], t.dims[1], t.dims[0]);
   } else {
-    driver().check(driver().encode_boxes(map, halves, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
+    driver().check(driver().encode_boxes(map, halves, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes,
+                                         lines_of_128_bytes, zeros),
                    "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
   }
   std::memcpy(to, map, sizeof map);

@@ -156,8 +156,10 @@ std::vector<Step> scatter_steps(bool all) {
   };
   auto along = [&](Kind kind, DType t, std::vector<int64_t> dims, uint8_t axis, std::vector<int64_t> index, bool special) {
     auto seed = static_cast<uint32_t>(out.size());
-    Step s{fmt::format("scatter_along {} {} [{}] by [{}] on {}", static_cast<int>(kind), ir::name_of(t), fmt::join(dims, ", "), fmt::join(index, ", "), axis), "scatter_along",
-           serialise(ScatterArgs{kind, false, 0, {axis}}), {}};
+    Step s{fmt::format("scatter_along {} {} [{}] by [{}] on {}", static_cast<int>(kind), ir::name_of(t), fmt::join(dims, ", "), fmt::join(index, ", "), axis),
+           "scatter_along",
+           serialise(ScatterArgs{kind, false, 0, {axis}}),
+           {}};
     std::vector<size_t> turned;
     for (size_t d = dims.size(); d-- > 0;) turned.push_back(d);
     s.tensors.push_back(indices(index, dims.empty() ? 1 : dims[axis], seed * 7 + 1, false, turned));

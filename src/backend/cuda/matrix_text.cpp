@@ -191,7 +191,8 @@ std::string multiplications() {
                             const std::string& inputs) {
           out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b, bool add) {{\n", name, a_type);
           out += fmt::format(
-              "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, p, 1, 1, {}{};\\n}}\"\n                 : {} : {}, \"r\"((int)add));\n  }}\n",
+              "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, p, 1, 1, {}{};\\n}}\"\n            "
+              "     : {} : {}, \"r\"((int)add));\n  }}\n",
               add, columns, h, h, places, a, b, turns, along_k ? 0 : 1, sums, inputs);
         };
         out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);

@@ -8,9 +8,9 @@
 
 namespace ingot::backend::cuda {
 
-using ir::DType;
 using ir::Dim;
 using ir::Dims;
+using ir::DType;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
@@ -208,7 +208,8 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   if (p.made != nullptr && !row) return no(Answer::copy_a);
   std::vector<kernels::MatmulPatchCuda> patches;
   if (only == kernels::MatmulMapCudaArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
-  OwnProduct out{{Answer::taken, {}}, emit_product_text({p.type, *map, along_k, p.constant, large, only, std::move(patches), 1 + p.beside.size(), p.halves, row ? &*row : nullptr}, body, layouts)};
+  OwnProduct out{{Answer::taken, {}},
+                 emit_product_text({p.type, *map, along_k, p.constant, large, only, std::move(patches), 1 + p.beside.size(), p.halves, row ? &*row : nullptr}, body, layouts)};
   EmittedStep& step = out.answer.step;
   step = {"matmul_map", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];

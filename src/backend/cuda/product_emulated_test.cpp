@@ -293,8 +293,14 @@ Site few_channels(const Few& f) {
   map.axes = {{0, {{0, 1}}}, {0, {{3, 1}}}, {Dim(-f.pad), {{1, f.stride}, {4, 1}}}, {Dim(-f.pad), {{2, f.stride}, {5, 1}}}};
   Site s{fmt::format("{} x {} x {} x {}{} by {} x {}, stride {}, {} columns{} of {}", f.batch, f.h, f.w, f.c, f.channels_last ? ", channels last," : "", f.r, f.s, f.stride, f.n,
                      f.along_k ? ", B along K" : "", ir::name_of(f.type)),
-         f.type, HostTensor(f.type, {f.batch, f.c, f.h, f.w}, f.channels_last ? std::vector<size_t>{0, 2, 3, 1} : std::vector<size_t>{}),
-         HostTensor(f.type, {k, f.n}, f.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}), map, 3, f.batch * oh * ow, f.n, k};
+         f.type,
+         HostTensor(f.type, {f.batch, f.c, f.h, f.w}, f.channels_last ? std::vector<size_t>{0, 2, 3, 1} : std::vector<size_t>{}),
+         HostTensor(f.type, {k, f.n}, f.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+         map,
+         3,
+         f.batch * oh * ow,
+         f.n,
+         k};
   s.infinity = true;
   return s;
 }

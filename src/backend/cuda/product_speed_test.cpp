@@ -18,8 +18,8 @@
 namespace ingot::backend::cuda {
 namespace {
 
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 using ir::Op;
 
 struct Site {
@@ -140,7 +140,9 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   };
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = 2.0 * static_cast<double>(s.k) * static_cast<double>(s.n);
   std::string line = fmt::format("{:<44}", s.name);
-  auto tell = [&](std::string_view who, double seconds) { line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12); };
+  auto tell = [&](std::string_view who, double seconds) {
+    line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);
+  };
   bool compared = s.few();
   if (s.image == 0) {
     ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
@@ -191,7 +193,9 @@ TEST(cuda_product, speed) {
   DevicePtr device = Device::open(0);
   Stream stream(device);
   std::vector<Site> sites;
-  auto linear = [&](int64_t m, int64_t n, int64_t k, bool along_k = true) { sites.push_back({fmt::format("{} x {} x {}{}", m, n, k, along_k ? "" : ", B along N"), m, n, k, along_k}); };
+  auto linear = [&](int64_t m, int64_t n, int64_t k, bool along_k = true) {
+    sites.push_back({fmt::format("{} x {} x {}{}", m, n, k, along_k ? "" : ", B along N"), m, n, k, along_k});
+  };
   for (int64_t m : {128, 1024, 12288}) {
     linear(m, 3072, 1024);
     linear(m, 4096, 1024);

@@ -230,7 +230,8 @@ TEST(cuda_product, rows_that_are_made) {
   EXPECT_EQ(apart([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_b);
   auto takes = [](DType type, bool one_row, std::vector<int64_t> columns) { return takes_columns_apart(type, one_row, Dim(4096), ir::Dims(columns.begin(), columns.end())); };
   EXPECT_TRUE(takes(DType::bf16, true, {4096, 8, 8}) && takes(DType::f16, false, {4096, 1024}) && takes(DType::f32, true, {512, 520, 512, 512, 512}));
-  EXPECT_FALSE(takes(DType::bf16, true, {4096, 1020}) || takes(DType::bf16, true, {8, 8, 8, 8, 8}) || takes(DType::f16, false, {4096, 1016}) || takes(DType::i64, false, {4096, 4096}));
+  EXPECT_FALSE(takes(DType::bf16, true, {4096, 1020}) || takes(DType::bf16, true, {8, 8, 8, 8, 8}) || takes(DType::f16, false, {4096, 1016}) ||
+               takes(DType::i64, false, {4096, 4096}));
   EXPECT_TRUE(makes_rows(DType::bf16, Dim(4096)));
   EXPECT_FALSE(makes_rows(DType::f32, Dim(4096)) || makes_rows(DType::bf16, Dim(4100)) || makes_rows(DType::bf16, Dim(14336)));
 }

@@ -83,9 +83,7 @@ class Printer {
   }
 
   // An operand of which the kernels with tiles can have whole boxes copied.
-  bool in_boxes(size_t operand, Along how) {
-    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll";
-  }
+  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
 
   // What stands behind the product, for eight elements that U places (matmul_map_cuda.cpp): what is the same for all rows, what is of these rows, the body.
   std::string finish_text() {
@@ -147,11 +145,13 @@ class Printer {
     }
     const bool for_halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
     std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
-    return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held + "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none, args_.boxed_out != Args::none,
-                       args_.column_bytes, args_.halves ? 2 : 1, args_.rights) +
+    return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
+           "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
+                       args_.boxed_out != Args::none, args_.column_bytes, args_.halves ? 2 : 1, args_.rights) +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
-           "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += 128) {\n" +
+           "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
+           "128) {\n" +
            "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
@@ -160,7 +160,8 @@ class Printer {
            "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
            "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n    const EightOfRow at = {s, t, inside};\n" +
            "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  }\n};\n";
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
+           "}\n};\n";
   }
 
   const FusedBody& b_;

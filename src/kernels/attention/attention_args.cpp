@@ -21,7 +21,8 @@ std::vector<std::byte> serialise(const AttentionArgs& args) {
 }
 
 AttentionArgs parse_attention(std::span<const std::byte> bytes) {
-  if (bytes.size() < head || bytes[0] != std::byte{1} || bytes[1] > std::byte{1} || bytes[3] > std::byte{1} || bytes[4] > std::byte{1}) fail(Code::format, "the arguments of an attention step are damaged");
+  if (bytes.size() < head || bytes[0] != std::byte{1} || bytes[1] > std::byte{1} || bytes[3] > std::byte{1} || bytes[4] > std::byte{1})
+    fail(Code::format, "the arguments of an attention step are damaged");
   AttentionArgs args;
   args.causal = bytes[1] == std::byte{1};
   args.in_order = bytes[4] == std::byte{1};

@@ -78,7 +78,8 @@ backend::Resolved resolve(const Call& call) {
   p->batch = 1;
   for (int k = 0; k < 4; ++k) {
     const TensorRef& x = *parts[k];
-    if (x.rank != c.batch_rank + 2 || x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1]) fail(Code::format, "attention: operand {} does not have its sizes", k);
+    if (x.rank != c.batch_rank + 2 || x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1])
+      fail(Code::format, "attention: operand {} does not have its sizes", k);
     if (x.dtype != parts[0]->dtype) fail(Code::format, "attention: operands of several dtypes");
     for (int b = 0; b < c.batch_rank; ++b) {
       if (x.dims[b] != parts[0]->dims[b]) fail(Code::format, "attention: operands of several batch sizes");
@@ -93,7 +94,8 @@ backend::Resolved resolve(const Call& call) {
   if (!p->f32 && dtype != DType::f64) fail(Code::format, "attention: dtype {}", ir::name_of(dtype));
   if (c.mask) {
     const DType score = p->f32 ? DType::f32 : DType::f64;
-    if (c.mask->memory.back() != score || (c.mask->has_accumulator && c.mask->accumulator != (p->f32 ? Class::f32 : Class::f64))) fail(Code::format, "attention: the mask of {} is not one of {} scores", ir::name_of(dtype), ir::name_of(score));
+    if (c.mask->memory.back() != score || (c.mask->has_accumulator && c.mask->accumulator != (p->f32 ? Class::f32 : Class::f64)))
+      fail(Code::format, "attention: the mask of {} is not one of {} scores", ir::name_of(dtype), ir::name_of(score));
     std::vector<int64_t> domain = p->batch_dims;
     domain.push_back(p->s);
     domain.push_back(p->t);
@@ -120,7 +122,8 @@ backend::Resolved resolve(const Call& call) {
   p->s_bytes = floats(p->query_block * p->t_width);
   p->o_bytes = floats(p->query_block * p->e_width);
   p->state_bytes = floats(3 * p->query_block + p->t_width);
-  p->per_worker = p->q_bytes + p->k_bytes + p->v_bytes + p->s_bytes + p->o_bytes + p->state_bytes + (p->has_mask ? (p->mask.scratch + 63) / 64 * 64 : 0) + (p->f32 ? 0 : floats(2 * p->t + 16));
+  p->per_worker =
+      p->q_bytes + p->k_bytes + p->v_bytes + p->s_bytes + p->o_bytes + p->state_bytes + (p->has_mask ? (p->mask.scratch + 63) / 64 * 64 : 0) + (p->f32 ? 0 : floats(2 * p->t + 16));
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -355,9 +358,7 @@ class Task {
   // f64: one query at a time.
   void plain(int64_t s0, int64_t s1) {
     const TensorRef& out = call_.operands.back();
-    auto element = [&](size_t x, int64_t row, int64_t column) {
-      return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8);
-    };
+    auto element = [&](size_t x, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8); };
     for (int64_t s = s0; s < s1; ++s) {
       double m = -std::numeric_limits<double>::infinity(), total = 0;
       for (int64_t t = 0; t < p_.t; ++t) {

@@ -133,9 +133,11 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   auto store_count = r.get<uint8_t>();
   auto count = r.get<uint32_t>();
   p.sizes = r.get<uint32_t>();
-  if (p.domain_rank < 1 || p.domain_rank > static_cast<int>(max_domain_rank) || p.row_rank < 1 || p.row_rank > p.domain_rank) fail(Code::format, "fused code has an impossible domain");
+  if (p.domain_rank < 1 || p.domain_rank > static_cast<int>(max_domain_rank) || p.row_rank < 1 || p.row_rank > p.domain_rank)
+    fail(Code::format, "fused code has an impossible domain");
   size_t in_memory = static_cast<size_t>(p.operands) - (memory_stores ? 0 : 1);
-  if (p.operands < 1 || store_count < 1 || store_count > p.operands || in_memory != operands || (!memory_stores && store_count != 1)) fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
+  if (p.operands < 1 || store_count < 1 || store_count > p.operands || in_memory != operands || (!memory_stores && store_count != 1))
+    fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
   if (p.sizes != sizes) fail(Code::format, "fused code reads {} sizes, its step has {}", p.sizes, sizes);
   if (count < 1 || count > 100000) fail(Code::format, "fused code has {} instructions", count);
   for (int k = 0; k < p.operands; ++k) {
@@ -339,8 +341,8 @@ void merge_axes(Bound& b, Program& p) {
 
 }  // namespace
 
-Bound bind_program(std::shared_ptr<const Program> program, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes,
-                   std::vector<int64_t> domain, bool may_merge) {
+Bound bind_program(std::shared_ptr<const Program> program, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain,
+                   bool may_merge) {
   Bound b;
   const Program& given = *program;
   if (domain.size() != static_cast<size_t>(given.domain_rank)) fail(Code::format, "fused step has a domain of rank {}, its code {}", domain.size(), given.domain_rank);

@@ -106,8 +106,7 @@ struct Bound {
 
 // Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.
 // `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
-Bound bind_program(std::shared_ptr<const Program>, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes,
-                   std::vector<int64_t> domain, bool may_merge);
+Bound bind_program(std::shared_ptr<const Program>, std::span<const backend::TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge);
 
 // Chooses what runs together; needs Bound::uniform.
 void find_together(Bound&, const Program&);

@@ -13,8 +13,7 @@ namespace ingot::kernels {
 using ir::DType;
 using ir::Op;
 
-Evaluator::Evaluator(const Bound& bound, std::span<const backend::TensorRef> operands, std::byte* scratch)
-    : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch) {
+Evaluator::Evaluator(const Bound& bound, std::span<const backend::TensorRef> operands, std::byte* scratch) : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch) {
   static_assert(sizeof(Value) <= 48);
   values_ = reinterpret_cast<Value*>(scratch);
   // Numbers never change.
@@ -93,11 +92,16 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
     BlockArgument fill{nullptr, true};
     float f = static_cast<float>(i.f);
     uint8_t bit = i.i != 0;
-    fill.data = i.cls == Class::f32 ? static_cast<const void*>(&f) : i.cls == Class::f64 ? static_cast<const void*>(&i.f) : i.cls == Class::b8 ? static_cast<const void*>(&bit) : &i.i;
+    fill.data = i.cls == Class::f32   ? static_cast<const void*>(&f)
+                : i.cls == Class::f64 ? static_cast<const void*>(&i.f)
+                : i.cls == Class::b8  ? static_cast<const void*>(&bit)
+                                      : &i.i;
     DType as = i.cls == Class::f32 ? DType::f32 : i.cls == Class::f64 ? DType::f64 : i.cls == Class::b8 ? DType::b8 : DType::i64;
     if (first > 0) ops.store(as, out, 1, fill, first);
     if (last < n) ops.store(as, out + static_cast<size_t>(last) * element, 1, fill, n - last);
-    if (first < last) ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)], last - first);
+    if (first < last)
+      ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)],
+               last - first);
     return;
   }
   for (int a = 0; a < p_.domain_rank; ++a) offset += (a < outer ? at[a] : row[a - outer]) * strides[static_cast<size_t>(a)];
@@ -499,7 +503,7 @@ void Evaluator::row(const int64_t* at) {
 }
 
 const BlockOps& block_ops() {
-  static const BlockOps& chosen = [] () -> const BlockOps& {
+  static const BlockOps& chosen = []() -> const BlockOps& {
     switch (backend::cpu::isa()) {
       case backend::cpu::Isa::avx512: return block_ops_avx512;
       case backend::cpu::Isa::avx2: return block_ops_avx2;

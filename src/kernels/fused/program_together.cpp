@@ -59,15 +59,11 @@ class Finder {
   }
   void take(uint32_t k) { b_.together[k].kind = Together::absorbed; }
 
-  static bool is_activation(Op op) {
-    return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid;
-  }
+  static bool is_activation(Op op) { return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid; }
 
   // [+ r] [* y] activation([+ b] x), at least one of the three.
   bool activation(uint32_t k) {
-    auto active = [&](uint32_t v, bool root) {
-      return block(v) && is_activation(at(v).op) && varies(v) && b_.together[v].kind == Together::alone && (root || uses_[v] == 1);
-    };
+    auto active = [&](uint32_t v, bool root) { return block(v) && is_activation(at(v).op) && varies(v) && b_.together[v].kind == Together::alone && (root || uses_[v] == 1); };
     uint32_t product = none, function = none, y = none, r = none;
     if (active(k, true)) {
       function = k;

@@ -99,7 +99,8 @@ backend::Resolved resolve(const Call& call) {
   const TileOps& ops = tile_ops();
   p->panels = (p->n + ops.columns - 1) / ops.columns;
   if (c.packed) {
-    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] < static_cast<__int128>(p->k) * p->panels * ops.columns) fail(Code::format, "matmul: the packed operand is too small");
+    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] < static_cast<__int128>(p->k) * p->panels * ops.columns)
+      fail(Code::format, "matmul: the packed operand is too small");
   } else {
     if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
     for (int d = 0; d < c.batch_rank; ++d) {
@@ -381,8 +382,8 @@ void run(const Call& call) {
       Block block(call, c, p, worker);
       block.set_batch(0);
       const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // a worker's tasks share rows; workers go through the panels side by side
-      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows),
-                p.panels * g / p.column_tasks, p.panels * (g + 1) / p.column_tasks);
+      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+                p.panels * (g + 1) / p.column_tasks);
     });
     return;
   }

@@ -16,20 +16,20 @@
 
 // Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
 // kernel takes what numbers_cuda_args.h says.
-#define INGOT_CUDA_MATMUL_MAP                                                                \
-  struct alignas(64) MatmulMapCudaParameters {                                               \
-    unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */       \
-    unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */                   \
-    unsigned long a, b, parts;                                                               \
-    long m, n, k, b_step; /* from a row of B to the next, or from a column */                \
+#define INGOT_CUDA_MATMUL_MAP \
+  struct alignas(64) MatmulMapCudaParameters { \
+    unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
+    unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */ \
+    unsigned long a, b, parts; \
+    long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
     unsigned long beside[3]; /* where B's columns are from these on, counted from B's first: one row alone */ \
-    int beside_from[3];                                                                      \
-    long base, m_step[3], k_step[3]; /* elements of A */                                     \
-    int m_extent[3], k_extent[3];                                                            \
+    int beside_from[3]; \
+    long base, m_step[3], k_step[3]; /* elements of A */ \
+    int m_extent[3], k_extent[3]; \
     int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
-    int m_guard[2][3], k_guard[2][3], origin[2], inside[2];                                  \
+    int m_guard[2][3], k_guard[2][3], origin[2], inside[2]; \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
-    int taps, chunks;  /* K of the kernels that bring tiles: (tap, 64 of k_inner) */         \
+    int taps, chunks;  /* K of the kernels that bring tiles: (tap, 64 of k_inner) */ \
     int eights; /* patches: whether all lines are whole eights at aligned addresses */ \
     int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
   };
@@ -102,10 +102,10 @@ struct MatmulLargeTile {
   }
 };
 inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
-                                                          {128, 128, 3, 2, {0.33, 0.6, 2.0}},
-                                                          {128, 64, 4, 2, {0.30, 0.39, 1.4}},
-                                                          {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                          {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
+                                                         {128, 128, 3, 2, {0.33, 0.6, 2.0}},
+                                                         {128, 64, 4, 2, {0.30, 0.39, 1.4}},
+                                                         {64, 64, 6, 2, {0.17, 0.17, 1.1}},
+                                                         {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;

@@ -31,7 +31,8 @@ void check(const MatmulMapCudaArgs& args, const backend::Call& call) {
   int64_t columns = 0;
   for (size_t i = args.left(); i < args.behind(); ++i) {
     const TensorRef& part = call.operands[i];
-    require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k && (args.rights == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+    require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k &&
+                (args.rights == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
     columns += part.dims[1];
   }
@@ -83,7 +84,7 @@ void walk(const MatmulMapCudaArgs& args, const backend::Call& call, P& p) {
     p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
     p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
   }
-  auto part = [&](size_t from, size_t to, int* extents, long* steps, int (*guarded)[3]) {
+  auto part = [&](size_t from, size_t to, int* extents, long* steps, int(*guarded)[3]) {
     std::fill(extents, extents + 3, 1);
     int at = 3;
     for (size_t i = to; i-- > from;) {
@@ -246,7 +247,8 @@ std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const backend::Call
     for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
     const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
     constexpr int64_t most = INT32_MAX / 2;
-    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most) continue;
+    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most)
+      continue;
     int64_t image = 0;
     for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
     p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));

@@ -33,8 +33,8 @@ struct Case {
 std::string text(const Case& c) {
   std::string s = fmt::format("{} x {} x {}, batch", c.m, c.n, c.k);
   for (int64_t b : c.batch) s += " " + std::to_string(b);
-  return s + fmt::format(", {} -> {}, transposed {}{}{}, packed {}, pad {}, end {}", ir::name_of(c.type), ir::name_of(c.out), c.a_transposed, c.b_transposed, c.out_transposed, c.packed,
-                         c.pad, static_cast<int>(c.end));
+  return s + fmt::format(", {} -> {}, transposed {}{}{}, packed {}, pad {}, end {}", ir::name_of(c.type), ir::name_of(c.out), c.a_transposed, c.b_transposed, c.out_transposed,
+                         c.packed, c.pad, static_cast<int>(c.end));
 }
 
 // Integers of -3 .. 3 without a pattern that a transposition would keep.
@@ -63,7 +63,8 @@ void check(const Case& c, Workers& workers) {
   SCOPED_TRACE(text(c));
   const size_t rank = c.batch.size() + 2;
   TestTensor a(c.type, with(c.batch, c.m, c.k), order(rank, c.a_transposed), c.a_broadcast, c.pad);
-  TestTensor b = c.packed ? TestTensor(c.type, {c.k, c.n}, order(2, c.b_transposed), {}, c.pad) : TestTensor(c.type, with(c.batch, c.k, c.n), order(rank, c.b_transposed), c.b_broadcast, c.pad);
+  TestTensor b = c.packed ? TestTensor(c.type, {c.k, c.n}, order(2, c.b_transposed), {}, c.pad)
+                          : TestTensor(c.type, with(c.batch, c.k, c.n), order(rank, c.b_transposed), c.b_broadcast, c.pad);
   TestTensor out(c.out, with(c.batch, c.m, c.n), order(rank, c.out_transposed), {}, c.pad);
   std::vector<size_t> all_but_last(rank - 1);
   std::iota(all_but_last.begin(), all_but_last.end(), size_t{0});
@@ -168,7 +169,15 @@ TEST(matmul, sizes_beyond_the_blocks) {
 TEST(matmul, transposed_and_padded_operands) {
   for (int bits = 0; bits < 16; ++bits) {
     for (auto [m, n, k] : {std::array<int64_t, 3>{9, 20, 70}, {40, 33, 5}, {5, 16, 64}}) {
-      check({.m = m, .n = n, .k = k, .a_transposed = (bits & 1) != 0, .b_transposed = (bits & 2) != 0, .out_transposed = (bits & 4) != 0, .packed = (bits & 8) != 0, .pad = 3, .end = End::bias_relu},
+      check({.m = m,
+             .n = n,
+             .k = k,
+             .a_transposed = (bits & 1) != 0,
+             .b_transposed = (bits & 2) != 0,
+             .out_transposed = (bits & 4) != 0,
+             .packed = (bits & 8) != 0,
+             .pad = 3,
+             .end = End::bias_relu},
             inline_workers());
     }
   }

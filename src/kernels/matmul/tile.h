@@ -25,7 +25,8 @@ struct TileOps {
   // `end`: not null for the last K block.
   using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
   const Tile* tile;      // by number of rows, 1 .. rows
-  const Tile* in_order;  // the same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time
+  const Tile*
+      in_order;  // the same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time
   // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
   double (*multiply_adds)(int64_t rounds);
 };

@@ -11,6 +11,6 @@ namespace ingot::kernels {
 #include "kernels/matmul/tile.inc"
 
 using All = Tiles<1, 2, 3, 4, 5, 6>;
-const TileOps tile_ops_avx2{6, LANES * VECTORS, All::list, All::in_order, multiply_adds};
+const TileOps tile_ops_avx2{6, LANES* VECTORS, All::list, All::in_order, multiply_adds};
 
 }  // namespace ingot::kernels

@@ -116,8 +116,7 @@ __device__ __forceinline__ void scan_a_chunk(const ScanCudaParameters& p, bool w
 }  // namespace
 
 std::string_view scan_cuda_text() {
-  static const std::string all =
-      std::string(parameters_text) + fmt::format("\nconstexpr int scan_threads = {}, scan_items = {};\n", scan_threads, scan_items) + std::string(text);
+  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int scan_threads = {}, scan_items = {};\n", scan_threads, scan_items) + std::string(text);
   return all;
 }
 
@@ -128,7 +127,8 @@ CudaPart scan_cuda_part(const ScanArgs& args, ir::DType type) {
   std::string of = fmt::format("<{}, {}>", cuda_type(type), kinds[static_cast<size_t>(args.kind)]);
   auto kernel = [&](std::string_view suffix, const std::string& call) {
     out.kernels.push_back(fmt::format("{}_{}", out.name, suffix));
-    out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ ScanCudaParameters p) {{ {}; }}\n", scan_threads, out.kernels.back(), call);
+    out.text +=
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ ScanCudaParameters p) {{ {}; }}\n", scan_threads, out.kernels.back(), call);
   };
   kernel("lines", fmt::format("scan_a_line{}(p)", of));
   kernel("blocks", fmt::format("scan_a_chunk{}(p, true)", of));

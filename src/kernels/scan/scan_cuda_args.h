@@ -7,13 +7,13 @@
 #include "kernels/scan/scan_args.h"
 
 // `totals`: what each chunk of a line comes to, when lines are spread over several blocks.
-#define INGOT_CUDA_SCAN                                             \
-  struct ScanCudaParameters {                                       \
-    unsigned long in, out, totals;                                  \
-    long lines, length, in_step, out_step;                          \
+#define INGOT_CUDA_SCAN \
+  struct ScanCudaParameters { \
+    unsigned long in, out, totals; \
+    long lines, length, in_step, out_step; \
     long chunk;  /* elements of a line that a block goes through */ \
-    long chunks; /* of a line */                                    \
-    CudaAxes<2> axes; /* of the lines: in, out */                   \
+    long chunks; /* of a line */ \
+    CudaAxes<2> axes; /* of the lines: in, out */ \
   };
 
 namespace ingot::kernels {

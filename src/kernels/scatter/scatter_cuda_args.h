@@ -12,16 +12,16 @@
 #include "kernels/scatter/scatter_args.h"
 
 // `order` 0: points are in order already. `begun`, `ended`: what a key comes to at a chunk's beginning and at its end.
-#define INGOT_CUDA_SCATTER                                                                    \
-  struct ScatterCudaParameters {                                                              \
-    unsigned long status, updates, out, keys, order, begun, ended;                            \
-    unsigned long index[8];                                                                   \
-    long extent[8], step[8]; /* of the result on the axis that index k chooses on */          \
+#define INGOT_CUDA_SCATTER \
+  struct ScatterCudaParameters { \
+    unsigned long status, updates, out, keys, order, begun, ended; \
+    unsigned long index[8]; \
+    long extent[8], step[8]; /* of the result on the axis that index k chooses on */ \
     long lines, points, elements, chunk, chunks, room; /* keys of line n begin at n * room */ \
-    CudaAxes<3> line_axes;    /* index 0, updates, out */                                     \
-    CudaAxes<9> point_axes;   /* updates, indices */                                          \
-    CudaAxes<2> element_axes; /* updates, out */                                              \
-    int indices, wrap;                                                                        \
+    CudaAxes<3> line_axes;    /* index 0, updates, out */ \
+    CudaAxes<9> point_axes;   /* updates, indices */ \
+    CudaAxes<2> element_axes; /* updates, out */ \
+    int indices, wrap; \
   };
 
 namespace ingot::kernels {

@@ -229,8 +229,7 @@ CudaPart merge_part(size_t key_bytes) {
 }  // namespace
 
 std::string_view sort_cuda_text() {
-  static const std::string all =
-      std::string(parameters_text) + fmt::format("\nconstexpr int sort_threads = {}, sort_items = {};\n", sort_threads, sort_items) + std::string(text);
+  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int sort_threads = {}, sort_items = {};\n", sort_threads, sort_items) + std::string(text);
   return all;
 }
 

@@ -9,15 +9,15 @@
 #include "kernels/axes_cuda_args.h"
 
 // Keys and orders of line n begin at n * `room`; a run is `capacity` long, the last one `last`.
-#define INGOT_CUDA_SORT                                                          \
-  struct SortCudaParameters {                                                    \
-    unsigned long in, values, indices;                                           \
-    unsigned long keys, order, keys_to, order_to; /* a merge: from, to */        \
-    long lines, length, k, in_step, values_step, indices_step;                   \
-    long room, tiles;                                                            \
+#define INGOT_CUDA_SORT \
+  struct SortCudaParameters { \
+    unsigned long in, values, indices; \
+    unsigned long keys, order, keys_to, order_to; /* a merge: from, to */ \
+    long lines, length, k, in_step, values_step, indices_step; \
+    long room, tiles; \
     long runs, capacity, last, capacity_to, blocks; /* a merge; blocks a pair */ \
-    CudaAxes<3> axes; /* of the lines: in, values, indices */                    \
-    int descending;                                                              \
+    CudaAxes<3> axes; /* of the lines: in, values, indices */ \
+    int descending; \
   };
 
 namespace ingot::kernels {
