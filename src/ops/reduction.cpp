@@ -35,26 +35,34 @@ Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
   return mean(x, dim, Keep(keepdim));
 }
 
-// The variance and the mean, in x's own type.
-std::pair<Value, Value> moments(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
-  Value m = mean(x, dim, keep);
-  Value squares = sum(square(x - m), dim, Keep(keepdim));
+// How many elements less the correction, at least 0.
+Value divisor(const Value& x, const Axes& dim, std::optional<double> correction, DType t) {
   Dim n = count(x, dim);
   double c = correction.value_or(1);
-  Value divisor = n.is_constant() ? literal(x.graph(), std::max(0.0, static_cast<double>(n.value()) - c), squares.dtype())
-                                  : maximum(cast(literal(x.graph(), n, DType::i64), squares.dtype()) - c, 0.0);
-  return {squares / divisor, keepdim ? m : mean(x, dim, drop)};
+  return n.is_constant() ? literal(x.graph(), std::max(0.0, static_cast<double>(n.value()) - c), t) : maximum(cast(literal(x.graph(), n, DType::i64), t) - c, 0.0);
 }
 
 std::pair<Value, Value> variance(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
-  auto [v, m] = moments(size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x, dim, correction, keepdim);
-  return {cast(v, x.dtype()), cast(m, x.dtype())};
+  const Value wide = size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x;
+  Value m = mean(wide, dim, keep);
+  Value squares = sum(square(wide - m), dim, Keep(keepdim));
+  return {cast(squares / divisor(x, dim, correction, squares.dtype()), x.dtype()), cast(keepdim ? m : mean(wide, dim, drop), x.dtype())};
 }
 
-// The standard deviation and the mean. A deviation that x's type holds may have a square that only double holds.
+// The standard deviation and the mean. float32 holds deviations whose squares and whose sums it does not hold: a power of two brings those in its range.
 std::pair<Value, Value> deviation(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
-  auto [v, m] = moments(cast(x, x.dtype() == DType::f16 ? DType::f32 : DType::f64), dim, correction, keepdim);
-  return {cast(sqrt(v), x.dtype()), cast(m, x.dtype())};
+  const DType t = x.dtype();
+  if (t == DType::f64 || t == DType::f16) {
+    auto [v, m] = variance(t == DType::f64 ? x : cast(x, DType::f32), dim, correction, keepdim);
+    return {cast(sqrt(v), t), cast(m, t)};
+  }
+  const Value wide = cast(x, DType::f32), most = amax(abs(wide), dim, keep);
+  const Value large = select(most > 0x1p100, 0x1p-110, 0x1p-70), small = select(most < 0x1p-90, 0x1p120, 0x1p60);
+  const Value scale = select(most > 0x1p40, large, select(most < 0x1p-30, small, 1.0));
+  const Value m = mean(wide * scale, dim, keep), far = wide * scale - m, off = sum(far, dim, keep);  // off: by what m is rounded, so that equal values deviate by 0
+  const Value squares = maximum(sum(square(far), dim, keep) - off * (off / divisor(x, dim, 0, DType::f32)), 0.0);
+  auto laid = [&](const Value& y) { return cast(keepdim ? y : reshape(y, sum(x, dim, drop).dims()), t); };
+  return {laid(sqrt(squares / divisor(x, dim, correction, DType::f32)) / scale), laid(m / scale)};
 }
 
 Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optional<DType> t) {
