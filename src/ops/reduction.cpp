@@ -49,20 +49,10 @@ std::pair<Value, Value> variance(const Value& x, const Axes& dim, std::optional<
   return {cast(squares / divisor(x, dim, correction, squares.dtype()), x.dtype()), cast(keepdim ? m : mean(wide, dim, drop), x.dtype())};
 }
 
-// The standard deviation and the mean. float32 holds deviations whose squares and whose sums it does not hold: a power of two brings those in its range.
+// The standard deviation and the mean. A deviation that x's type holds may have a square that only double holds; those of f16 fit float32.
 std::pair<Value, Value> deviation(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
-  const DType t = x.dtype();
-  if (t == DType::f64 || t == DType::f16) {
-    auto [v, m] = variance(t == DType::f64 ? x : cast(x, DType::f32), dim, correction, keepdim);
-    return {cast(sqrt(v), t), cast(m, t)};
-  }
-  const Value wide = cast(x, DType::f32), most = amax(abs(wide), dim, keep);
-  const Value large = select(most > 0x1p100, 0x1p-110, 0x1p-70), small = select(most < 0x1p-90, 0x1p120, 0x1p60);
-  const Value scale = select(most > 0x1p40, large, select(most < 0x1p-30, small, 1.0));
-  const Value m = mean(wide * scale, dim, keep), far = wide * scale - m, off = sum(far, dim, keep);  // off: by what m is rounded, so that equal values deviate by 0
-  const Value squares = maximum(sum(square(far), dim, keep) - off * (off / divisor(x, dim, 0, DType::f32)), 0.0);
-  auto laid = [&](const Value& y) { return cast(keepdim ? y : reshape(y, sum(x, dim, drop).dims()), t); };
-  return {laid(sqrt(squares / divisor(x, dim, correction, DType::f32)) / scale), laid(m / scale)};
+  auto [v, m] = variance(cast(x, x.dtype() == DType::f16 ? DType::f32 : DType::f64), dim, correction, keepdim);
+  return {cast(sqrt(v), x.dtype()), cast(m, x.dtype())};
 }
 
 Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optional<DType> t) {

@@ -289,6 +289,41 @@ TEST_P(Rows, layer_norm) {
   }
 }
 
+// Sums in double of floats: by themselves, about their mean, of what has no other reader, of what has, and as they are.
+TEST_P(Rows, sums_in_double) {
+  int64_t n = GetParam();
+  const auto f = DType::f32, d = DType::f64;
+  Tensor x(f, {2, n}), wide(d, {2, n}), kept(d, {2, n});
+  fill_plain(x, 1);
+  fill_plain(wide, 2);
+  for (int64_t r = 0; r < 2; ++r) put(f, x.at({r, n - 1}), {3e38, 0});  // its square is none of f32
+  BodyBuilder k({2}, {n});
+  Reg a = k.load(f), w = k.load(d), count = k.number(static_cast<double>(n), d), half = k.map(Op::mul, f, {a, k.number(0.5, f)});
+  Reg as = k.map(Op::cast, d, {a}), halves = k.map(Op::cast, d, {half});
+  auto about_mean = [&](Reg v) {
+    Reg c = k.map(Op::sub, d, {v, k.map(Op::div, d, {k.reduce(Reduction::sum, d, v), count})});
+    return k.reduce(Reduction::sum, d, k.map(Op::mul, d, {c, c}));
+  };
+  const Reg results[] = {k.reduce(Reduction::sum, d, as), about_mean(as), about_mean(halves), about_mean(w), k.reduce(Reduction::sum, d, k.map(Op::mul, d, {as, as})),
+                         k.reduce(Reduction::sum, d, w)};
+  for (Reg r : results) k.store(d, r);
+  k.store(d, as);  // read by a sum and by what is stored
+  std::vector<Tensor> sums(6, Tensor(d, {2, 1}));
+  FusedStep(k.body, {x.view(), wide.view(), sums[0].view(), sums[1].view(), sums[2].view(), sums[3].view(), sums[4].view(), sums[5].view(), kept.view()}, inline_workers()).run();
+  auto moment = [&](Tensor& t, size_t r, double scale, double about, int power) {
+    std::vector<double> v = doubles(t);
+    long double s = 0;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) s += std::pow(static_cast<long double>(v[r * static_cast<size_t>(n) + i]) * scale - about, power);
+    return static_cast<double>(s);
+  };
+  for (size_t r = 0; r < 2; ++r) {
+    const double sum = moment(x, r, 1, 0, 1), mean = sum / static_cast<double>(n), other = moment(wide, r, 1, 0, 1);
+    const double want[] = {sum, moment(x, r, 1, mean, 2), moment(x, r, 0.5, mean / 2, 2), moment(wide, r, 1, other / static_cast<double>(n), 2), moment(x, r, 1, 0, 2), other};
+    for (size_t s = 0; s < 6; ++s) ASSERT_NEAR(doubles(sums[s])[r], want[s], 1e-12 * std::abs(want[s]) + 1e-9) << s;
+  }
+  EXPECT_EQ(doubles(kept), doubles(x));
+}
+
 TEST_P(Rows, activations_with_neighbours) {
   int64_t n = GetParam();
   const auto f = DType::f32;

@@ -44,6 +44,9 @@ struct BlockOps {
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
+  // The same two in double, of n floats or doubles.
+  double (*wide_sum)(Class, const void*, int64_t n);
+  double (*wide_square_sum)(Class, const void* a, double m, int64_t n);
   // Several instructions in one pass (blocks of f32):
   void (*activate)(ir::Op, float* d, const BlockArgument* in, int64_t n);  // op(x + b) * y + r
   void (*normalise)(float* d, const BlockArgument* in, int64_t n);         // (x - m) * s * w + b

@@ -280,17 +280,6 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
   }
 }
 
-// Eight sums side by side: in one each addition would wait for the one before.
-static double sum_f64(const double* x, int64_t n) {
-  double s[8] = {};
-  int64_t e = 0;
-  for (; e + 8 <= n; e += 8) {
-    for (int64_t k = 0; k < 8; ++k) s[k] += x[e + k];
-  }
-  for (; e < n; ++e) s[e % 8] += x[e];
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-
 // Takes one block of the operand into a reduction.
 void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t begin, int64_t n) {
   Value& v = values_[id];
@@ -307,6 +296,17 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
     float sum;
     std::memcpy(&sum, &v.scalar2, sizeof sum);
     v.sum += static_cast<double>(sum);
+    return;
+  }
+  const bool wide = i.cls == Class::f64;
+  auto summand = [&] { return p_.code[together.in[0]].cls; };
+  if (together.kind == Together::widened_sum) {
+    v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n);
+    return;
+  }
+  if (together.kind == Together::square_sum && wide) {
+    const double middle = together.in[1] == Together::none ? 0 : *static_cast<const double*>(argument(together.in[1]).data);
+    v.sum += ops.wide_square_sum(summand(), argument(together.in[0]).data, middle, n);
     return;
   }
   if (together.kind == Together::square_sum) {
@@ -338,7 +338,7 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
       if (c == Class::f32) {
         v.sum += x.uniform ? static_cast<double>(f32(0)) * static_cast<double>(n) : static_cast<double>(ops.sum_f32(static_cast<const float*>(x.data), n));
       } else if (c == Class::f64) {
-        v.sum += x.uniform ? f64(0) * static_cast<double>(n) : sum_f64(static_cast<const double*>(x.data), n);
+        v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
       } else {
         for (int64_t e = 0; e < n; ++e) v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) + static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
       }

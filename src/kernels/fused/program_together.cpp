@@ -33,8 +33,10 @@ class Finder {
       if (is(k, Op::div) && varies(k)) quotient(k);
     }
     // A difference whose every use went into a squared sum or a normalisation need not exist.
-    for (uint32_t k = 0; k < p_.code.size(); ++k) {
-      if (uses_[k] == 0 && p_.code[k].kind == Kind::map && b_.together[k].kind == Together::alone) b_.together[k].kind = Together::absorbed;
+    for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
+      if (uses_[k] != 0 || p_.code[k].kind != Kind::map || b_.together[k].kind != Together::alone) continue;
+      take(k);
+      for (uint32_t in : at(k).in) --uses_[in];
     }
   }
 
@@ -56,6 +58,13 @@ class Finder {
       return true;
     }
     return false;
+  }
+  // What read k so many times reads k's own operands instead.
+  void pass_by(uint32_t k, int times, std::initializer_list<uint32_t> operands) {
+    uses_[k] -= times;
+    for (uint32_t o : operands) {
+      if (o != none) ++uses_[o];
+    }
   }
   void take(uint32_t k) { b_.together[k].kind = Together::absorbed; }
 
@@ -124,7 +133,7 @@ class Finder {
     }
     if (scaled != root) take(scaled);
     if (root != k) take(root);
-    if (m != none) --uses_[centred];
+    if (m != none) pass_by(centred, 1, {x, m});
     b_.together[k] = {Together::normalise, Op::add, {x, m, s, w, b}, none};
     return true;
   }
@@ -144,20 +153,34 @@ class Finder {
     if (varies(x) && at(s).kind == Kind::reduce && b_.together[s].kind == Together::exp_sum) b_.together[k] = {Together::divide, Op::div, {x, s, none, none, none}, none};
   }
 
+  // What is summed in double is mostly a float32.
+  uint32_t narrow(uint32_t k) const {
+    const bool widened = at(k).kind == Kind::map && at(k).op == Op::cast && at(k).cls == Class::f64 && at(at(k).in[0]).cls == Class::f32 && varies(at(k).in[0]);
+    return widened ? at(k).in[0] : k;
+  }
+
   void reduction(uint32_t k) {
-    if (at(k).reduction != Reduction::sum || at(k).dtype != DType::f32) return;
-    uint32_t v = at(k).in[0];
-    if (own(v, Op::mul) && at(v).in[0] == at(v).in[1] && varies(at(v).in[0])) {
-      uint32_t c = at(v).in[0], x = c, m = none;
-      uses_[c] -= 2;
-      if (is(c, Op::sub) && varies(at(c).in[0]) && b_.uniform[at(c).in[1]]) {
+    if (at(k).reduction != Reduction::sum || (at(k).dtype != DType::f32 && at(k).dtype != DType::f64)) return;
+    const uint32_t v = at(k).in[0];
+    auto plain = [&](uint32_t u, Op op) { return at(u).kind == Kind::map && at(u).dtype == at(k).dtype && at(u).op == op && b_.together[u].kind == Together::alone && varies(u); };
+    if (plain(v, Op::mul) && uses_[v] == 1 && at(v).in[0] == at(v).in[1]) {
+      uint32_t x = at(v).in[0], m = none;
+      const uint32_t c = x;
+      if (plain(c, Op::sub) && varies(at(c).in[0]) && b_.uniform[at(c).in[1]]) {
         x = at(c).in[0];
         m = at(c).in[1];
-      } else {
-        uses_[c] += 2;
       }
+      if (at(k).dtype == DType::f64) x = narrow(x);
+      if (x != c) pass_by(c, 2, {x, m});
       take(v);
       b_.together[k] = {Together::square_sum, Op::add, {x, m, none, none, none}, none};
+      return;
+    }
+    if (at(k).dtype == DType::f64) {
+      if (const uint32_t x = narrow(v); x != v) {
+        pass_by(v, 1, {x, none});
+        b_.together[k] = {Together::widened_sum, Op::add, {x, none, none, none, none}, none};
+      }
       return;
     }
     if (is(v, Op::exp) && varies(v) && own(at(v).in[0], Op::sub)) {
