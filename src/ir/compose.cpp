@@ -141,8 +141,10 @@ Handle clamp(Handle x, const std::optional<Operand>& lo, const std::optional<Ope
   DType t = result_type(all);
   const bool by_numbers = (lo && !lo->value) || (hi && !hi->value);
   if (is_bool(t) && (by_numbers || (lo && hi))) fail(Code::unsupported, "clamp of bools");  // as in eager, which takes one tensor
-  if (lo) x = map_as(Op::max, {x, *lo}, t);
-  if (hi) x = map_as(Op::min, {x, *hi}, t);
+  // Of two zeros min and max give the second: as in eager x's before a number, a tensor's before x's.
+  auto bounded = [&](Op op, const Operand& by) { x = by.value ? map_as(op, {x, by}, t) : map_as(op, {by, x}, t); };
+  if (lo) bounded(Op::max, *lo);
+  if (hi) bounded(Op::min, *hi);
   return cast(x, t);
 }
 

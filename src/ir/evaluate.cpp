@@ -187,8 +187,9 @@ class Evaluator {
     } else if (to.dtype == DType::b8) {
       to.i[n] = from.f[at] != 0;
     } else {
-      double v = std::trunc(from.f[at]);  // out of range is undefined in C++ and in torch; saturate to INT64_MIN as x86 does
-      to.i[n] = v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? static_cast<int64_t>(v) : INT64_MIN;
+      const int64_t least = truncates_to_32_bits(to.dtype) ? INT32_MIN : INT64_MIN;
+      const double v = std::trunc(from.f[at]), end = -static_cast<double>(least);
+      to.i[n] = v >= -end && v < end ? static_cast<int64_t>(v) : least;
     }
   }
 

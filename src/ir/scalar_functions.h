@@ -7,9 +7,13 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ir/dtype.h"
 #include "ir/op.h"
 
 namespace ingot::ir {
+
+// How torch truncates floats on x86: to 32 bits for these, to 64 for others, to the least number of that width where it does not fit; then it drops bits.
+constexpr bool truncates_to_32_bits(DType to) { return to == DType::i8 || to == DType::i16 || to == DType::i32; }
 
 inline int64_t wrap(__int128 v) { return static_cast<int64_t>(static_cast<uint64_t>(v)); }
 
@@ -111,8 +115,8 @@ inline double float_binary(Op op, double a, double b) {
     }
     case Op::fmod: return std::fmod(a, b);
     case Op::pow: return std::pow(a, b);
-    case Op::min: return std::isnan(a) || std::isnan(b) ? a + b : std::min(a, b);
-    case Op::max: return std::isnan(a) || std::isnan(b) ? a + b : std::max(a, b);
+    case Op::min: return std::isnan(a) || std::isnan(b) ? a + b : a < b ? a : b;
+    case Op::max: return std::isnan(a) || std::isnan(b) ? a + b : a > b ? a : b;
     case Op::fmin: return std::fmin(a, b);
     case Op::fmax: return std::fmax(a, b);
     case Op::atan2: return std::atan2(a, b);

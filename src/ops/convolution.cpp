@@ -265,7 +265,7 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
   if (whole > few_places) {
     sums = sum(widened(windows), last_axes(windows, n));
   } else {
-    for (const Value& one : each_place(windows, p.on)) sums = sums ? *sums + widened(one) : widened(one);
+    for (const Value& one : each_place(windows, p.on)) sums = sums ? *sums + widened(one) : widened(one) + 0.0;  // eager begins with 0: of -0.0 alone it is 0.0
   }
   Value y = *sums;
   bool inside = true;

@@ -340,14 +340,17 @@ void Session::reset() {
   for (State& s : states_) s.own = MemoryBlock();
 }
 
-// Memory that a run writes must not be read or written through another binding.
+// Memory that a run writes must not be read or written through another binding, nor be that of several elements of its own.
 void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) const {
   const plan::Function& f = *loaded_.function;
   struct Span {
     const std::byte *begin, *end;
   };
+  auto tensor_of = [&](size_t b) {
+    return b < inputs.size() ? &inputs[b] : b < inputs.size() + outputs.size() ? &outputs[b - inputs.size()] : &states_[b - inputs.size() - outputs.size()].bound;
+  };
   auto span_of = [&](size_t b) -> Span {
-    const HostTensor* t = b < inputs.size() ? &inputs[b] : b < inputs.size() + outputs.size() ? &outputs[b - inputs.size()] : &states_[b - inputs.size() - outputs.size()].bound;
+    const HostTensor* t = tensor_of(b);
     if (t->data == nullptr) return {};
     auto element = static_cast<int64_t>(ir::size_of(t->dtype));
     int64_t low = 0, high = 0, row = 1;
@@ -363,6 +366,11 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
   for (size_t w = 0; w < f.bindings.size(); ++w) {
     if (!f.bindings[w].written && f.bindings[w].kind != plan::Binding::Kind::state) continue;
     Span a = span_of(w);
+    if (a.begin != nullptr && may_overlap_itself(*tensor_of(w))) {
+      throw Error(Code::invalid_input,
+                  fmt::format("several elements of \"{}\" are one place in memory (expand, overlapping windows), and the model writes to it", f.bindings[w].name))
+          .fix("give a clone() of it, or compile with an example that lies so");
+    }
     for (size_t o = 0; o < f.bindings.size() && a.begin != nullptr; ++o) {
       Span b = span_of(o);
       if (o == w || b.begin == nullptr || a.begin >= b.end || b.begin >= a.end) continue;

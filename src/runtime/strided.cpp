@@ -1,7 +1,10 @@
 #include "runtime/strided.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 namespace ingot::runtime {
 
@@ -35,6 +38,21 @@ bool lies_in(Order order, const HostTensor& t) {
     expected *= axes.dims[k];
   }
   return true;
+}
+
+bool may_overlap_itself(const HostTensor& t) {
+  if (t.strides == nullptr || std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return false;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (int d = 0; d < t.rank; ++d) {
+    if (t.dims[d] != 1) axes.emplace_back(std::abs(t.strides[d]), t.dims[d]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : axes) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
 }
 
 size_t bytes_of(const HostTensor& t) {

@@ -174,3 +174,39 @@ def test_logsumexp_of_attention_in_float64():
     q, k = torch.randn(1, 2, 3, 4, dtype=torch.float64), torch.randn(1, 2, 5, 4, dtype=torch.float64)
     model, call = compiled(lambda q, k: aten._scaled_dot_product_flash_attention_for_cpu(q, k, k)[1], q, k)
     assert_accurate(call(q, k), model(q, k), model(q, k), depth=20)
+
+
+@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("to", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_floats_that_integers_do_not_hold(source, to):
+    x = torch.tensor([torch.inf, -torch.inf, torch.nan, 3e9, -3e9, 2147483647.5, -2147483648.5, 1e20, 70000.0, -1.5]).to(source)
+    model, call = compiled(lambda x: x.to(to), x)
+    assert torch.equal(call(x), model(x))
+
+
+def test_clamp_keeps_the_sign_of_zero():
+    zero = torch.tensor([0.0, -0.0])
+    model, call = compiled(lambda x: tuple(1 / y for y in (x.clamp(0, 6), x.clamp(min=-0.0), x.clamp(max=0.0), aten.hardtanh(x, 0, 1), aten.relu6(x))), zero)
+    assert all(torch.equal(a, b) for a, b in zip(call(zero), model(zero), strict=True))
+
+
+def test_average_of_negative_zeros():
+    x = torch.full([1, 1, 2, 2], -0.0)
+    model, call = compiled(lambda x: (1 / aten.avg_pool2d(x, [1, 1]), 1 / aten.avg_pool2d(x, [2, 2])), x)
+    assert all(torch.equal(a, b) for a, b in zip(call(x), model(x), strict=True))
+
+
+@pytest.mark.parametrize("lies", [lambda x: x[:1].expand(3, 4), lambda x: x.view(-1).as_strided((3, 4), (1, 1))])
+def test_written_input_that_overlaps_itself(lies):
+    """Compiled for one that does not: what one element is given would be lost by what another had."""
+    x = torch.arange(12.0).view(3, 4)
+
+    def forward(x):
+        x[0].add_(1)
+        return x * 2
+
+    _, call = compiled(forward, x.clone())
+    before = x.clone()
+    with pytest.raises(ingot.InputError, match="several elements of .* are one place in memory .* and the model writes to it"):
+        call(lies(x))
+    assert torch.equal(x, before)

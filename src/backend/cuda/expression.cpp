@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "ir/scalar_functions.h"
 
 namespace ingot::backend::cuda {
 
@@ -179,7 +180,7 @@ std::string cast(DType to, const Argument& x) {
   if (to == DType::b8) return fmt::format("{} != ({})0", x.text, value_type(x.dtype));
   if (to == DType::f16 || to == DType::bf16) return fmt::format("value(memory<{}>((f32){}))", ir::name_of(to), x.text);
   if (ir::is_float(to)) return fmt::format("({}){}", result, x.text);
-  std::string v = ir::is_float(x.dtype) ? fmt::format("truncated({})", x.text) : x.text;
+  std::string v = ir::is_float(x.dtype) ? fmt::format("{}({})", ir::truncates_to_32_bits(to) ? "truncated_to_32_bits" : "truncated", x.text) : x.text;
   return narrow(to) || to == DType::i32 ? fmt::format("(int)({}){}", ir::name_of(to), v) : fmt::format("(i64){}", v);
 }
 

@@ -271,7 +271,9 @@ __device__ __noinline__ i64 divisor_of(i64 a, i64 b) {
 // By the width or more, or by a negative count: 0, or -1 for a negative number shifted right.
 template <int Bits, class T> __device__ __forceinline__ T left(T a, T b) { return b < 0 || b >= Bits ? T(0) : T((u64)a << (int)b); }
 template <int Bits, class T> __device__ __forceinline__ T right(T a, T b) { return b < 0 || b >= Bits ? (a < 0 ? T(-1) : T(0)) : T(a >> (int)b); }
-// Truncation to 64 bits; what does not fit is the least number, as on x86.
+// Truncation; what does not fit is the least number, as on x86.
+__device__ __forceinline__ int truncated_to_32_bits(f64 v) { return v >= -2147483648.0 && v < 2147483648.0 ? (int)v : (int)0x80000000u; }
+__device__ __forceinline__ int truncated_to_32_bits(f32 v) { return v >= -2147483648.0f && v < 2147483648.0f ? (int)v : (int)0x80000000u; }
 __device__ __forceinline__ i64 truncated(f64 v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (i64)v : (i64)0x8000000000000000ull; }
 __device__ __forceinline__ i64 truncated(f32 v) { return v >= -9223372036854775808.0f && v < 9223372036854775808.0f ? (i64)v : (i64)0x8000000000000000ull; }
 )";
