@@ -14,7 +14,10 @@ from torch.utils import _pytree as pytree
 from .overlap import hint, value_of
 
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
-_UNTAGGED = (torch.ops.aten.floor_divide.default,)  # pointwise all the same
+# Pointwise, though torch does not tag them so: other names of operators that it tags, mostly.
+_UNTAGGED = frozenset(
+    "__and__ __or__ absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh divide fix floor_divide greater less multiply negative subtract true_divide".split()
+)
 
 
 def _like_operand(made, operand):
@@ -50,10 +53,10 @@ def corrected(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, ...]]:
     found: dict[torch.fx.Node, tuple[int, ...]] = {}
     for node in graph.nodes:
         target, made = node.target, value_of(node)
-        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:  # what is written stays as it lies
             continue
         own = _OWN.get(_name(node))
-        if own is None and torch.Tag.pointwise not in target.tags and target not in _UNTAGGED:
+        if own is None and torch.Tag.pointwise not in target.tags and target.overloadpacket.__name__ not in _UNTAGGED:
             continue
         part = next((n for n in node.users if n.args[1:] == (0,)), None) if isinstance(made, (list, tuple)) else node  # of several results the first
         made = made[0] if isinstance(made, (list, tuple)) and made else made

@@ -347,7 +347,7 @@ class Writer : BodyWriter {
       if (row == out_.body.row.size() || !(out_.body.row[row] == full[d])) throw Cut{v};
       inner[d].terms[outer + static_cast<uint32_t>(row++)] = 1;
     }
-    if (row != out_.body.row.size() && !(full.empty() && out_.body.row.size() == 1)) throw Cut{v};
+    if (row != out_.body.row.size() && !(full.empty() && out_.body.row == Dims{1})) throw Cut{v};  // a row of one is all of a scalar
     Instruction i{};
     i.kind = Instruction::Kind::reduce;
     i.reduction = reduction_of(node.attributes.string("kind"));

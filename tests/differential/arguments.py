@@ -290,6 +290,8 @@ class Arguments:
         if name == "out":
             return self.out()
         if first is None:
+            if scope.names and scope.kinds.chain and r.random() < scope.kinds.chain:
+                return Ref(scope.names[-1])
             if scope.names and r.random() < (0.85 if len(scope.sources) > 1 else 0.5):
                 recent = scope.names[-3:] if r.random() < 0.6 else scope.names
                 return Ref(r.choice(recent))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +31,10 @@ class Kinds:
     strided: float = 0.35      # inputs that are not dense and row-major
     shared: float = 0.12       # inputs that share memory
     owned: float = 0.45        # sources that are weights, buffers or constants
+    chain: float = 0           # steps whose first operand is what was made last
+    ones: float = 0.12         # axes whose size is 0 or 1
     only: tuple[str, ...] = () # rows of which every program calls at least one, by the beginning of their names
+    again: float = 0.3         # of their other steps call one too
     steps: tuple[int, int] = (3, 8)
 
 
@@ -93,7 +97,7 @@ class Scope:
         if shape is None and self.sources and kind is None and r.random() < self.kinds.shared and (name := self._shared()):
             return name
         if shape is None:
-            shape = [r.choice([0, 1]) if r.random() < 0.12 else r.randint(1, 5) for _ in range(r.choice([0, 1, 1, 2, 2, 2, 3, 3, 4]))]
+            shape = [r.choice([0, 1]) if r.random() < self.kinds.ones else r.randint(1, 5) for _ in range(r.choice([0, 1, 1, 2, 2, 2, 3, 3, 4]))]
             shape = [r.choice(list(self.sizes[0])) if self.sizes[0] and r.random() < 0.5 else n for n in shape]
         dtype = dtype or r.choice(FLOATS[2:3] * 6 + FLOATS * 2 + INTEGERS + (torch.int64, torch.bool, torch.bool))
         kind = kind or (r.choice(["special", "special", "normal", "short"]) if self.special else r.choice(["normal", "normal", "normal", "short", "positive", "unit", "large"]))
@@ -185,19 +189,21 @@ class Scope:
         if not all(sound.may_write(self, chosen, tensors) for tensors in written) or not all(sound.before(chosen, *given) for given in ready):
             return False
         kept = [[(t, values.whole(t).clone()) for t in tensors] for tensors in written]
-        accepted = False
+        laid, accepted = [t.stride() for t, _ in itertools.chain(*kept)], False
         try:
             for given in ready:
                 result = call(*given[0], **given[1])
                 made.append(list(result) if isinstance(result, (list, tuple)) else [result])
                 if not sound.after(chosen, given, made[-1], call):
                     return False
-            accepted = self._fits(made)
+            moved = any(t.stride() != strides for (t, _), strides in zip(itertools.chain(*kept), laid))  # an `out` that eager lays anew
+            accepted = not moved and self._fits(made)
         finally:
             if not accepted:
-                for call_kept in kept:
-                    for t, before in call_kept:
-                        values.whole(t).copy_(before)
+                for (t, before), strides in zip(itertools.chain(*kept), laid):
+                    if t.stride() != strides:
+                        t.as_strided_(t.shape, strides)
+                    values.whole(t).copy_(before)
         if not accepted:
             return False
         listed = any(str(r.type).startswith("List") for r in chosen.schema.returns) or len(chosen.schema.returns) > 1
@@ -267,7 +273,7 @@ def _grow(seed: int, kinds: Kinds) -> Program:
         target = r.randint(*kinds.steps)
         special_at = r.randrange(target)
         for number in range(target):
-            pool = wanted if wanted and (number == special_at or r.random() < 0.3) else rows.get(r.choices(["pure", "view", "write", "out"], weights)[0], [])
+            pool = wanted if wanted and (number == special_at or r.random() < kinds.again) else rows.get(r.choices(["pure", "view", "write", "out"], weights)[0], [])
             for _ in range(6):
                 if pool and scope.attempt(r.choice(pool)):
                     break

@@ -35,7 +35,9 @@ def written(chosen, args, kwargs) -> list[torch.Tensor]:
 
 
 def may_write(scope, chosen, tensors) -> bool:
-    """Constants are constant; parameters are written now and then."""
+    """Constants are constant; parameters are written now and then. Some kernels of torch's write behind an `out` whose elements share places."""
+    if chosen.kind == "out" and any(n > 1 and stride == 0 for t in tensors for n, stride in zip(t.shape, t.stride())):
+        return False
     owned = {s.name: s.role for s in scope.sources if s.role in ("constant", "weight")}
     for t in tensors:
         for name, role in owned.items():
@@ -50,6 +52,8 @@ def before(chosen, args, kwargs) -> bool:
     if DIVIDES.match(chosen.target):  # the smallest integer by -1 ends the process
         if any(not t.dtype.is_floating_point and t.dtype is not torch.bool and t.numel() and t.min().item() == torch.iinfo(t.dtype).min for t in tensors if t.dtype is not torch.uint8):
             return False
+    if "signbit" in chosen.row and any(t.isnan().any() for t in tensors if t.dtype.is_floating_point):  # the sign of a NaN is anybody's
+        return False
     if chosen.row in TIES and any(t.numel() and torch.unique(t[~t.isnan()]).numel() < t.numel() for t in tensors[:1]):
         return False
     if "bucketize" in chosen.row and any(t.isnan().any() or (t.diff() < 0).any() for t in tensors[1:2]):  # of boundaries in no order

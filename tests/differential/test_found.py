@@ -63,6 +63,9 @@ STRIDES = {
     "log_sigmoid": lambda x: torch.nn.functional.logsigmoid(x),
     "powers of a number": lambda x: torch.pow(2, x),
     "view of a corrected one": lambda x: torch.xlogy(x, x.to(torch.float16)[:1]).swapdims(0, 1),
+    "another name of floor division": lambda x: aten.divide.Tensor_mode(x, torch.ones(x.shape), rounding_mode="floor"),
+    "another name of multiply, mixed types": lambda x: aten.multiply(x.to(torch.int8), torch.ones(x.shape)),
+    "what reads an out": lambda x: 2 * aten.mul.out(x.to(torch.int8), torch.ones(1), out=torch.zeros(x.shape)),
     "xlogy beside a write": lambda x: (x.add_(1), torch.xlogy(x[:, 0], torch.ones(2, 2).t()))[1],
 }
 
@@ -210,3 +213,9 @@ def test_written_input_that_overlaps_itself(lies):
     with pytest.raises(ingot.InputError, match="several elements of .* are one place in memory .* and the model writes to it"):
         call(lies(x))
     assert torch.equal(x, before)
+
+
+def test_reductions_of_a_scalar_inside_those_of_a_row():
+    x, row = torch.tensor(2.5), torch.arange(4.0)
+    model, call = compiled(lambda x, row: ((x.sum() > row).sum(), (x.amax() * row).sum(), (x.sum() > row + 2).any(), torch.bucketize(x.count_nonzero(), row)), x, row)
+    assert all(torch.equal(a, b) for a, b in zip(call(x, row), model(x, row), strict=True))
