@@ -7,7 +7,7 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
-from . import autocast, devices, numbers, overlap
+from . import autocast, devices, identities, numbers, overlap
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -22,6 +22,8 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     Options are those of `ingot.compile`; an unknown one raises OptionError. In grad mode results require gradients where eager's do, and backward through them
     raises UnsupportedError; under torch.no_grad() a call is some microseconds quicker.
     """
+    if identities.settle(module.graph):
+        module.recompile()
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     examples = [_example(node, value) for node, value in zip(placeholders, example_inputs)]
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]

@@ -16,7 +16,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, overlap
+from . import autocast, devices, identities, overlap
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -218,7 +218,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
-    before = None
+    before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
     if casts or _writes_in_place(program.graph):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]

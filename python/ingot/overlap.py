@@ -1,6 +1,7 @@
 """Writes in place to tensors of which several elements are one place in memory (expand, overlapping windows), or to views of such.
 
-Torch's functionalisation undoes an expand by adding up what became of its copies, and loses what lies between the windows of an unfold. Eager refuses
+Torch's functionalisation undoes an expand by adding up what became of its copies (infinities become NaN, also where nothing repeats), and loses what
+lies between the windows of an unfold. Eager refuses
 most writes to repeated elements: so does this, with the line. What eager takes is written to the tensor as it was before the expand; where the graph
 cannot say that, it runs in torch.
 """
@@ -94,8 +95,8 @@ def has_writes(graph: torch.fx.Graph) -> bool:
 
 def _is_lossy(node):
     """A view that torch does not undo correctly."""
-    value = value_of(node)
-    return overlaps(value) or "unfold" in str(node.target) and _below(node, of_memory(value)) is not None
+    value, name = value_of(node), str(node.target)
+    return overlaps(value) or ("unfold" in name or "expand" in name or "broadcast_to" in name) and _below(node, of_memory(value)) is not None
 
 
 def may_write(node):

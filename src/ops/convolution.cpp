@@ -305,13 +305,24 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
       x = mean(reshape(x, split), {axis + 1});
       continue;
     }
-    // [n, size]: which elements belong to which window
+    // [n, longest]: the elements of each window, one behind another. What lies outside is left out, not multiplied by 0: it may be an infinity.
     Graph& g = x.graph();
-    const Dims both{Dim(*n), size};
-    Value window = ir::index(g, both, 0), at = ir::index(g, both, 1);
-    Value start = ir::map(Op::floordiv, {window * Operand(size), *n}), end = ir::map(Op::floordiv, {(window + 1) * Operand(size) + (*n - 1), *n});
-    Value weight = cast((at >= start) & (at < end), x.dtype()) / cast(end - start, x.dtype());
-    x = transpose(matmul(transpose(x, axis, -1), transpose(weight, 0, 1)), axis, -1);
+    Dim longest = floordiv(size, *n) + Dim(2);
+    if (auto known = size.constant()) {
+      int64_t most = 0;
+      for (int64_t w = 0; w < *n; ++w) most = std::max(most, ((w + 1) * *known + *n - 1) / *n - w * *known / *n);
+      longest = Dim(most);
+    }
+    const Value line = ir::index(g, {Dim(*n), Dim(1)}, 0);
+    const Value start = ir::map(Op::floordiv, {line * Operand(size), *n}), end = ir::map(Op::floordiv, {(line + 1) * Operand(size) + (*n - 1), *n});
+    const Value at = start + ir::index(g, {Dim(*n), longest}, 1);
+    auto laid = [&](const Value& v, Dim across) {  // beside the axes behind
+      Dims dims{Dim(*n), std::move(across)};
+      dims.insert(dims.end(), static_cast<size_t>(x.rank() - 1 - axis), Dim(1));
+      return reshape(v, dims);
+    };
+    const Value windows = select(laid(at < end, longest), gather(x, {axis}, {minimum(at, Operand(size - Dim(1)))}, axis, false), 0.0);
+    x = squeeze(sum(windows, {axis + 1}, keep) / laid(cast(end - start, x.dtype()), Dim(1)), axis + 1);
   }
   return cast(x, t);
 }
@@ -325,7 +336,13 @@ Value nearest(Value x, const std::vector<std::optional<double>>& scales, const D
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Axis axis = first + static_cast<Axis>(i);
     const Dim from = x.dim(axis);
-    if (from == sizes[i] && scales[i].value_or(1) == 1) continue;
+    // In two dimensions ATen looks at the sizes before the scale.
+    const bool by_size = sizes.size() == 2 || scales[i].value_or(1) == 1;
+    if (from == sizes[i] && by_size) continue;
+    if (sizes[i] == from * Dim(2) && sizes.size() == 2) {
+      x = gather(x, {axis}, {ir::map(Op::floordiv, {iota(g, sizes[i]), 2})}, axis, false);
+      continue;
+    }
     auto have = from.constant(), want = sizes[i].constant();
     double scale;
     if (scales[i] && *scales[i] > 0) {

@@ -35,11 +35,14 @@ Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
   return mean(x, dim, Keep(keepdim));
 }
 
-// How many elements less the correction, at least 0.
+// How many elements less the correction, at least 0. Of no elements 0, whatever the correction: the variance of nothing is NaN.
 Value divisor(const Value& x, const Axes& dim, std::optional<double> correction, DType t) {
-  Dim n = count(x, dim);
-  double c = correction.value_or(1);
-  return n.is_constant() ? literal(x.graph(), std::max(0.0, static_cast<double>(n.value()) - c), t) : maximum(cast(literal(x.graph(), n, DType::i64), t) - c, 0.0);
+  const Dim n = count(x, dim);
+  const double c = correction.value_or(1);
+  if (n.is_constant()) return literal(x.graph(), n.value() == 0 ? 0.0 : std::max(0.0, static_cast<double>(n.value()) - c), t);
+  const Value all = cast(literal(x.graph(), n, DType::i64), t);
+  const Value rest = maximum(all - c, 0.0);
+  return c < 0 ? select(all > 0, rest, 0.0) : rest;
 }
 
 std::pair<Value, Value> variance(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {

@@ -41,15 +41,6 @@ def compiled(forward, *inputs, **attributes):
         return ingot.compile(model.eval(), inputs=list(inputs))(*inputs)
 
 
-def dropout_of_nothing():
-    def forward(self, x):
-        y = x * 2
-        return y, torch.dropout(y, 0.0, True)
-
-    y, z = compiled(forward, torch.ones(2))
-    assert y.data_ptr() == z.data_ptr()
-
-
 def attention_of_infinity():
     q, k = torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4)
     k[0, 0, 1, 0] = torch.inf
@@ -110,7 +101,6 @@ def has_constants(program):
 
 SHARED, SPECIAL = ("memory is shared", "strides", "another part"), ("NaN", "infinities")
 KNOWN: list[Known] = [
-    Known("dropout shares memory", "torch.dropout with p = 0, or in evaluation, returns its operand itself; torch.export records a new tensor", calls(SHARED, "dropout", "feature_dropout"), dropout_of_nothing),
     Known("attention of infinities", "NaN from an infinite score meets the mask elsewhere than in eager", calls(SPECIAL, "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"), attention_of_infinity),
     Known("attention of NaN", "torch's CPU kernel takes a query with NaN for one that is masked whole and gives 0; ingot gives NaN", calls(SPECIAL, "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"), attention_of_nan),
     Known("constants are new", "what returns a constant of the module itself or a view of it (positive, to, alias, flatten) torch.export records as a new tensor, or in the constant's place", lambda failure: failure.kind == "memory is shared" and has_constants(failure.program), constant_returned),

@@ -219,3 +219,57 @@ def test_reductions_of_a_scalar_inside_those_of_a_row():
     x, row = torch.tensor(2.5), torch.arange(4.0)
     model, call = compiled(lambda x, row: ((x.sum() > row).sum(), (x.amax() * row).sum(), (x.sum() > row + 2).any(), torch.bucketize(x.count_nonzero(), row)), x, row)
     assert all(torch.equal(a, b) for a, b in zip(call(x, row), model(x, row), strict=True))
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.type_as(x).floor_(),
+        lambda x: torch.dropout(x, 0.5, False).floor_(),
+        lambda x: torch.nn.functional.dropout(x, 0.0, training=True).floor_(),
+        lambda x: x.expand(2, 2).floor_(),
+        lambda x: x.expand(1, 2, 2)[0].floor_(),
+        lambda x: x.broadcast_to(2, -1).t().floor_(),
+    ],
+    ids=["type_as", "dropout in evaluation", "dropout of nothing", "expand of no axis", "part of an expand", "broadcast_to, transposed"],
+)
+def test_writes_through_what_is_the_operand_itself(write, way):
+    """Infinities stay what they are: nothing is added up."""
+    x = torch.tensor([[torch.inf, 1.5], [-0.5, 3e38]])
+    model, call = compiled(write, x.clone(), way=way)
+    mine, theirs = x.clone(), x.clone()
+    with torch.no_grad():
+        result, eager = call(mine), model(theirs)
+    assert torch.equal(result, eager) and torch.equal(mine, theirs)
+    assert result.data_ptr() == mine.data_ptr()
+
+
+def test_dropout_of_nothing_is_its_operand():
+    x = torch.ones(3)
+    model, call = compiled(lambda x: (torch.dropout(x, 1.0, False), x.type_as(x), x + 1), x)
+    assert [r.data_ptr() == x.data_ptr() for r in call(x)] == [r.data_ptr() == x.data_ptr() for r in model(x)] == [True, True, False]
+
+
+@pytest.mark.parametrize("size", [[3, 4], [5, 1], [9, 2]])
+def test_windows_of_adaptive_pooling_keep_infinities_apart(size):
+    x = torch.randn(2, 3, 7, 5)
+    x[0, 0, 0, 0], x[1, 2, 3, 3], x[0, 1, 6, 4] = torch.inf, torch.nan, -torch.inf
+    model, call = compiled(lambda x: torch.nn.functional.adaptive_avg_pool2d(x, size), x)
+    result, eager = call(x), model(x)
+    assert torch.equal(result.isfinite(), eager.isfinite()) and torch.equal(result.isnan(), eager.isnan())
+    finite = eager.isfinite()
+    assert_accurate(result[finite], eager[finite], model(x.double())[finite], depth=35)
+
+
+@pytest.mark.parametrize("sizes, scales", [([2, 3], (2.0, None)), ([4, 6], (2.5, 3.0)), ([4, 3], (None, 0.5)), ([5, 7], (2.0, 2.0))])
+def test_upsampling_in_two_dimensions_looks_at_sizes_first(sizes, scales):
+    x = torch.arange(6.0).view(1, 1, 2, 3)
+    model, call = compiled(lambda x: aten.upsample_nearest2d(x, sizes, *scales), x)
+    assert torch.equal(call(x), model(x))
+
+
+def test_variance_of_nothing():
+    x = torch.ones(2, 0)
+    model, call = compiled(lambda x: (x.var(correction=-1), x.std(1, correction=-0.5), x.var(1)), x)
+    assert all(torch.equal(a.isnan(), b.isnan()) and b.isnan().all() for a, b in zip(call(x), model(x), strict=True))

@@ -188,6 +188,7 @@ inline f32 power_of_2(f32 x) { return std::exp2(x); }
 inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
 inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 silu_of(f32 x) { return x / (1 + std::exp(-x)); }
+inline f32 silu_for_half(f32 x) { return silu_of(x); }
 inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/expression.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"
@@ -75,7 +76,7 @@ std::string on_float(Op op, bool f64, const std::string& a, const std::string& b
     case Op::sign: return own("sign_of");
     case Op::relu: return own("relu_of");
     case Op::exp: return often("exp");
-    case Op::exp2: return often("exp2");
+    case Op::exp2: return own("exp2_of");
     case Op::expm1: return called("expm1");
     case Op::log: return often("log");
     case Op::log2: return often("log2");
@@ -186,7 +187,12 @@ std::string cast(DType to, const Argument& x) {
 
 }  // namespace
 
-std::string map_expression(Op op, DType dtype, std::span<const Argument> x) {
+bool stores_halves(const FusedBody& body) {
+  return !body.stores.empty() && std::all_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return ir::size_of(body.operands[s.operand]) == 2; });
+}
+
+std::string map_expression(Op op, DType dtype, std::span<const Argument> x, bool for_halves) {
+  if (for_halves && dtype == DType::f32 && (op == Op::sigmoid || op == Op::silu || op == Op::gelu_tanh)) return fmt::format("{}_for_half({})", ir::name_of(op), x[0].text);
   if (op == Op::cast) return cast(dtype, x[0]);
   if (op == Op::select) return fmt::format("{} ? {} : {}", x[0].text, x[1].text, x[2].text);
   if (ir::result_of(op) == ir::ResultType::bool_type && op != Op::logical_not) {

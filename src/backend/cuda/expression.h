@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/body.h"
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "ir/op.h"
@@ -19,8 +20,10 @@ struct Argument {
   std::string text;
 };
 
-// op(arguments) as a result of `dtype`. `status` is in scope. Error (unsupported) when the primitive has no meaning for the type.
-std::string map_expression(ir::Op, ir::DType dtype, std::span<const Argument> arguments);
+// op(arguments) as a result of `dtype`. `status` is in scope. `for_halves`: what is stored becomes halves, for which a formula of fewer digits does.
+// Error (unsupported) when the primitive has no meaning for the type.
+std::string map_expression(ir::Op, ir::DType dtype, std::span<const Argument> arguments, bool for_halves = false);
+bool stores_halves(const FusedBody&);
 std::string literal(const ir::Scalar&, ir::DType);
 
 }  // namespace ingot::backend::cuda

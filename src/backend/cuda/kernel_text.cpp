@@ -191,7 +191,7 @@ class Printer : UnitText {
         if (i.op == ir::Op::div && sums_exponentials(i.in[1]) && w_.level[i.in[0]] != Level::row) return fmt::format("over_sum({}, r{}, i{})", ref(i.in[0]), i.in[1], i.in[1]);
         std::vector<Argument> in;
         for (Reg r : i.in) in.push_back({b_.code[r].dtype, ref(r)});
-        return map_expression(i.op, i.dtype, in);
+        return map_expression(i.op, i.dtype, in, stores_halves(b_));
       }
       default: fail(Code::internal, "instruction {} of a fused body has no expression", k);
     }

@@ -188,22 +188,50 @@ __device__ __noinline__ T floor_divided(T a, T b) {
   return q - f > T(0.5) ? f + T(1) : f;
 }
 __device__ __forceinline__ f32 over_sum(f32 x, f32 sum, f32 inverse) { return sum >= 1.0f ? x * inverse : x / sum; }
-// x / (1 + exp(u)). Where exp(u) would overflow, the quotient is still a (subnormal) number: exp(-32) is a factor of its own there.
+// exp(f) = 1 + f + f^2 p(f) for |f| <= ln(2) / 2, and x = n ln(2) + f: adding 1.5 * 2^23 rounds, and leaves n in the low bits.
+__device__ __forceinline__ f32 exp_fraction(f32 x, f32 n) {
+  f32 f = fmaf(n, -0.693359375f, x);
+  f = fmaf(n, 2.12194440e-4f, f);
+  f32 p = fmaf(f, 1.3814540580e-03f, 8.3687454462e-03f);
+  p = fmaf(p, f, 4.1668388993e-02f);
+  p = fmaf(p, f, 1.6666521132e-01f);
+  p = fmaf(p, f, 4.9999994040e-01f);
+  return fmaf(p, f * f, f);
+}
+// x / (1 + exp(u)), as kernels/functions.inc has it: 2^-28 (1 + exp(u)) is finite as long as its inverse is not 0.
 __device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
+  u = u < -66.0f ? -66.0f : u;
+  f32 zero = 12582912.0f + 99.0f, t = fmaf(u > 106.0f ? 106.0f : u, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
+  f32 s = fmaf(exp_fraction(u, t - zero), scale, 3.7252903e-09f) + scale;
+  return x < 6.3382530e+29f ? x / s * 3.7252903e-09f : x;
+}
+// Where only halves are stored, an exponential of two ulp does. Where exp(u) would overflow, the quotient is still a (subnormal) number: exp(-32) is a factor of its own there.
+__device__ __forceinline__ f32 over_one_plus_exp_for_half(f32 x, f32 u) {
   bool far = u > 64.0f;
   f32 e = expf(far ? 32.0f - u : u);
   return far ? x * e * 1.26641655e-14f : x / (1.0f + e);
 }
+// exp for x <= 0.
+__device__ __forceinline__ f32 exp_falling(f32 x) {
+  x = x < -104.0f ? -104.0f : x;
+  f32 zero = 12582912.0f + 151.0f, t = fmaf(x, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
+  return fmaf(exp_fraction(x, t - zero), scale, scale) * 5.9604645e-08f;
+}
+__device__ __forceinline__ f32 exp2_of(f32 x) { return x < -125.0f ? exp2f(x + 24.0f) * 5.9604645e-08f : exp2f(x); }  // a subnormal is rounded once
+__device__ __forceinline__ f64 exp2_of(f64 x) { return exp2_called(x); }
 __device__ __forceinline__ f32 sigmoid_of(f32 x) { return over_one_plus_exp(1.0f, -x); }
 __device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
 __device__ __forceinline__ f32 silu_of(f32 x) { return over_one_plus_exp(x, -x); }
+__device__ __forceinline__ f32 sigmoid_for_half(f32 x) { return over_one_plus_exp_for_half(1.0f, -x); }
+__device__ __forceinline__ f32 silu_for_half(f32 x) { return over_one_plus_exp_for_half(x, -x); }
 __device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }
 __device__ __forceinline__ f32 gelu_of(f32 x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
 __device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * erfc_called(-x * 0.70710678118654752440); }
 // 0.5 (1 + tanh(u)) is sigmoid(2 u).
 __device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return over_one_plus_exp(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
+__device__ __forceinline__ f32 gelu_tanh_for_half(f32 x) { return over_one_plus_exp_for_half(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
 __device__ __forceinline__ f64 gelu_tanh_of(f64 x) { return x / (1.0 + exp_called((x * x * 0.044715 + 1.0) * (x * -1.5957691216057308))); }
-__device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(expf(-fabsf(x))); }
+__device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(exp_falling(-fabsf(x))); }
 __device__ __forceinline__ f64 softplus_of(f64 x) { return x != x ? x : fmax(x, 0.0) + log1p_called(exp_called(-fabs(x))); }
 // Like any function with zeros inside, in f32 these lose their digits there.
 __device__ __noinline__ f64 digamma_of(f64 x) {

@@ -143,7 +143,7 @@ class Printer {
         put += "    " + own;
       }
     }
-    const bool for_halves = std::all_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return ir::size_of(b_.operands[s.operand]) == 2; });
+    const bool for_halves = stores_halves(b_);
     std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +

@@ -1,0 +1,75 @@
+"""Operators that may return their operand itself, though their schemas say that they return a new tensor: type_as, and dropout where it drops nothing.
+
+Torch's functionalisation keeps them whole, takes their result for a new tensor, and loses what is written to it. So their operand takes their place."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from dataclasses import replace
+
+import torch
+
+from .overlap import of_memory, value_of
+
+_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+
+
+def settle(graph: torch.fx.Graph) -> dict[str, str]:
+    """Replaces them in a graph of torch.export's or Dynamo's: {name of the operator's result: name of the operand}."""
+    renamed, sharing = {}, {}
+    found = [(node, operand) for node in graph.nodes if (operand := _operand(node)) is not None]
+    for node in graph.nodes if found else ():
+        sharing.setdefault(of_memory(value_of(node)), []).append(node)
+    for node, operand in found:
+        operand = node.args[0]  # another one since, where that was replaced
+        _say_memory(node, operand, sharing.get(of_memory(value_of(node)), ()))
+        node.replace_all_uses_with(operand)
+        graph.erase_node(node)
+        renamed[node.name] = operand.name
+    return renamed
+
+
+def _say_memory(node, operand, sharing):
+    """Recorded values that are views of the result become views of the operand, where torch recorded memory of its own."""
+    made, given = value_of(node), value_of(operand)
+    if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or of_memory(made) == of_memory(given) or made.stride() != given.stride():
+        return
+    for other in sharing:
+        value, word = value_of(other), "val" if "val" in other.meta else "example_value"
+        if isinstance(value, torch.Tensor):
+            with getattr(given, "fake_mode", contextlib.nullcontext()):
+                offset = value.storage_offset() - made.storage_offset() + given.storage_offset()
+                other.meta[word] = given.as_strided(value.shape, value.stride(), offset)
+
+
+def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program with the operands in their place."""
+    from torch.export.graph_signature import TensorArgument
+
+    if all(_operand(node) is None for node in program.graph.nodes):
+        return program
+    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    renamed = settle(module.graph)
+    module.recompile()
+    outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]
+    return program._update(module, replace(program.graph_signature, output_specs=outputs))
+
+
+def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
+    """What the operator returns, when that is its operand itself."""
+    if node.op not in ("call_function", "call_method") or not node.args or not isinstance(node.args[0], torch.fx.Node):
+        return None
+    target = node.target
+    name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
+    given = value_of(node.args[0])
+    if name == "type_as" and len(node.args) == 2 and isinstance(node.args[1], torch.fx.Node):
+        like = value_of(node.args[1])
+        same = isinstance(given, torch.Tensor) and isinstance(like, torch.Tensor) and given.dtype == like.dtype and given.device == like.device
+        return node.args[0] if same else None
+    if name in _DROPOUTS:
+        defaults = (0.5, True)  # of torch.nn.functional; ATen's have none
+        p, train = (node.args[i] if i < len(node.args) else node.kwargs.get(word, default) for i, word, default in zip((1, 2), ("p", "training"), defaults))
+        train = node.kwargs.get("train", train)
+        return node.args[0] if not isinstance(p, torch.fx.Node) and (train is False or p == 0) else None
+    return None
