@@ -7,7 +7,7 @@ import operator
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 
-from . import autocast, devices, identities, numbers, overlap
+from . import autocast, devices, hidden_views, identities, numbers, overlap
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -62,11 +62,12 @@ def _refuse_changed_shapes(names, examples, fakes):
 
 
 def _functionalised(module, fakes):
-    if overlap.has_writes(module.graph):
+    if overlap.has_writes(module.graph) or hidden_views.may_be(module.graph):
         try:
             module = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
             raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
+        hidden_views.show(module)
         overlap.settle(module)
     first = None
     # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.

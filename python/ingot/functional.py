@@ -7,7 +7,6 @@ views in eager are views here too.
 
 from __future__ import annotations
 
-import copy
 import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, identities, overlap
+from . import autocast, devices, hidden_views, identities, overlap
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -277,7 +276,7 @@ def _strided(value) -> torch.Tensor | None:
 
 
 def _functionalised(program):
-    program = _with_states(overlap.settled(program))
+    program = _with_states(_settled(hidden_views.with_memory(program)))
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
@@ -291,6 +290,25 @@ def _functionalised(program):
     if _open_axes(functional.graph) != _open_axes(program.graph):
         raise NotFunctional("torch's functional graph holds for one size of an input alone")
     return functional
+
+
+def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program, in which torch sees what each write changes."""
+    from torch.export.graph_signature import TensorArgument
+
+    unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
+    if not overlap.has_writes(program.graph) and not unbinds and not hidden_views.of(program.graph):
+        return program
+    module = overlap.copied(program)
+    renamed = overlap.unbind(module)
+    hidden_views.show(module)
+    renamed |= overlap.settle(module)
+    outputs = []
+    for spec in program.graph_signature.output_specs:
+        while getattr(spec.arg, "name", None) in renamed:
+            spec = replace(spec, arg=TensorArgument(renamed[spec.arg.name]))
+        outputs.append(spec)
+    return program._update(module, replace(program.graph_signature, output_specs=outputs))
 
 
 def _open_axes(graph):
@@ -319,7 +337,7 @@ def _with_states(program):
             again |= {s.arg.name: first for s in specs if s is not first}
     if not again and all(s is kept.get(s.arg.name, s) for s in own):
         return program
-    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    module = overlap.copied(program)
     nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
     for name, spec in again.items():  # which comes before: buffers stand before constants
         nodes[name].replace_all_uses_with(nodes[spec.arg.name])

@@ -5,12 +5,11 @@ Torch's functionalisation keeps them whole, takes their result for a new tensor,
 from __future__ import annotations
 
 import contextlib
-import copy
 from dataclasses import replace
 
 import torch
 
-from .overlap import of_memory, value_of
+from .overlap import copied, of_memory, value_of
 
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
@@ -49,7 +48,7 @@ def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
 
     if all(_operand(node) is None for node in program.graph.nodes):
         return program
-    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    module = copied(program)
     renamed = settle(module.graph)
     module.recompile()
     outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]

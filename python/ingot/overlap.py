@@ -1,7 +1,7 @@
 """Writes in place to tensors of which several elements are one place in memory (expand, overlapping windows), or to views of such.
 
-Torch's functionalisation undoes an expand by adding up what became of its copies (infinities become NaN, also where nothing repeats), and loses what
-lies between the windows of an unfold. Eager refuses
+Torch's functionalisation undoes an expand by adding what changed in its copies, also where nothing is repeated (1e10 + (3 - 1e10) is 0, infinities become NaN), and
+loses what lies between the windows of an unfold. Eager refuses
 most writes to repeated elements: so does this, with the line. What eager takes is written to the tensor as it was before the expand; where the graph
 cannot say that, it runs in torch.
 """
@@ -12,7 +12,6 @@ import contextlib
 import copy
 import operator
 import re
-from dataclasses import replace
 
 import torch
 from torch._subclasses import FakeTensor
@@ -27,10 +26,19 @@ _IN_PLACE_METHODS = {f"__{f.__name__}__" for f in _IN_PLACE}
 _ONE_VALUE = {torch.ops.aten.fill_.Scalar, torch.ops.aten.zero_.default}
 _SAME_ARGUMENTS = {"unsqueeze", "permute", "transpose", "swapaxes", "swapdims", "movedim", "t", "numpy_T", "mT", "alias", "detach"}
 _EXPANDS = {"expand", "expand_as", "broadcast_to"}
+_LOSSY = ("unfold", "expand", "broadcast")
 
 
 class NotFunctional(UnsupportedError):
     """torch cannot write the graph without writes in place: it runs in torch as it is."""
+
+
+def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """A copy of its graph, of the same names: torch would make input_1 of input."""
+    graph = copy.deepcopy(program.graph)
+    for node, original in zip(graph.nodes, program.graph.nodes, strict=True):
+        node.name = original.name
+    return torch.fx.GraphModule(program.graph_module, graph)
 
 
 def of_memory(value):
@@ -88,15 +96,16 @@ def has_writes(graph: torch.fx.Graph) -> bool:
     for n in graph.nodes:
         if may_write(n) and any(through[a] for a in n.all_input_nodes):
             return True
-        below = _below(n, of_memory(value_of(n)))
+        below = source_of(n, of_memory(value_of(n)))
         through[n] = _is_lossy(n) or below is not None and through[below]
     return False
 
 
 def _is_lossy(node):
     """A view that torch does not undo correctly."""
-    value, name = value_of(node), str(node.target)
-    return overlaps(value) or ("unfold" in name or "expand" in name or "broadcast_to" in name) and _below(node, of_memory(value)) is not None
+    value = value_of(node)
+    maker = node.args[0] if node.target is operator.getitem and isinstance(value_of(node.args[0]), (list, tuple)) else node  # of several views
+    return overlaps(value) or any(word in str(maker.target) for word in _LOSSY) and source_of(node, of_memory(value)) is not None
 
 
 def may_write(node):
@@ -112,7 +121,7 @@ def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # what the graph makes itself is fake as its inputs are
-    with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), _constants_allowed(mode):
+    with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
         made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
     for name in list(made._buffers):  # numbers in the model's code are no inputs of the graph
         setattr(made, name, made._buffers.pop(name))
@@ -120,7 +129,7 @@ def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
 
 
 @contextlib.contextmanager
-def _constants_allowed(mode):
+def constants_allowed(mode):
     """The graph's constants are real tensors."""
     before = mode is not None and mode.allow_non_fake_inputs
     try:
@@ -130,20 +139,6 @@ def _constants_allowed(mode):
     finally:
         if mode is not None:
             mode.allow_non_fake_inputs = before
-
-
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program without writes to tensors that overlap themselves."""
-    from torch.export.graph_signature import TensorArgument
-
-    unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
-    if not has_writes(program.graph) and not unbinds:
-        return program
-    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
-    renamed = unbind(module)
-    renamed |= settle(module)
-    outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]
-    return program._update(module, replace(program.graph_signature, output_specs=outputs))
 
 
 def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
@@ -213,18 +208,22 @@ def _way(node):
     """A tensor and those that it is a view of."""
     yield node
     memory = of_memory(value_of(node))
-    while (node := _below(node, memory)) is not None:
+    while (node := source_of(node, memory)) is not None:
         yield node
 
 
-def _below(node, memory):
-    return next((a for a in node.all_input_nodes if memory is not None and of_memory(value_of(a)) == memory), None)
+def source_of(node, memory):
+    """The operand whose memory that is; of an operand of several tensors, one of theirs."""
+    def has(value):
+        return any(map(has, value)) if isinstance(value, (list, tuple)) else of_memory(value) == memory
+
+    return next((a for a in node.all_input_nodes if memory is not None and has(value_of(a))), None)
 
 
 def _before_repeats(graph, node):
     """The tensor with one element along each axis that repeats."""
     value = value_of(node)
-    below = _below(node, of_memory(value)) if node.op == "call_function" else None
+    below = source_of(node, of_memory(value)) if node.op == "call_function" else None
     if below is None or not any(map(_is_lossy, _way(node))):
         if overlaps(value):
             raise NotFunctional("it writes to an input of which several elements are one place in memory")

@@ -16,7 +16,7 @@ from .overlap import hint, value_of
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 # Pointwise, though torch does not tag them so: other names of operators that it tags, mostly.
 _UNTAGGED = frozenset(
-    "__and__ __or__ absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh divide fix floor_divide greater less multiply negative subtract true_divide".split()
+    "__and__ __or__ _to_copy absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clone divide fix floor_divide greater less multiply negative subtract to true_divide".split()
 )
 
 

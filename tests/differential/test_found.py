@@ -66,6 +66,7 @@ STRIDES = {
     "another name of floor division": lambda x: aten.divide.Tensor_mode(x, torch.ones(x.shape), rounding_mode="floor"),
     "another name of multiply, mixed types": lambda x: aten.multiply(x.to(torch.int8), torch.ones(x.shape)),
     "what reads an out": lambda x: 2 * aten.mul.out(x.to(torch.int8), torch.ones(1), out=torch.zeros(x.shape)),
+    "cast beside a write": lambda x: (x.add_(1), torch.floor_divide(x, torch.tensor(2.0)).to(torch.int32))[1],
     "xlogy beside a write": lambda x: (x.add_(1), torch.xlogy(x[:, 0], torch.ones(2, 2).t()))[1],
 }
 
@@ -273,3 +274,60 @@ def test_variance_of_nothing():
     x = torch.ones(2, 0)
     model, call = compiled(lambda x: (x.var(correction=-1), x.std(1, correction=-0.5), x.var(1)), x)
     assert all(torch.equal(a.isnan(), b.isnan()) and b.isnan().all() for a, b in zip(call(x), model(x), strict=True))
+
+
+def broadcast(y):
+    return torch.broadcast_tensors(torch.ones(3, 2), y)[1]
+
+
+# Views of which torch's functionalisation knows nothing, or that it undoes by adding: y, which is 1e10, and what is written through the one must be seen in the other.
+HIDDEN = {
+    "expand": lambda y: y.expand(3, 2), "expand_as": lambda y: y.expand_as(y), "broadcast_to": lambda y: torch.broadcast_to(y, (1, 3, 2)), "broadcast_tensors": broadcast,
+    "dropout": lambda y: torch.dropout(y, 0.5, False), "dropout of dropout": lambda y: torch.dropout(torch.dropout(y, 0.0, True), 0.5, False),
+    "type_as": lambda y: y.type_as(y), "einsum": lambda y: torch.einsum("ij->ij", y), "einsum that transposes": lambda y: torch.einsum("ij->ji", y), "view of dropout": lambda y: torch.dropout(y, 0.5, False)[1:],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["compile", "dynamic", "torch.compile", "program of a file"])
+@pytest.mark.parametrize("through", ["view", "base", "input"])
+@pytest.mark.parametrize("view", HIDDEN)
+def test_writes_that_hidden_views_see(view, through, way, tmp_path):
+    def forward(self, x):
+        y = x if through == "input" else x.ceil()
+        v = HIDDEN[view](y)
+        if through == "base":
+            y.mul_(1e-12)
+        else:
+            v.mul_(1e-12)
+            v[..., 0].fill_(3)
+        return y * 1, v * 1, v
+
+    x, eagers = torch.full((3, 2), 1e10), torch.full((3, 2), 1e10)
+    model = type("Model", (torch.nn.Module,), {"forward": forward})().eval()
+    torch._dynamo.reset()
+    if way == "program of a file":
+        torch.export.save(torch.export.export(model, (x.clone(),)), tmp_path / "program.pt2")
+        call = ingot.compile(torch.export.load(tmp_path / "program.pt2"))
+    elif way == "torch.compile":
+        call = torch.compile(model, backend="ingot")
+    else:
+        fixed = view in ("expand", "broadcast_to", "broadcast_tensors")  # to 3 rows
+        call = ingot.compile(model, inputs=[ingot.Input(min_shape=(3, 2), opt_shape=(3, 2), max_shape=(5, 2)) if way == "dynamic" and not fixed else x.clone()])
+    with torch.no_grad():
+        assert all(torch.equal(a, b) for a, b in zip(call(x), model(eagers), strict=True)) and torch.equal(x, eagers)
+
+
+@pytest.mark.parametrize("write", [lambda x: x.view(-1)[1:].expand(5).zero_(), lambda x: x.unbind(0)[1].add_(1), lambda x: torch.dropout(x, 0.5, False).add_(1)])
+def test_an_input_by_the_name_of_a_function_of_python(write):
+    """Copies of torch's graphs rename it."""
+
+    class Model(torch.nn.Module):
+        def forward(self, input):
+            y = input * 2
+            write(y)
+            return y * 1
+
+    x = torch.arange(6.0).view(2, 3)
+    assert torch.equal(ingot.compile(Model(), inputs=[x])(x), Model()(x))
+    layers = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.ReLU()).eval()
+    assert torch.equal(ingot.compile(layers, inputs=[x])(x), layers(x))

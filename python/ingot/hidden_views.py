@@ -1,0 +1,95 @@
+"""Results that share memory with an operand although no schema says so, beside those of identities.py: einsum that only permutes, sum_to_size of the same size,
+broadcast_tensors. torch's functionalisation takes them for tensors of their own, and loses what is written to one of the two."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from .overlap import NotFunctional, constants_allowed, copied, may_write, of_memory, source_of, value_of
+
+# Views by torch's names for them, which functionalisation knows.
+_KNOWN = {
+    "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
+    "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
+}  # fmt: skip
+
+
+def may_be(graph: torch.fx.Graph) -> bool:
+    """Whether something is written that a node of Dynamo's graph may hide a view of."""
+    written = _written(graph)
+    return any(n.op != "placeholder" and _name(n) not in _KNOWN and not may_write(n) and _shared(n, written) for n in graph.nodes)
+
+
+def _name(node):
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The operators of ATen that hide a view of what is written."""
+    written = _written(graph)
+    return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns) and _shared(n, written)]
+
+
+def show(module: torch.fx.GraphModule):
+    """Makes plain views of them, in a graph of ATen's operators. NotFunctional where there is no such view."""
+    for node in of(module.graph):
+        operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
+        if not isinstance(value, torch.Tensor) or _lies(value) != _lies(value_of(operand)):
+            raise NotFunctional(f"it writes in place to what {node.target._schema.name.partition('::')[2]} gave or took, which share memory")
+        node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
+    module.recompile()
+
+
+def _lies(tensor):
+    return str((tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
+
+
+def _written(graph):
+    return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+
+
+def _shared(node, written):
+    if not written or node.target is operator.getitem:
+        return False
+    return any((m := of_memory(v)) in written and source_of(node, m) is not None for v in pytree.tree_leaves(value_of(node)))
+
+
+def with_memory(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program with values whose memory can be asked for: in one from a file each has memory of its own, that of the tensor that an operator writes and gives too."""
+    if not any(_gives_what_it_writes(n) and source_of(n, of_memory(value_of(n))) is None for n in program.graph.nodes):
+        return program
+    module = copied(program)
+    placeholders = [value_of(n) for n in module.graph.nodes if n.op == "placeholder"]
+    mode = next((v.fake_mode for v in placeholders if isinstance(v, FakeTensor)), None) or FakeTensorMode(allow_non_fake_inputs=True)
+
+    def fake(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        made = torch.ops.aten.alias.default(value if isinstance(value, FakeTensor) else mode.from_tensor(value))  # of its own shape, which the graph may change
+        made.constant = None  # the model's tensor, which torch would write to
+        return made
+
+    try:
+        with torch.no_grad(), mode, constants_allowed(mode):
+            _Keep(module).run(*map(fake, placeholders))
+    except Exception as problem:  # of many kinds
+        raise NotFunctional(f"torch cannot tell which values share memory: {type(problem).__name__}") from problem
+    return program._update(module, program.graph_signature)
+
+
+def _gives_what_it_writes(node):
+    if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(value_of(node), torch.Tensor):
+        return False
+    return any(r.alias_info is not None and r.alias_info.is_write for r in node.target._schema.returns)
+
+
+class _Keep(torch.fx.Interpreter):
+    def run_node(self, node):
+        made = super().run_node(node)
+        if node.op in ("placeholder", "call_function"):
+            node.meta["val"] = made
+        return made
