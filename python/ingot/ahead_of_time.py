@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import zipfile
 from collections import Counter
 
 import torch
@@ -20,7 +19,7 @@ from .inputs import Input, check_shared
 from .module import Module
 from .report import Report
 from .signature import as_text, signature_of
-from .torch_archive import load_program
+from .torch_archive import load_program, names_cuda
 
 log = logging.getLogger("ingot")
 
@@ -132,7 +131,7 @@ def _compile_program(program, leaves, options, parameters=None):
 
 
 def _compile_file(path, arguments, keywords, options):
-    if _for_gpu(path):
+    if names_cuda(path):  # it goes where the program's tensors are
         return _compile_program(_program_in(path), named_leaves(arguments, keywords), options)
     model = _engine.Model.open(path)
     names = model.input_names()
@@ -164,14 +163,6 @@ def _tensors_alone(model) -> bool:
 
 def _program_in(path):
     return load_program(path, remedy="ingot.compile(torch.export.load(path)), if you trust whoever made the file as much as a program of theirs")
-
-
-def _for_gpu(path) -> bool:
-    """Whether a program was exported with tensors on a GPU: then it goes where they go."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(b'"type": "cuda"' in archive.read(name) for name in archive.namelist() if "/models/" in name and name.endswith(".json"))
 
 
 def _set_ranges(model, named_leaves):

@@ -63,8 +63,13 @@ class Runnable:
                 self._checked.add(kind)
         if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
             self._written(flat)
-        with torch.no_grad():
-            return self._forward(*flat)
+        try:
+            with torch.no_grad():
+                return self._forward(*flat)
+        except RuntimeError as problem:  # of an engine inside a program that torch runs
+            if (ours := _op.translate(problem)) is problem:
+                raise
+            raise ours from None
 
     def update_weights(self, state_dict, strict):
         """Other values for weights and buffers by state-dict name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import zipfile
 
 import torch
 
@@ -32,7 +33,17 @@ def kind_of(path) -> str:
         raise IoError(f"cannot open {path}: {problem.strerror}", remedy=REMEDIES.get(problem.errno, "")) from None
     if not start.startswith(_ZIP):
         return "ingot"  # or nothing that is known, which its reader says
-    return "aot_inductor" if any("/data/aotinductor/" in "/" + name.lower() for name in _names(_reader(path, path))) else "exported_program"
+    with open(path, "rb") as file:
+        return "aot_inductor" if any("/data/aotinductor/" in "/" + name.lower() for name in _names(_reader(file, path), path)) else "exported_program"
+
+
+def names_cuda(path) -> bool:
+    """Whether a program in a file was exported with tensors on a GPU."""
+    if kind_of(path) == "ingot":
+        return False
+    with open(path, "rb") as file:
+        reader = _reader(file, path)
+        return any(b'"type": "cuda"' in _record(reader, name, path) for name in _names(reader, path) if "models/" in name and name.endswith(".json"))
 
 
 def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.ExportedProgram:
@@ -46,11 +57,11 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
 
     with open(path, "rb") as file:  # one for both: what is checked is what torch reads
         reader = _reader(file, path)
-        names = _names(reader)
+        names = _names(reader, path)
         if len({name.lower() for name in names}) < len(names):  # torch looks names up without regard to case
             raise FormatError(f"{path}: the archive has two records of one name")
         for name in names:
-            _check(path, name, lambda: reader.get_record(name), remedy)
+            _check(path, name, lambda: _record(reader, name, path), remedy)
         del reader
         file.seek(0)
         programs = _told(path, lambda: load_pt2(file).exported_programs)
@@ -60,14 +71,35 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
 
 
 def _reader(file, path):
+    """torch's own for an open archive, in which nothing is packed: torch packs nothing, and few bytes would become many."""
     try:
-        return torch._C.PyTorchFileReader(file)
+        with zipfile.ZipFile(file) as archive:
+            packed = any(i.compress_type != zipfile.ZIP_STORED or i.file_size > i.compress_size for i in archive.infolist())
+        file.seek(0)
+        reader = None if packed else torch._C.PyTorchFileReader(file)
+    except Exception as problem:  # of many kinds
+        raise _no_archive(path, problem) from None
+    if packed:
+        raise FormatError(f"{path}: the archive is compressed, as torch writes none", remedy="save the program again with ingot.save or torch.export.save")
+    return reader
+
+
+def _names(reader, path) -> list[str]:
+    try:
+        return [str(name) for name in reader.get_all_records()]
+    except (RuntimeError, UnicodeDecodeError) as problem:
+        raise _no_archive(path, problem) from None
+
+
+def _record(reader, name, path) -> bytes:
+    try:
+        return reader.get_record(name)
     except RuntimeError as problem:
-        raise FormatError(f"{path}: this is no archive that torch can read: {_line(problem)}") from None
+        raise _no_archive(path, problem) from None
 
 
-def _names(reader) -> list[str]:
-    return [str(name) for name in reader.get_all_records()]
+def _no_archive(path, problem) -> FormatError:
+    return FormatError(f"{path}: this is no archive that torch can read: {_line(problem)}")
 
 
 def _check(path, name, record, remedy):

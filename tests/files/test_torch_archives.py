@@ -178,3 +178,54 @@ def test_plans_in_a_program_are_checked_as_plans_are(program, tmp_path):
 
     path = changed(program, tmp_path / "x.pt2", spoil)
     assert told(ingot.FormatError, lambda: ingot.load(path)) == "the plan is damaged: its metadata does not match its checksum"
+
+
+def damaged(program, path, damage):
+    path.write_bytes(damage(program.read_bytes()))
+    return path
+
+
+def repacked(program, path, name=lambda n: n, **how):
+    with zipfile.ZipFile(program) as archive, zipfile.ZipFile(path, "w", **how) as other:
+        for record in archive.namelist():
+            other.writestr(name(record), archive.read(record))
+    return path
+
+
+def flipped(data):
+    """A digit of the graph: its checksum in the archive is wrong."""
+    at = data.index(b'"schema_version"')
+    return data[:at] + b"'" + data[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [
+    lambda p, t: damaged(p, t, flipped),
+    lambda p, t: damaged(p, t, lambda data: data[: len(data) // 2]),
+    lambda p, t: damaged(p, t, lambda data: data[:-40] + bytes(40)),
+    lambda p, t: repacked(p, t, name=lambda n: n.split("/", 1)[1]),
+    lambda p, t: repacked(p, t, name=lambda n: "../" + n if n.endswith("json") else n),
+], ids=["checksum", "cut off", "no directory", "no folder", "another folder"])  # fmt: skip
+@pytest.mark.parametrize("read", [ingot.load, ingot.compile])
+def test_damaged_archives(program, tmp_path, damage, read):
+    with pytest.raises((ingot.FormatError, ingot.UnsupportedError)):
+        read(damage(program, tmp_path / "y.pt2"))
+
+
+@pytest.mark.parametrize("read", [ingot.load, ingot.compile])
+def test_packed_archives_are_not_unpacked(program, tmp_path, read):
+    path = repacked(program, tmp_path / "y.pt2", compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ingot.FormatError, match="the archive is compressed, as torch writes none"):
+        read(path)
+
+
+@pytest.mark.parametrize("use", [ingot.load, lambda path: ingot.compile(path)(torch.ones(3, 4))])
+def test_a_damaged_plan_inside_a_program(program, tmp_path, use):
+    """torch calls the engine in it: its error is ours all the same."""
+
+    def change(records):
+        name = next(n for n, data in records.items() if data[:7] == b"ingotpl")
+        records[name] = records[name][:150] + bytes([records[name][150] ^ 1]) + records[name][151:]
+
+    path = changed(program, tmp_path / "y.pt2", change)
+    with pytest.raises(ingot.FormatError, match="the plan is damaged"):
+        use(path)
