@@ -6,6 +6,7 @@ import operator
 
 import torch
 from torch._functorch.aot_autograd import aot_export_module
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from . import autocast, devices, hidden_views, identities, numbers, overlap
 from .assemble import assemble, in_torch
@@ -76,7 +77,10 @@ def _functionalised(module, fakes):
         try:
             with torch.no_grad():
                 traced = aot_export_module(module, fakes, trace_joint=False, pre_dispatch=pre_dispatch)
+            _refuse_lost_tensors(traced[0])
             break
+        except NotFunctional as problem:
+            first = first or problem
         except UnsupportedError:
             raise
         except Exception as problem:  # of many kinds, most of them assertions
@@ -88,6 +92,12 @@ def _functionalised(module, fakes):
         raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
     _drop_tokens(*traced)
     return traced
+
+
+def _refuse_lost_tensors(traced):
+    """A tensor of the trace itself among the constants: torch lost what computes it (views of empty tensors that are written)."""
+    if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), FunctionalTensor) for n in traced.graph.nodes):
+        raise NotFunctional("torch's functional graph loses what computes a tensor")
 
 
 def _drop_tokens(traced, signature):

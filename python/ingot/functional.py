@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any, Callable
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, hidden_views, identities, overlap
+from . import autocast, devices, hidden_views, identities, overlap, result_types
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -72,6 +73,7 @@ class Functional:
     program: torch.export.ExportedProgram | None = None  # whose graph this is
 
     def __post_init__(self):
+        result_types.correct(self.module.graph)
         self._verify()
         self._split_views()
 
@@ -111,7 +113,7 @@ class Functional:
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
         lost = dict(corrected(self.module.graph))
-        lost |= {r: lay.strides for r, lay in before.items() if lay.strides != _hints(r.meta["val"].stride())}
+        lost |= {r: lay.strides for r, lay in before.items() if _differ(r.meta["val"].shape, lay.strides, r.meta["val"].stride())}
         traced = {}
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
@@ -205,6 +207,11 @@ def _hints(sizes):
     return [hint(s) for s in sizes]
 
 
+def _differ(shape, strides, others):
+    """Whether strides place elements otherwise; those of axes of size 1 place none."""
+    return any(size != 1 and a != b for size, a, b in zip(_hints(shape), _hints(strides), _hints(others)))
+
+
 def same_sizes(some, others):
     """Sizes that only the data say are equal to any."""
     return len(some) == len(others) and all(a == b or None in (a, b) for a, b in zip(_hints(some), _hints(others)))
@@ -277,6 +284,7 @@ def _strided(value) -> torch.Tensor | None:
 
 def _functionalised(program):
     program = _with_states(_settled(hidden_views.with_memory(program)))
+    open_axes = _open_axes(program.graph)
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
@@ -287,7 +295,7 @@ def _functionalised(program):
     finally:
         program.range_constraints.update(limits)
     functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
-    if _open_axes(functional.graph) != _open_axes(program.graph):
+    if _open_axes(functional.graph) != open_axes:
         raise NotFunctional("torch's functional graph holds for one size of an input alone")
     return functional
 
@@ -312,8 +320,9 @@ def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
 
 
 def _open_axes(graph):
-    """The axes of each input whose sizes may vary."""
-    return [[not isinstance(s, int) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None]
+    """Of each input with sizes that may vary, which: other inputs may change places."""
+    axes = ([bool(free_symbols(s)) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None)
+    return [flags for flags in axes if any(flags)]
 
 
 def _with_states(program):

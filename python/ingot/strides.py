@@ -33,14 +33,22 @@ def _suggested(made, operand):
     return made.contiguous(memory_format=torch._prims_common.suggest_memory_format(operand)).stride()
 
 
+def _of_batch_norm(made, operand):
+    """So too where the operand is dense in channels last and its strides along axes of size 1 do not say so."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if made.dim() in formats and not operand.is_contiguous() and operand.is_contiguous(memory_format=formats[made.dim()]):
+        return made.contiguous(memory_format=formats[made.dim()]).stride()
+    return _suggested(made, operand)
+
+
 # By operator: from a row-major tensor of the result's shape and one like the first operand.
 _OWN = {
     "aten::index_fill": _like_operand,
     "aten::log_sigmoid": _row_major,
     "aten::masked_fill": _row_major,
     "power of a number": _row_major,
-    "aten::batch_norm": _suggested,
-    "aten::_native_batch_norm_legit_no_training": _suggested,
+    "aten::batch_norm": _of_batch_norm,
+    "aten::_native_batch_norm_legit_no_training": _of_batch_norm,
     "aten::upsample_nearest1d": _suggested,
     "aten::upsample_linear1d": _suggested,
     "aten::reflection_pad3d": _suggested,

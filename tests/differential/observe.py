@@ -125,8 +125,10 @@ class Eager:
         return tuple(parts) if isinstance(result, (list, tuple)) else parts[0]
 
     def _nearby(self, t, dtype):
+        """By about one rounding; two changes of one number do not cancel."""
         sign = 2 * torch.randint(2, t.shape, generator=self._generator).double() - 1
-        return t * (1 + torch.finfo(dtype).eps * self._sign * sign)
+        size = 0.5 + torch.rand(t.shape, generator=self._generator, dtype=torch.float64)
+        return t * (1 + torch.finfo(dtype).eps * self._sign * sign * size)
 
     def _moved_source(self, source, t):
         """One rounding's change of what is no short number: sums of many terms are inexact inside."""

@@ -76,6 +76,10 @@ def before(chosen, args, kwargs) -> bool:
         return False
     if "pixel_unshuffle" in chosen.row and any(not t.numel() for t in tensors):  # torch's operator and its shape function disagree
         return False
+    if "dropout" in chosen.row and not tensors[0].dtype.is_floating_point:  # with p = 1 eager multiplies; torch's trace has native_dropout, which takes floats alone
+        return False
+    if "take_along_dim" in chosen.row and not _inside(*args, **{k: v for k, v in kwargs.items() if k != "out"}):  # beyond the axis: not all of torch's kernels look
+        return False
     if chosen.kind in ("write", "out") and not _reads_what_it_writes(chosen) and _overlap(chosen, args, kwargs, tensors):
         return False
     if ONE_WRITER.match(chosen.target) and not _each_once(chosen, args, kwargs):
@@ -96,6 +100,11 @@ def _overlap(chosen, args, kwargs, tensors) -> bool:
     made = written(chosen, args, kwargs)
     memories = {t.untyped_storage().data_ptr() for t in made if t.numel()}
     return any(t.untyped_storage().data_ptr() in memories for t in tensors if all(t is not m for m in made)) or len(tensors) > len({id(t) for t in tensors})
+
+
+def _inside(x, indices, dim=None) -> bool:
+    size = x.numel() if dim is None else x.shape[dim] if x.dim() else 1
+    return bool(((-size <= indices) & (indices < size)).all())
 
 
 def _each_once(chosen, args, kwargs) -> bool:

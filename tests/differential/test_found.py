@@ -87,6 +87,15 @@ def test_strides_of_padded_volumes():
     assert torch.equal(result, eager)
 
 
+def test_strides_of_batch_norm_where_an_axis_of_size_1_lies_anywhere():
+    """Channels last in memory, though the strides do not say so."""
+    x = torch.arange(4.0).as_strided((1, 2, 2, 1), (1, 1, 2, 2))
+    model, call = compiled(lambda x: torch.nn.functional.batch_norm(x, torch.zeros(2), torch.ones(2)), x)
+    result, eager = call(x), model(x)
+    assert result.stride()[1:3] == eager.stride()[1:3] == (1, 2)
+    assert torch.allclose(result, eager)
+
+
 @pytest.mark.parametrize("values", [torch.tensor([1, 65504], dtype=torch.float16), torch.tensor([1e30, -3e38, 2e38]), torch.tensor([1e-30, 3e-30]), torch.tensor([1e30, -3e38], dtype=torch.bfloat16), torch.full([8], 0.1)])
 def test_std_whose_square_its_type_does_not_hold(values):
     model, call = compiled(lambda x: (x.std(), *torch.std_mean(x, unbiased=False)), values)
@@ -331,3 +340,109 @@ def test_an_input_by_the_name_of_a_function_of_python(write):
     assert torch.equal(ingot.compile(Model(), inputs=[x])(x), Model()(x))
     layers = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.ReLU()).eval()
     assert torch.equal(ingot.compile(layers, inputs=[x])(x), layers(x))
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_result_and_a_view_of_it_that_was_written(way):
+    """Of the stride of an axis of size 1 torch's functional graph has another, which places nothing."""
+
+    def forward(x):
+        pooled = aten.max_pool3d(x, [1, 2, 2])
+        return pooled.movedim(4, -3).neg_(), pooled
+
+    x = torch.arange(16.0).view(1, 2, 2, 2, 2)
+    model, call = compiled(forward, x, way=way)
+    with torch.no_grad():
+        (view, result), expected = call(x), model(x)
+    assert torch.equal(result, expected[1]) and torch.equal(view, expected[0])
+    assert memory(view) == memory(result)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_batch_norm_of_half_precision_beside_a_write(dtype, training):
+    """Torch's graph has a step of which it records other types for the running statistics than they have."""
+
+    def forward(x, mean, variance, weight):
+        y = torch.nn.functional.batch_norm(x, mean, variance, weight, training=training, momentum=0.5)
+        return y, mean * 2, weight.pow_(2)
+
+    def given():
+        return torch.arange(8.0).view(2, 2, 2).to(dtype), torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype), torch.full([2], 0.5, dtype=dtype)
+
+    model, call = compiled(forward, *given(), min_block_size=1)
+    mine, theirs, exact = given(), given(), [t.double() for t in given()]
+    for result, eager, wide in zip((*call(*mine), *mine), (*model(*theirs), *theirs), (*model(*exact), *exact), strict=True):
+        assert result.dtype is eager.dtype
+        assert_accurate(result, eager, wide, depth=4)
+
+
+def test_what_reads_a_type_that_torch_records_wrongly():
+    def forward(x, mean, variance):
+        made = aten._native_batch_norm_legit_functional(x, None, None, mean, variance, True, 1.0, 1.0)
+        return made[3] + 1, made[4].view(1, 2)[0] * 2
+
+    x = torch.arange(8.0).view(2, 2, 2).bfloat16()
+    model, call = compiled(forward, x, x[0, 0], x[0, 1], min_block_size=1)
+    for result, eager in zip(call(x, x[0, 0], x[0, 1]), model(x, x[0, 0], x[0, 1]), strict=True):
+        assert result.dtype is eager.dtype is torch.bfloat16
+        assert_accurate(result, eager, eager.double(), depth=4)
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_write_through_views_of_an_empty_tensor(way):
+    """Torch's functional graph lost what computes it."""
+    model, call = compiled(lambda x: aten.tril_(aten.expand(x, [2, -1])), torch.ones(0, dtype=torch.int32), way=way)
+    with torch.no_grad():
+        assert call(torch.ones(0, dtype=torch.int32)).shape == (2, 0)
+
+
+def test_functional_graph_for_one_size_alone():
+    """Torch takes a diagonal of 1 in the example for one of 1 always: its program refuses others, and says so when it runs."""
+
+    def forward(x):
+        return torch.diagonal(x, -1, 0, 2).add_(1)
+
+    square = ingot.Input(min_shape=(1, 1, 1), opt_shape=(2, 2, 3), max_shape=(64, 64, 64), shared_dims={0: "m", 1: "m", 2: "n"})
+    model, call = compiled(forward, square)
+    for n in (2, 5):
+        mine, theirs = torch.ones(2, 2, n), torch.ones(2, 2, n)
+        assert torch.equal(call(mine), model(theirs)) and torch.equal(mine, theirs)
+
+
+def test_constants_and_buffers_of_a_program_that_writes():
+    """Torch's functional graph takes a constant beside a write for a buffer, and has it elsewhere among its inputs."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cube, self.place = torch.ones(1, 1, 1), torch.tensor([1])
+
+        def forward(self, x):
+            return self.cube * 2, x.index_fill_(0, self.place, 3.0)
+
+    call = ingot.compile(Model(), inputs=[torch.ones(2)])
+    assert call.report.whole
+    assert call(torch.ones(2))[1].tolist() == [1.0, 3.0]
+
+
+def test_detached_buffer_in_a_saved_program(tmp_path):
+    """The buffers of a loaded program may be views, which torch does not detach in place."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("b", torch.ones(1))
+
+        def forward(self, x):
+            return self.b.detach_(), torch.linalg.inv(x)
+
+    call = ingot.compile(Model(), inputs=[torch.eye(2)])
+    ingot.save(call, tmp_path / "model.pt2", format="exported_program")
+    assert torch.equal(ingot.load(tmp_path / "model.pt2", trust="code")(torch.eye(2))[1], torch.eye(2))
+
+
+@pytest.mark.parametrize("name", ["mT", "mH", "adjoint"])
+def test_transpose_of_a_number(name):
+    model, call = compiled(lambda x: getattr(aten, name)(x) + 1, torch.tensor(1.0), fallback="error")
+    assert call(torch.tensor(1.0)) == 2

@@ -1,0 +1,56 @@
+"""Types of results as torch's kernels give them, where its shape functions record others: what reads them is recorded anew."""
+
+from __future__ import annotations
+
+import torch
+
+Node = torch.fx.Node
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _of_batch_norm(x, weight, bias, mean, variance, training, momentum, eps):
+    """The statistics of the batch have the type of the first parameter's kernel on the CPU; the new running ones are copies of the given."""
+    first = next(t.dtype for t in (weight, bias, mean) if t is not None)
+    own = x.dtype if x.device.type == "cpu" and x.dtype in _HALVES and first is x.dtype else torch.promote_types(x.dtype, torch.float32)
+    return [x.dtype, own, own, mean.dtype, variance.dtype]
+
+
+def _of_attention(query, *rest, **options):
+    return [query.dtype, torch.promote_types(query.dtype, torch.float32)]
+
+
+# By operator: from what it is called with, the type of each result.
+_OWN = {
+    torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _of_attention,
+}
+
+
+def correct(graph: torch.fx.Graph):
+    changed: set[Node] = set()
+    for node in graph.nodes:
+        recorded = node.meta.get("val")
+        if node.op != "call_function" or node.target not in _OWN and changed.isdisjoint(node.all_input_nodes):
+            continue
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+        if (own := _OWN.get(node.target)) is not None:
+            made = tuple(t if t.dtype is dtype else _empty(t, dtype) for t, dtype in zip(recorded, own(*args, **kwargs)))
+        else:
+            with _mode(args, kwargs):
+                made = node.target(*args, **kwargs)
+        if _types(made) != _types(recorded):
+            node.meta["val"] = made
+            changed.add(node)
+
+
+def _empty(t, dtype):
+    with t.fake_mode:
+        return torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
+
+
+def _mode(*arguments):
+    return next(t.fake_mode for t in torch.utils._pytree.tree_leaves(arguments) if isinstance(t, torch._subclasses.FakeTensor))
+
+
+def _types(value):
+    return [t.dtype for t in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(t, torch.Tensor)]
