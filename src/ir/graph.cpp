@@ -243,6 +243,9 @@ AffineMap select_map(const Dims& dims, int64_t axis, Dim index) {
 }
 
 AffineMap compose(const AffineMap& outer, const AffineMap& inner) {
+  auto checked = [](bool overflows) {
+    if (overflows) fail(Code::format, "steps of views of views are beyond 64 bits");
+  };
   AffineMap map;
   map.dims = outer.dims;
   map.fill = outer.fill;
@@ -252,11 +255,13 @@ AffineMap compose(const AffineMap& outer, const AffineMap& inner) {
       const AffineMap::Axis& through = outer.axes[term.axis];
       result.offset = result.offset + Dim(term.coefficient) * through.offset;
       for (const AffineMap::Term& t : through.terms) {
+        int64_t step;
+        checked(__builtin_mul_overflow(term.coefficient, t.coefficient, &step));
         auto at = std::lower_bound(result.terms.begin(), result.terms.end(), t.axis, [](const AffineMap::Term& x, uint32_t a) { return x.axis < a; });
         if (at != result.terms.end() && at->axis == t.axis) {
-          at->coefficient += term.coefficient * t.coefficient;
+          checked(__builtin_add_overflow(at->coefficient, step, &at->coefficient));
         } else {
-          result.terms.insert(at, {t.axis, term.coefficient * t.coefficient});
+          result.terms.insert(at, {t.axis, step});
         }
       }
     }

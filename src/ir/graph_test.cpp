@@ -299,5 +299,14 @@ TEST(Graph, TwoThousandNodesAreQuick) {
   EXPECT_EQ(back.nodes.size(), g.nodes.size());
 }
 
+// Numbers of a damaged file: an error, not a wrapped stride.
+TEST(graph, views_of_views_beyond_64_bits) {
+  const AffineMap far{{Dim(2)}, {{Dim(0), {{0, int64_t{1} << 40}}}}, std::nullopt};
+  EXPECT_THROW(compose(far, far), Error);
+  const AffineMap twice{{Dim(2)}, {{Dim(0), {{0, 3}}}, {Dim(0), {{0, int64_t{1} << 62}}}}, std::nullopt};
+  const AffineMap both{{Dim(2), Dim(2)}, {{Dim(0), {{0, int64_t{1} << 62}, {1, 1}}}}, std::nullopt};
+  EXPECT_THROW(compose(twice, both), Error);
+}
+
 }  // namespace
 }  // namespace ingot::ir

@@ -45,8 +45,8 @@ class PlanMutator {
                           std::numeric_limits<int64_t>::max(),
                           std::numeric_limits<int64_t>::min()};
       switch (below(5)) {
-        case 0: x = static_cast<T>(static_cast<int64_t>(x) + 1); break;
-        case 1: x = static_cast<T>(static_cast<int64_t>(x) - 1); break;
+        case 0: x = static_cast<T>(static_cast<uint64_t>(x) + 1); break;
+        case 1: x = static_cast<T>(static_cast<uint64_t>(x) - 1); break;
         case 2: x = static_cast<T>(*(edges.begin() + static_cast<std::ptrdiff_t>(below(edges.size())))); break;
         case 3: x = static_cast<T>(random_() % 64); break;
         default: x = static_cast<T>(static_cast<uint64_t>(x) ^ (uint64_t{1} << below(8 * sizeof(T))));

@@ -384,6 +384,25 @@ TEST_P(Rows, a_difference_with_two_uses) {
 
 INSTANTIATE_TEST_SUITE_P(lengths, Rows, testing::Values(1, 2, 7, 16, 33, 128, 768, 1025, 40000));
 
+// What is the same for all of a row is read for a row of nothing too.
+TEST(fused, load_beside_a_row_of_nothing) {
+  const auto f = DType::f32, h = DType::f16;
+  for (std::vector<int64_t> row : {std::vector<int64_t>{0}, {3, 0}, {0, 3}}) {
+    std::vector<int64_t> one(row.size(), 1), whole = row;
+    one.insert(one.begin(), 2);
+    whole.insert(whole.begin(), 2);
+    Tensor x(h, one), y(f, whole), z(f, whole), out(f, one);
+    fill_plain(x, 1);
+    BodyBuilder k({2}, row);
+    Reg a = k.load(h), b = k.load(f), c = k.load(f);
+    k.store(f, k.map(Op::add, f, {k.reduce(Reduction::sum, f, k.map(Op::mul, f, {b, c})), a}));
+    auto turned = z.view();
+    std::reverse(turned.strides.begin(), turned.strides.end());  // so that the axes stay apart
+    FusedStep(k.body, {x.view(), y.view(), turned, out.view()}, inline_workers()).run();
+    EXPECT_EQ(doubles(out), doubles(x));
+  }
+}
+
 TEST(fused, reductions) {
   std::mt19937 random(3);
   for (DType t : {DType::b8, DType::i32, DType::i64, DType::f32, DType::f64}) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/scalar_functions.h"
 #include "kernels/fused/fused_args.h"
 
 namespace ingot::kernels {
@@ -47,6 +48,21 @@ DType dtype(uint8_t v) {
   return static_cast<DType>(v);
 }
 
+// Whether the primitive is one of that class of numbers: it is asked.
+bool has_meaning(ir::Op op, Class c) {
+  const bool one = ir::arity_of(op) == 1;
+  try {
+    if (c == Class::i64) {
+      one ? ir::int_unary(op, 1) : ir::int_binary(op, 1, 1, 64, true);
+    } else if (c != Class::b8 && op != ir::Op::nextafter) {
+      one ? ir::float_unary(op, 1.0f) : ir::float_binary(op, 1.0f, 1.0f);
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
 // The classes a map takes and gives.
 void check_map(const Program& p, const ProgramInstruction& i) {
   if (!ir::is_map(i.op)) fail(Code::format, "fused code maps with {}", ir::name_of(i.op));
@@ -61,6 +77,7 @@ void check_map(const Program& p, const ProgramInstruction& i) {
   } else {
     for (size_t k = 0; k < i.in.size(); ++k) good = good && cls(k) == i.cls;
   }
+  if (good && i.op != ir::Op::select && i.op != ir::Op::cast && ir::result_of(i.op) != ir::ResultType::bool_type) good = has_meaning(i.op, i.cls);
   if (!good) fail(Code::format, "fused code mixes types in {}", ir::name_of(i.op));
 }
 

@@ -139,10 +139,11 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   for (int64_t done = 0; done < n;) {
     int64_t rest = begin + done;
     for (int a = p_.row_rank - 1; a >= 0; --a) {
-      row[a] = rest % extent[a];
-      rest /= extent[a];
+      const int64_t size = std::max<int64_t>(extent[a], 1);  // what is the same for all of a row is read for one of nothing too
+      row[a] = rest % size;
+      rest /= size;
     }
-    int64_t run = std::min(n - done, extent[p_.row_rank - 1] - row[p_.row_rank - 1]);
+    int64_t run = std::min(n - done, std::max<int64_t>(extent[p_.row_rank - 1], 1) - row[p_.row_rank - 1]);
     load_piece(i, id, at, row, run, to, done);
     done += run;
   }
@@ -197,6 +198,11 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
       return;
     }
     case Kind::load: {
+      if (n == 0 && std::find(b_.dims[i.operand].begin(), b_.dims[i.operand].end(), 0) != b_.dims[i.operand].end()) {  // of a row of nothing: there is nothing to read
+        v.scalar = 0;
+        v.data = &v.scalar;
+        return;
+      }
       if (b_.straight[id] == Bound::inside) {
         if (const std::byte* there = whole(i, id, at, begin, n)) {
           v.data = there;
