@@ -44,6 +44,7 @@ def _of_batch_norm(made, operand):
 # By operator: from a row-major tensor of the result's shape and one like the first operand.
 _OWN = {
     "aten::index_fill": _like_operand,
+    "aten::zero": _like_operand,
     "aten::log_sigmoid": _row_major,
     "aten::masked_fill": _row_major,
     "power of a number": _row_major,

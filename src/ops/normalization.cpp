@@ -14,7 +14,7 @@ namespace {
 Value softmax(Value x, int64_t dim, std::optional<DType> t) {
   DType result = t.value_or(float_type(x.dtype()));
   x = widened(cast(x, result));
-  if (x.rank() == 0) return full(x.graph(), {}, 1.0, result);
+  if (x.rank() == 0) return cast(exp(x - x), result);  // of an infinity NaN
   if (x.dim(dim) == Dim(0)) return cast(x, result);
   Value e = exp(x - amax(x, {dim}, keep));
   return cast(e / sum(e, {dim}, keep), result);
@@ -23,7 +23,7 @@ Value softmax(Value x, int64_t dim, std::optional<DType> t) {
 Value log_softmax(Value x, int64_t dim, std::optional<DType> t) {
   DType result = t.value_or(float_type(x.dtype()));
   x = widened(cast(x, result));
-  if (x.rank() == 0) return full(x.graph(), {}, 0.0, result);
+  if (x.rank() == 0) return cast(x - x, result);
   if (x.dim(dim) == Dim(0)) return cast(x, result);
   Value shifted = x - amax(x, {dim}, keep);
   return cast(shifted - log(sum(exp(shifted), {dim}, keep)), result);

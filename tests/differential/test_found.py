@@ -60,6 +60,7 @@ STRIDES = {
     "index_fill": lambda x: x.index_fill(-1, torch.tensor([1]), 1.0),
     "upsample_nearest1d": lambda x: torch.nn.functional.interpolate(x.permute(2, 1, 0), scale_factor=2.0),
     "batch_norm": lambda x: torch.nn.functional.batch_norm(x, torch.zeros(2), torch.ones(2)),
+    "zero": lambda x: aten.zero(x),
     "log_sigmoid": lambda x: torch.nn.functional.logsigmoid(x),
     "powers of a number": lambda x: torch.pow(2, x),
     "view of a corrected one": lambda x: torch.xlogy(x, x.to(torch.float16)[:1]).swapdims(0, 1),
@@ -446,3 +447,10 @@ def test_detached_buffer_in_a_saved_program(tmp_path):
 def test_transpose_of_a_number(name):
     model, call = compiled(lambda x: getattr(aten, name)(x) + 1, torch.tensor(1.0), fallback="error")
     assert call(torch.tensor(1.0)) == 2
+
+
+@pytest.mark.parametrize("value", [1.0, -2.0, torch.inf, -torch.inf, torch.nan])
+def test_softmax_of_a_number(value):
+    x = torch.tensor(value)
+    model, call = compiled(lambda x: (x.softmax(-1), x.log_softmax(0), aten._safe_softmax(x, 0)), x)
+    assert all(torch.equal(a.nan_to_num(7), b.nan_to_num(7)) for a, b in zip(call(x), model(x), strict=True))
