@@ -1,4 +1,4 @@
-"""Types of results as torch's kernels give them, where its shape functions record others: what reads them is recorded anew."""
+"""Types and ranks of results as torch's kernels give them, where its shape functions record others: what reads them is recorded anew."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def _of_attention(query, *rest, **options):
     return [query.dtype, torch.promote_types(query.dtype, torch.float32)]
 
 
+def _shape_of_norm(x, order=2, axes=None, keepdim=False, **options):
+    """Torch 2.11 keeps axes of size 1 that are counted from the end."""
+    axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
+    return [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
+
+
+_NORMS = {torch.ops.aten.linalg_vector_norm.default, torch.ops.aten.norm.ScalarOpt_dim}
 # By operator: from what it is called with, the type of each result.
 _OWN = {
     torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
@@ -30,11 +37,14 @@ def correct(graph: torch.fx.Graph):
     changed: set[Node] = set()
     for node in graph.nodes:
         recorded = node.meta.get("val")
-        if node.op != "call_function" or node.target not in _OWN and changed.isdisjoint(node.all_input_nodes):
+        if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and changed.isdisjoint(node.all_input_nodes):
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
         if (own := _OWN.get(node.target)) is not None:
-            made = tuple(t if t.dtype is dtype else _empty(t, dtype) for t, dtype in zip(recorded, own(*args, **kwargs)))
+            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded, own(*args, **kwargs)))
+        elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
+            shape = _shape_of_norm(*args, **kwargs)
+            made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)
         else:
             with _mode(args, kwargs):
                 made = node.target(*args, **kwargs)
@@ -43,9 +53,9 @@ def correct(graph: torch.fx.Graph):
             changed.add(node)
 
 
-def _empty(t, dtype):
+def _empty(t, shape, strides, dtype):
     with t.fake_mode:
-        return torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=t.device)
 
 
 def _mode(*arguments):
@@ -53,4 +63,4 @@ def _mode(*arguments):
 
 
 def _types(value):
-    return [t.dtype for t in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(t, torch.Tensor)]
+    return [(t.dtype, t.dim()) for t in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(t, torch.Tensor)]
