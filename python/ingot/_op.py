@@ -59,8 +59,6 @@ def _no_vmap(info, in_dims, *args, **kwargs):
 
 _TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?))?(?:\nException raised from.*)?$", re.S)
 
-
-_CANCELLED = 10
 interrupts: list[KeyboardInterrupt] = []  # met while an op called back
 
 
@@ -70,9 +68,8 @@ def translate(problem: RuntimeError):
     if not found:
         return problem
     code, message, origin, remedy = found.groups(default="")
-    if int(code) == _CANCELLED and interrupts:
-        return interrupts.pop()
-    return errors.by_code(int(code), message.rstrip(), origin, remedy.rstrip())
+    error = errors.by_code(int(code), message.rstrip(), origin, remedy.rstrip())
+    return interrupts.pop() if isinstance(error, errors.CancelledError) and interrupts else error
 
 
 def count(n, noun):

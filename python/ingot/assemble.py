@@ -176,6 +176,8 @@ class Shell:
         local = {view.base: self.get(view.base)}
         for node in view.chain:
             local[node] = self._copy(node, lambda n: local[n] if n in local else self.get(n))
+            if local[node].target is torch.ops.aten.view.default:  # torch's functional graph has it for reshape too, which takes operands that lie otherwise
+                local[node].target = torch.ops.aten.reshape.default
         return local[view.chain[-1]] if view.chain else local[view.base]
 
     # -- values

@@ -468,3 +468,10 @@ def test_norm_whose_rank_torch_records_wrongly(norm):
                 n.meta["val"] = torch.empty(1)
     call = ingot.compile(program, min_block_size=1, torch_executed_ops=[next(str(n.target) for n in program.graph.nodes if "norm" in str(n.target))])
     assert len(call.report.segments) == 1 and torch.equal(call(x), model(x))
+
+
+def test_reshape_beside_a_write_takes_inputs_that_lie_otherwise():
+    x, y = torch.ones(2, 3), torch.ones(2)
+    model, call = compiled(lambda x, y: (y.add_(1), x.reshape(-1))[1], x, y)
+    turned = torch.arange(6.0).view(3, 2).t()
+    assert torch.equal(call(turned, y), model(turned, y))
