@@ -117,6 +117,5 @@ def name_of(failure) -> str | None:
 # Of the fixed programs of the tests in process, those that are known to fail, by seed, with the reason.
 SEEDS: dict[int, str] = {
     1427: "scatter multiplies float16 numbers with a rounding at each step, and lands on a pole of lgamma that eager's one rounding misses",
-    1505: "divide of float32 by a number, rounded towards zero: 1 by 0.1 is 9, where eager rounds the quotient to 10 first",
     1994: "permute of a scalar input is a view; beside squeeze_ of the same input torch's functional graph has a new tensor",
 }
