@@ -63,13 +63,16 @@ def _refuse_changed_shapes(names, examples, fakes):
 
 
 def _functionalised(module, fakes):
-    if overlap.has_writes(module.graph) or hidden_views.may_be(module.graph):
+    repeats = overlap.has_writes(module.graph)
+    if repeats or hidden_views.may_be(module.graph):
         try:
-            module = overlap.as_aten(module, fakes)
+            written = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
             raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
-        hidden_views.show(module)
-        overlap.settle(module)
+        if repeats or hidden_views.of(written.graph):  # of a graph with neither torch takes more as it is: vmap, say
+            hidden_views.show(written)
+            overlap.settle(written)
+            module = written
     first = None
     # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.
     for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):

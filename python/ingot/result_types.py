@@ -15,11 +15,11 @@ def _of_batch_norm(x, weight, bias, mean, variance, training, momentum, eps):
     return [x.dtype, own, own, mean.dtype, variance.dtype]
 
 
-def _of_attention(query, *rest, **options):
+def _of_attention(query, *rest):
     return [query.dtype, torch.promote_types(query.dtype, torch.float32)]
 
 
-def _shape_of_norm(x, order=2, axes=None, keepdim=False, **options):
+def _shape_of_norm(x, order, axes, keepdim, *rest):
     """Torch 2.11 keeps axes of size 1 that are counted from the end."""
     axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
     return [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
@@ -41,9 +41,9 @@ def correct(graph: torch.fx.Graph):
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
         if (own := _OWN.get(node.target)) is not None:
-            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded, own(*args, **kwargs)))
+            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded, own(*_in_order(node.target, args, kwargs))))
         elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
-            shape = _shape_of_norm(*args, **kwargs)
+            shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
             made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)
         else:
             with _mode(args, kwargs):
@@ -51,6 +51,12 @@ def correct(graph: torch.fx.Graph):
         if _types(made) != _types(recorded):
             node.meta["val"] = made
             changed.add(node)
+
+
+def _in_order(target, args, kwargs):
+    """All arguments by position."""
+    rest = target._schema.arguments[len(args) :]
+    return [*args, *(kwargs.get(a.name, a.default_value) for a in rest)]
 
 
 def _empty(t, shape, strides, dtype):

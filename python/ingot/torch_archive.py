@@ -99,7 +99,8 @@ def _record(reader, name, path) -> bytes:
 
 
 def _no_archive(path, problem) -> FormatError:
-    return FormatError(f"{path}: this is no archive that torch can read: {_line(problem)}")
+    why = "the zip directory is missing (the file may be truncated)" if isinstance(problem, zipfile.BadZipFile) else _line(problem)
+    return FormatError(f"{path} is not a readable .pt2 archive: {why}", remedy="Save the model again with torch.export.save.")
 
 
 def _check(path, name, record, remedy):

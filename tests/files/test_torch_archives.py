@@ -77,7 +77,7 @@ def test_the_format_is_what_the_first_bytes_say(source, program, tmp_path):
     assert told(ingot.FormatError, lambda: ingot.load(tmp_path / "x")) == f"{tmp_path / 'x'}: this is not a plan: 0 bytes are too few"
     assert told(ingot.IoError, lambda: ingot.load(tmp_path / "nothing")) == f"cannot open {tmp_path / 'nothing'}: No such file or directory"
     (tmp_path / "x").write_bytes(b"PK\x03\x04 and no more")
-    assert told(ingot.FormatError, lambda: ingot.load(tmp_path / "x")).startswith(f"{tmp_path / 'x'}: this is no archive that torch can read: ")
+    assert told(ingot.FormatError, lambda: ingot.load(tmp_path / "x")).startswith(f"{tmp_path / 'x'} is not a readable .pt2 archive: ")
 
 
 def test_a_program_is_opened_by_its_name_or_by_trust(source, program, tmp_path):
@@ -162,11 +162,11 @@ def test_damaged_archives_are_format_errors(program, tmp_path):
                    replaced("data/weights/model_weights_config.json", b"[1]"), replaced("data/weights/model_weights_config.json", b'{"config": {"a": 1}}'), without("archive_version"),
                    replaced("data/weights/weight_0", b"123")):  # fmt: skip
         path = changed(program, tmp_path / "x.pt2", change)
-        assert told(ingot.FormatError, lambda: ingot.load(path)).startswith(f"{path}: ")
+        assert told(ingot.FormatError, lambda: ingot.load(path)).startswith(f"{path}")
     data = program.read_bytes()
     for n in range(0, len(data), max(1, len(data) // 50)):
         (tmp_path / "cut.pt2").write_bytes(data[:n])
-        assert told(ingot.FormatError, lambda: ingot.load(tmp_path / "cut.pt2")).startswith(f"{tmp_path / 'cut.pt2'}: ")
+        assert told(ingot.FormatError, lambda: ingot.load(tmp_path / "cut.pt2")).startswith(f"{tmp_path / 'cut.pt2'}")
 
 
 def test_plans_in_a_program_are_checked_as_plans_are(program, tmp_path):
