@@ -302,8 +302,6 @@ def _functionalised(program):
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The same program, in which torch sees what each write changes."""
-    from torch.export.graph_signature import TensorArgument
-
     unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
     if not overlap.has_writes(program.graph) and not unbinds and not hidden_views.of(program.graph):
         return program
@@ -311,12 +309,7 @@ def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
     renamed = overlap.unbind(module)
     hidden_views.show(module)
     renamed |= overlap.settle(module)
-    outputs = []
-    for spec in program.graph_signature.output_specs:
-        while getattr(spec.arg, "name", None) in renamed:
-            spec = replace(spec, arg=TensorArgument(renamed[spec.arg.name]))
-        outputs.append(spec)
-    return program._update(module, replace(program.graph_signature, output_specs=outputs))
+    return overlap.updated(program, module, renamed)
 
 
 def _open_axes(graph):

@@ -5,11 +5,10 @@ Torch's functionalisation keeps them whole, takes their result for a new tensor,
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 import torch
 
-from .overlap import copied, of_memory, value_of
+from .overlap import copied, of_memory, updated, value_of
 
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
@@ -44,15 +43,12 @@ def _say_memory(node, operand, sharing):
 
 def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The same program with the operands in their place."""
-    from torch.export.graph_signature import TensorArgument
-
     if all(_operand(node) is None for node in program.graph.nodes):
         return program
     module = copied(program)
     renamed = settle(module.graph)
     module.recompile()
-    outputs = [replace(s, arg=TensorArgument(renamed[s.arg.name])) if getattr(s.arg, "name", None) in renamed else s for s in program.graph_signature.output_specs]
-    return program._update(module, replace(program.graph_signature, output_specs=outputs))
+    return updated(program, module, renamed)
 
 
 def _operand(node: torch.fx.Node) -> torch.fx.Node | None:

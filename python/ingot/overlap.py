@@ -12,6 +12,7 @@ import contextlib
 import copy
 import operator
 import re
+from dataclasses import replace
 
 import torch
 from torch._subclasses import FakeTensor
@@ -39,6 +40,18 @@ def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     for node, original in zip(graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name
     return torch.fx.GraphModule(program.graph_module, graph)
+
+
+def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, renamed: dict[str, str]) -> torch.export.ExportedProgram:
+    """The program with that graph, in which results have other names: {old: new}."""
+    from torch.export.graph_signature import TensorArgument
+
+    outputs = []
+    for spec in program.graph_signature.output_specs:
+        while getattr(spec.arg, "name", None) in renamed:
+            spec = replace(spec, arg=TensorArgument(renamed[spec.arg.name]))
+        outputs.append(spec)
+    return program._update(module, replace(program.graph_signature, output_specs=outputs))
 
 
 def of_memory(value):
