@@ -209,6 +209,8 @@ Handle literal(Graph& g, Scalar value, DType dtype) {
 }
 
 Handle full(Graph& g, Dims dims, Scalar value, DType dtype) {
+  // A tensor's elements are numbers of its type; a number beside tensors of halves is not.
+  if (auto* d = std::get_if<double>(&value.value)) value = rounded_to(dtype, *d);
   Handle x = literal(g, std::move(value), dtype);
   return expand(Handle(&g, x.id()), std::move(dims));
 }

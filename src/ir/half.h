@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ir/dtype.h"
+
 namespace ingot::ir {
 
 inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
@@ -32,6 +34,12 @@ inline uint16_t float_to_f16(float value) {
   }
   uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
+}
+
+// The number as a half of the type; other types leave it.
+inline double rounded_to(DType t, double value) {
+  const auto wide = static_cast<float>(value);
+  return t == DType::bf16 ? bf16_to_float(float_to_bf16(wide)) : t == DType::f16 ? f16_to_float(float_to_f16(wide)) : value;
 }
 
 }  // namespace ingot::ir

@@ -101,14 +101,21 @@ std::vector<bool> values_to_round(const Graph& g) {
   return decides;
 }
 
-// A number beside half tensors is one of theirs where torch compares and divides with remainder; it keeps its bits where torch calculates.
+// A number beside half tensors is one of theirs where torch compares and takes remainders; it keeps its bits where torch calculates.
 std::optional<ValueId> rounded_number(Graph& g, const Node& node, ValueId v) {
-  if (node.op == Op::div || node.op == Op::pow || node.op == Op::copysign || !is(g, v, Op::literal)) return std::nullopt;
+  switch (node.op) {
+    case Op::div:
+    case Op::truncdiv:
+    case Op::floordiv:
+    case Op::pow:
+    case Op::copysign: return std::nullopt;
+    default: break;
+  }
+  if (!is(g, v, Op::literal)) return std::nullopt;
   const DType t = g.type(v).dtype;
   const ir::Scalar s = maker(g, v).attributes.scalar("value");
   if (!is_half(t)) return std::nullopt;
-  const auto wide = static_cast<float>(s.to_double());
-  const double half = t == DType::bf16 ? ir::bf16_to_float(ir::float_to_bf16(wide)) : ir::f16_to_float(ir::float_to_f16(wide));
+  const double half = ir::rounded_to(t, s.to_double());
   if (ir::Scalar(half) == s) return std::nullopt;
   return ir::literal(g, half, t).id();
 }

@@ -26,7 +26,12 @@ Operand scaled_operand(const Operand& b, const Scalar& alpha) {
 Value divide(const Value& a, const Operand& b, const std::optional<std::string>& mode) {
   if (!mode) return a / b;
   if (*mode == "floor") return ir::map(Op::floordiv, {a, b});
-  if (*mode == "trunc") return ir::map(Op::truncdiv, {a, b});
+  if (*mode == "trunc") {
+    // Half tensors: of the quotient rounded to their type, as in eager; a number divides in float32.
+    const DType t = ir::result_type(std::vector<Operand>{a, b});
+    if (is_float(t) && size_of(t) == 2 && b.value && b.value->rank() > 0) return ir::map(Op::trunc, {cast(widened(cast(a, t)) / widened(cast(*b.value, t)), t)});
+    return ir::map(Op::truncdiv, {a, b});
+  }
   fail(Code::unsupported, "div: rounding_mode \"{}\"", *mode);
 }
 
