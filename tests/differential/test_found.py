@@ -483,3 +483,14 @@ def test_whole_quotients_are_of_the_rounded_quotient(dtype, mode):
     x = torch.tensor([1.0, -1.0, 0.3, 0.7, 2.9, -0.6, 6.0, 1e4]).to(dtype)
     model, call = compiled(lambda x: (torch.div(x, 0.1, rounding_mode=mode), torch.div(x, x.flip(0), rounding_mode=mode)), x)
     assert all(torch.equal(a, b) for a, b in zip(call(x), model(x), strict=True))
+
+
+@pytest.mark.parametrize("columns", [10, 300])
+def test_probabilities_below_the_least_normal_number_are_not_zero(columns):
+    x = torch.tensor([0.0, -80, -87, -87.4, -88, -95, -100, -102, -106, -200]).repeat(3, columns // 10)
+    model, call = compiled(lambda x: (torch.softmax(x, -1), torch.softmax(x, -1).log()), x)
+    mine, eager = call(x), model(x)
+    assert torch.equal(mine[0] > 0, eager[0] > 0)
+    seen = eager[0] > 2.0**-140  # below it, a rounding of the probability moves its logarithm far
+    for y, e, exact in zip(mine, eager, model(x.double()), strict=True):
+        assert_accurate(y[seen], e[seen], exact[seen])

@@ -174,7 +174,7 @@ __device__ __forceinline__ bool infinite(f64 x) { return (__double_as_longlong(x
   __device__ __noinline__ f64 name##_called(f64 x, f64 y) { return name(x, y); }
 CALLED(sin) CALLED(cos) CALLED(asin) CALLED(acos) CALLED(atan) CALLED(expm1) CALLED(log1p)
 ROUNDED(tan) ROUNDED(sinh) ROUNDED(cosh) ROUNDED(asinh) ROUNDED(acosh) ROUNDED(atanh) ROUNDED(erfc) ROUNDED(erfinv) ROUNDED(log10)
-CALLED(exp) CALLED(exp2) CALLED(log) CALLED(log2) CALLED(tanh) CALLED(erf)
+CALLED(exp) CALLED(log) CALLED(log2) CALLED(tanh) CALLED(erf)
 CALLED2(pow) CALLED2(atan2) CALLED2(hypot) CALLED2(fmod) CALLED2(nextafter)
 __device__ __forceinline__ f32 modulo(f32 a, f32 b) { f32 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
 __device__ __forceinline__ f64 modulo(f64 a, f64 b) { f64 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
@@ -217,8 +217,15 @@ __device__ __forceinline__ f32 exp_falling(f32 x) {
   f32 zero = 12582912.0f + 151.0f, t = fmaf(x, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
   return fmaf(exp_fraction(x, t - zero), scale, scale) * 5.9604645e-08f;
 }
-__device__ __forceinline__ f32 exp2_of(f32 x) { return x < -125.0f ? exp2f(x + 24.0f) * 5.9604645e-08f : exp2f(x); }  // a subnormal is rounded once
-__device__ __forceinline__ f64 exp2_of(f64 x) { return exp2_called(x); }
+// CUDA's own is 2.1 ulp off.
+__device__ __forceinline__ f32 exp2_of(f32 x) {
+  x = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
+  f32 n = rintf(x);
+  int k = (int)n, half = k >> 1;  // 2^n in two factors, for subnormal results and the largest
+  f32 scale = __int_as_float((half + 127) << 23);
+  return fmaf(exp_fraction((x - n) * 0.69314718f, 0.0f), scale, scale) * __int_as_float((k - half + 127) << 23);
+}
+__device__ __forceinline__ f64 exp2_of(f64 x) { return exp2(x); }
 __device__ __forceinline__ f32 sigmoid_of(f32 x) { return over_one_plus_exp(1.0f, -x); }
 __device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
 __device__ __forceinline__ f32 silu_of(f32 x) { return over_one_plus_exp(x, -x); }
