@@ -75,6 +75,7 @@ class Functional:
     def __post_init__(self):
         result_types.correct(self.module.graph)
         self._verify()
+        self._copy_shared_values()
         self._split_views()
 
     @property
@@ -105,6 +106,41 @@ class Functional:
             if lay is not None and made is not None and (lay.dtype not in (None, made.dtype) or not same_sizes(made.shape, lay.shape)):
                 raise NotFunctional(f"torch's functional graph gives {list(made.shape)} ({made.dtype}) where the model gives {lay.shape} ({lay.dtype})")
 
+    def _copy_shared_values(self):
+        """Of what is written, no two values are one node, and none is an input: `w.copy_(x)` writes x itself. Such a one is copied, also for the results that are w."""
+        seen, places = {s.node for s in self.slots}, {slot.node: i for i, slot in enumerate(self.slots)}
+        writes = []
+        for slot, value in self.writes:
+            if value in seen:
+                copy = self._copy_of(value)
+                for i, (lay, result) in enumerate(zip(self.before or (), self.results)):
+                    if lay is not None and lay.owner == places[slot.node] and isinstance(result, Node):
+                        self.results[i] = self._view_of(copy, value, result)
+                value = copy
+            seen.add(value)
+            writes.append((slot, value))
+        self.writes = writes
+
+    def _copy_of(self, node: Node) -> Node:
+        """A dense row-major copy, at the end of the graph."""
+        graph, value = self.module.graph, node.meta["val"]
+        with graph.inserting_before(next(n for n in graph.nodes if n.op == "output")), value.fake_mode:
+            copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+            copy.meta = {**node.meta, "val": value.clone(memory_format=torch.contiguous_format)}
+        return copy
+
+    def _view_of(self, other: Node, base: Node, result: Node) -> Node:
+        """The view of another tensor that the result is of `base`; the result itself where it is none."""
+        end, chain = trace_view(result, lambda node: node is base)
+        made = {base: other}
+        for node in chain if end is base else ():
+            with self.module.graph.inserting_before(next(n for n in self.module.graph.nodes if n.op == "output")):
+                made[node] = self.module.graph.node_copy(node, lambda n: made.get(n, n))
+            read = lambda n: n.meta["val"]
+            with other.meta["val"].fake_mode:
+                made[node].meta["val"] = node.target(*torch.fx.map_arg(made[node].args, read), **torch.fx.map_arg(made[node].kwargs, read))
+        return made.get(result, result)
+
     def _split_views(self):
         self._seen = set(self.wanted)
         slots = {s.node for s in self.slots}
@@ -112,8 +148,10 @@ class Functional:
         given = slots | written.keys()
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
-        lost = dict(corrected(self.module.graph))
-        lost |= {r: lay.strides for r, lay in before.items() if _differ(r.meta["val"].shape, lay.strides, r.meta["val"].stride())}
+        strides = corrected(self.module.graph)
+        recorded = {r: r.meta["val"].stride() for r in before}
+        lost = {r: lay.strides for r, lay in before.items() if all(_differ(r.meta["val"].shape, lay.strides, found) for found in (recorded[r], strides.get(r, recorded[r])))}
+        strides |= lost
         traced = {}
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
@@ -124,7 +162,7 @@ class Functional:
         for base, _ in traced.values():
             shared[base] = shared.get(base, 0) + 1
         for result, (base, chain) in traced.items():
-            if base in given or (chain and (shared[base] > 1 or base in lost or not _is_plain(result, base))):
+            if base in given or (chain and (shared[base] > 1 or base in strides or not _is_plain(result, base))):
                 self.views[result] = View(base, chain)
                 for other in (n for node in chain for n in node.all_input_nodes if n not in (base, *chain)):  # reshape_as reads another tensor's shape
                     if isinstance(other.meta.get("val"), torch.Tensor):
@@ -135,7 +173,7 @@ class Functional:
             base = self.views[result].base if result in self.views else result
             if base not in written and self._want(base, slots):
                 value = base.meta["val"]
-                if (order := order_in_memory(value.shape, lost.get(base, value.stride()))) is not None:
+                if (order := order_in_memory(value.shape, strides.get(base, value.stride()))) is not None:
                     self.orders[base] = order
 
     def _keep_copies(self, given):
@@ -143,12 +181,7 @@ class Functional:
         for i, lay in enumerate(self.before or ()):
             result = self.results[i]
             if lay is not None and lay.owner is None and isinstance(result, Node) and trace_view(result, given.__contains__)[0] in given:
-                value = result.meta["val"]
-                graph = self.module.graph
-                with graph.inserting_before(next(n for n in graph.nodes if n.op == "output")), value.fake_mode:
-                    copy = graph.call_function(torch.ops.aten.clone.default, (result,), {"memory_format": torch.contiguous_format})
-                    copy.meta = {**result.meta, "val": value.clone(memory_format=torch.contiguous_format)}
-                self.results[i] = copy
+                self.results[i] = self._copy_of(result)
 
     def _want(self, node, slots):
         if node in slots or node in self._seen:
@@ -170,11 +203,18 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
         below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
+        if below is None and _is_view(maker.target):  # what torch recorded before it made the graph functional may have other memory
+            below = maker.args[0]
         if below is None:
             break
         chain += [node] if maker is node else [node, maker]
         node = below
     return node, chain[::-1]
+
+
+def _is_view(target) -> bool:
+    """Whether it is always a view; those that torch composes of others (reshape, contiguous) may copy."""
+    return isinstance(target, torch._ops.OpOverload) and target.is_view and not torch._C._dispatch_has_kernel_for_dispatch_key(target._schema.name, "CompositeImplicitAutograd")
 
 
 def _is_plain(node: Node, base: Node):

@@ -4,9 +4,11 @@ Element by element: on the CPU the operators convert an operand of another dtype
 (copysign, xlogy, floor_divide) broadcast first. The operators all choose by one rule, that of torch's TensorIterator, and the shape functions of add and
 addcmul on the meta device follow it.
 
-Others have a rule of their own (`_OWN`)."""
+Others have a rule of their own (`_OWN`). A view of a result whose strides are corrected is that view of them."""
 
 from __future__ import annotations
+
+import operator
 
 import torch
 from torch.utils import _pytree as pytree
@@ -20,20 +22,20 @@ _UNTAGGED = frozenset(
 )
 
 
-def _like_operand(made, operand):
+def _like_operand(made, operand, *others):
     return torch.empty_like(operand).stride()
 
 
-def _row_major(made, operand):
+def _row_major(made, *operands):
     return made.stride()
 
 
-def _suggested(made, operand):
+def _suggested(made, operand, *others):
     """Channels last where the operand is, row-major else."""
     return made.contiguous(memory_format=torch._prims_common.suggest_memory_format(operand)).stride()
 
 
-def _of_batch_norm(made, operand):
+def _of_batch_norm(made, operand, *others):
     """So too where the operand is dense in channels last and its strides along axes of size 1 do not say so."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     if made.dim() in formats and not operand.is_contiguous() and operand.is_contiguous(memory_format=formats[made.dim()]):
@@ -41,8 +43,15 @@ def _of_batch_norm(made, operand):
     return _suggested(made, operand)
 
 
-# By operator: from a row-major tensor of the result's shape and one like the first operand.
+def _outer_product(made, operand, column, row):
+    return torch.addcmul(operand, column.unsqueeze(-1), row).stride()
+
+
+# By operator: from a row-major tensor of the result's shape and ones like the operands.
 _OWN = {
+    "aten::addr": _outer_product,
+    "aten::im2col": _row_major,
+    "aten::max_pool1d": _row_major,
     "aten::index_fill": _like_operand,
     "aten::zero": _like_operand,
     "aten::log_sigmoid": _row_major,
@@ -64,6 +73,9 @@ def corrected(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, ...]]:
         target, made = node.target, value_of(node)
         if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:  # what is written stays as it lies
             continue
+        if _is_view(target):
+            found |= _of_view(node, made, found)
+            continue
         own = _OWN.get(_name(node))
         if own is None and torch.Tag.pointwise not in target.tags and target.overloadpacket.__name__ not in _UNTAGGED:
             continue
@@ -72,12 +84,14 @@ def corrected(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, ...]]:
         operands = [n for n in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(n, torch.fx.Node) and isinstance(value_of(n), torch.Tensor)]
         if not isinstance(made, torch.Tensor) or part is None or node.kwargs.get("memory_format") is not None:
             continue
-        layouts = [(_numbers(value_of(n).shape), tuple(found.get(n) or _numbers(value_of(n).stride()))) for n in operands]
+        if target.overloadpacket is torch.ops.aten.to:  # of another tensor it takes the type alone
+            operands = operands[:1]
+        layouts = [_layout(n, found) for n in operands]
         sizes, recorded = _numbers(made.shape), tuple(_numbers(made.stride()))
         if None in recorded or None in sizes or any(None in numbers for layout in layouts for numbers in layout):
             continue
         if own is not None:
-            strides = own(torch.empty(sizes, device="meta"), torch.empty_strided(*layouts[0], device="meta"))
+            strides = own(torch.empty(sizes, device="meta"), *(torch.empty_strided(*layout, device="meta") for layout in layouts))
         else:
             strides = _of_iterator(node, made, operands, layouts, found)
         if strides is not None and any(a != b and size != 1 for a, b, size in zip(strides, recorded, sizes)):
@@ -112,6 +126,28 @@ def _of_iterator(node, made, operands, layouts, found):
         return _RULE[len(metas)](*metas).stride()
     except RuntimeError:
         return None  # operands with parts of their own, such as prelu's weight
+
+
+def _is_view(target) -> bool:
+    return any(r.alias_info is not None for r in target._schema.returns)
+
+
+def _of_view(node, made, found):
+    """The strides of the view, or of each of several, where the operand's are corrected."""
+    if not any(n in found for n in node.all_input_nodes):
+        return {}
+    read = lambda n: torch.empty_strided(*_layout(n, found), device="meta") if isinstance(value_of(n), torch.Tensor) else hint(value_of(n))
+    try:
+        views = node.target(*torch.fx.map_arg(node.args, read), **torch.fx.map_arg(node.kwargs, read))
+    except (RuntimeError, TypeError):
+        return {}  # sizes that are known when it runs alone
+    if isinstance(views, torch.Tensor):
+        return {node: views.stride()}
+    return {part: views[part.args[1]].stride() for part in node.users if part.target is operator.getitem}
+
+
+def _layout(node, found):
+    return _numbers(value_of(node).shape), tuple(found.get(node) or _numbers(value_of(node).stride()))
 
 
 def _numbers(sizes) -> list:

@@ -296,3 +296,36 @@ def tensor_in_a_plain_list_written(self, x):
 def plain_attribute_counts_calls(self, x):
     self.calls += 1
     return x * self.calls
+
+
+# ---- what is written is an input, or another's new value
+
+
+@program(lambda r: [r(3, 4)], state=lambda r: dict(last=r.zeros(3, 4)), mutates="buffer:last input:0", aliases="out:0=buffer:last out:1=buffer:last out:1=out:0")
+def copy_of_an_input_that_is_written_later(self, x):
+    last = self.last.copy_(x)
+    x.mul_(2)
+    return last, last.t()
+
+
+@program(lambda r: [r(3, 4), r.bools(3)], state=lambda r: dict(last=r.zeros(3, 4)), mutates="buffer:last input:0", aliases="out:1=buffer:last")
+def copy_of_an_input_that_is_written_later_in_parts(self, x, mask):
+    last = self.last.copy_(x)
+    x.mul_(2)
+    return mask.nonzero(), last
+
+
+@program(lambda r: [r(3, 4)], state=lambda r: dict(a=r(3, 4), b=r(3, 4)), mutates="buffer:a buffer:b", aliases="out:0=buffer:a out:1=buffer:b")
+def buffers_exchanged(self, x):
+    old = self.a.clone()
+    self.a.copy_(self.b)
+    self.b.copy_(old)
+    return self.a, self.b.t(), x + 1
+
+
+@program(lambda r: [r(3, 4)], state=lambda r: dict(a=r(3, 4), b=r(3, 4)), mutates="buffer:a buffer:b", aliases="out:0=buffer:a out:1=buffer:b")
+def one_value_in_two_buffers(self, x):
+    new = x * 2
+    self.a.copy_(new)
+    self.b.copy_(new)
+    return self.a, self.b

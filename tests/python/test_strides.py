@@ -70,3 +70,26 @@ def test_results_lie_as_in_eager(dtypes, way):
                 if meaningful(got) != meaningful(eager):
                     problems.append(f"{target} of {left} and {right}: {got.stride()}, eager's are {eager.stride()}")
     assert not problems, "\n".join(problems)
+
+
+class Chains(torch.nn.Module):
+    def forward(self, image, line, flags, mask):
+        return (
+            torch.ops.aten.zero(image).unbind(1)[0].ceil(),  # views of a result whose recorded strides are others than eager's
+            torch.pow(2, image).permute(1, 0, 3, 2),
+            torch.ops.aten.im2col(image, [1, 2], [1, 1], [0, 0], [1, 1]),
+            torch.nn.functional.max_pool1d(line, 2),
+            torch.addr(line[0], image[0, 0, :, 0], image[0, 0, 0]),
+            torch.logical_and(flags.to(image), image),  # `to` takes the other tensor's type alone
+            torch.logical_and(mask.to(image), image),
+        )
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_what_follows_from_other_strides(way):
+    image = torch.ones(16).as_strided((2, 2, 2, 2), (8, 1, 4, 2))
+    inputs = (image, torch.ones(1, 2, 2).transpose(1, 2), torch.ones(2, dtype=torch.bool), torch.ones(2, 2, 2, dtype=torch.bool).transpose(0, 2))
+    with torch.no_grad():
+        call = ingot.compile(Chains(), inputs=list(inputs)) if way == "compile" else torch.compile(Chains(), backend="ingot")
+        for got, eager in zip(call(*inputs), Chains()(*inputs), strict=True):
+            assert torch.equal(got, eager) and meaningful(got) == meaningful(eager)
