@@ -214,13 +214,13 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
 
 def _is_view(target) -> bool:
     """Whether it is always a view; those that torch composes of others (reshape, contiguous) may copy."""
-    return isinstance(target, torch._ops.OpOverload) and target.is_view and not torch._C._dispatch_has_kernel_for_dispatch_key(target._schema.name, "CompositeImplicitAutograd")
+    return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def _is_plain(node: Node, base: Node):
     """The view covers all of its base, in row-major order: nobody can tell it from a tensor of its own."""
     value, whole = node.meta["val"], base.meta.get("val")
-    return isinstance(whole, torch.Tensor) and value.is_contiguous() and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
+    return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
 
 
 def _zero(size):

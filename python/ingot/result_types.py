@@ -19,6 +19,10 @@ def _of_attention(query, *rest):
     return [query.dtype, torch.promote_types(query.dtype, torch.float32)]
 
 
+def _of_power(x, exponent):
+    return [x.dtype if x.dtype is torch.bool and isinstance(exponent, bool) else torch.result_type(x, exponent)]
+
+
 def _shape_of_norm(x, order, axes, keepdim, *rest):
     """Torch 2.11 keeps axes of size 1 that are counted from the end."""
     axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
@@ -30,6 +34,7 @@ _NORMS = {torch.ops.aten.linalg_vector_norm.default, torch.ops.aten.norm.ScalarO
 _OWN = {
     torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _of_attention,
+    torch.ops.aten.pow.Tensor_Scalar: _of_power,
 }
 
 
@@ -41,7 +46,10 @@ def correct(graph: torch.fx.Graph):
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
         if (own := _OWN.get(node.target)) is not None:
-            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded, own(*_in_order(node.target, args, kwargs))))
+            several = isinstance(recorded, (list, tuple))
+            types = own(*_in_order(node.target, args, kwargs))
+            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded if several else (recorded,), types))
+            made = made if several else made[0]
         elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
             shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
             made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)

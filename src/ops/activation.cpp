@@ -44,7 +44,7 @@ const Row rows[] = {
     {"softshrink(Tensor self, Scalar lambd=0.5)",
      [](Value x, Scalar l) {
        double v = l.to_double();
-       return select(x > v, x - v, select(x < -v, x + v, x * 0));
+       return x - clamp(x, Operand(-v), Operand(v));  // 0, not -0, in between
      }},
     {"hardshrink(Tensor self, Scalar lambd=0.5)",
      [](Value x, Scalar l) {

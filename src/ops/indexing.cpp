@@ -105,7 +105,8 @@ Value slices(const Value& x, int64_t dim, const Value& index, const Value& sourc
 
 Value along(const Value& x, int64_t dim, Value index, const Value& source, const char* kind) {
   if (x.rank() == 0) {
-    Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(position(index), {Dim(1)}), reshape(same_type(x, source), {Dim(1)}), kind);
+    Value first = source.rank() == 0 ? unsqueeze(source, 0) : slice(source, 0, Dim(0), Dim(1), 1);  // there may be more of them than indices
+    Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(position(index), {Dim(1)}), same_type(x, first), kind);
     return reshape(y, {});
   }
   return scatter_along(x, dim, position(index), same_type(x, source), kind);

@@ -33,6 +33,13 @@ Value blend(const Value& c, const Value& product, const Scalar& given_beta, cons
   return (is_one(beta) ? c : c * Operand(beta)) + y;
 }
 
+// The same of a matrix product, which alpha = 0 ignores too, as in BLAS; not that of half tensors, which are not its.
+Value blend_matmul(const Value& c, const Value& product, const Scalar& beta, const Scalar& alpha) {
+  if (!is_zero(alpha) || widened(c).dtype() != c.dtype()) return blend(c, product, beta, alpha);
+  Value none = full(c.graph(), product.dims(), 0, c.dtype());
+  return is_zero(beta) ? none : blend(expand(c, product.dims()), none, beta, 1);
+}
+
 Value linear(const Value& x, const Value& w, const std::optional<Value>& bias) {
   Value y = w.rank() == 1 ? matmul(x, w) : matmul(x, transpose(w, 0, 1));
   return bias ? y + *bias : y;
@@ -221,13 +228,13 @@ const Row rows[] = {
     {"vdot(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"outer(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
-     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
-     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
-     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, cast(sum(matmul(a, b), {0}), c.dtype()), beta, alpha); }},
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, cast(sum(matmul(a, b), {0}), c.dtype()), beta, alpha); }},
     {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", Types::same,
-     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, matmul(a, b), beta, alpha); }},
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", Types::common,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
     {"einsum(str equation, Tensor[] tensors)", Types::same, [](std::string equation, std::vector<Value> operands) { return einsum(equation, operands); }},

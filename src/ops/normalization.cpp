@@ -134,7 +134,9 @@ const Row rows[] = {
     {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<Value> b, double eps) {
        auto [y, mean, rstd] = layer_norm(x, shape, w, b, eps);
-       return std::tuple(y, cast(mean, x.dtype()), cast(rstd, x.dtype()));  // on the CPU, of the input's dtype
+       // On the CPU the statistics have the input's dtype, but float32 where a weight does.
+       DType t = (w && w->dtype() != x.dtype()) || (b && b->dtype() != x.dtype()) ? widened(x).dtype() : x.dtype();
+       return std::tuple(y, cast(mean, t), cast(rstd, t));
      }},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) { return rms_norm(x, shape, w, eps); }},

@@ -494,3 +494,49 @@ def test_probabilities_below_the_least_normal_number_are_not_zero(columns):
     seen = eager[0] > 2.0**-140  # below it, a rounding of the probability moves its logarithm far
     for y, e, exact in zip(mine, eager, model(x.double()), strict=True):
         assert_accurate(y[seen], e[seen], exact[seen])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [8, 64])
+def test_a_zero_alpha_ignores_the_product(dtype, n):
+    a, b, v = torch.ones(n, n, dtype=dtype), torch.full((n, n), 2, dtype=dtype), torch.ones(n, dtype=dtype)
+    a[0, 0] = torch.inf
+    with_zero = lambda a, b, v: (
+        *(torch.addmm(b, a, b, alpha=0, beta=beta) for beta in (0, 1, 3)), torch.baddbmm(b[None], a[None], b[None], alpha=0),
+        torch.addbmm(v, a[None], b[None], alpha=0), torch.addmv(v, a, v, alpha=0), torch.addr(v, v, v, alpha=0),
+    )  # fmt: skip
+    model, call = compiled(with_zero, a, b, v)
+    assert all(torch.equal(mine, eager) for mine, eager in zip(call(a, b, v), model(a, b, v), strict=True))
+
+
+def test_softshrink_gives_positive_zeros():
+    x = torch.tensor([-0.25, 0.25, -0.5, 2, -2, torch.nan, torch.inf, -torch.inf]).repeat(4)
+    model, call = compiled(lambda x: (1 / torch.nn.functional.softshrink(x), torch.nn.functional.softshrink(x, 0.0)), x)
+    assert all(torch.equal(mine.nan_to_num(7), eager.nan_to_num(7)) for mine, eager in zip(call(x), model(x), strict=True))
+
+
+def test_statistics_of_a_half_layer_norm_with_wider_weights():
+    x, wide = torch.randn(3, 4).bfloat16(), torch.ones(4)
+    for weight, bias in [(None, None), (wide, None), (None, wide), (wide.bfloat16(), wide.bfloat16())]:
+        model, call = compiled(lambda x, weight=weight, bias=bias: torch.native_layer_norm(x, [4], weight, bias, 1e-5), x)
+        assert [t.dtype for t in call(x)] == [t.dtype for t in model(x)]
+
+
+def test_scatter_into_a_number_takes_more_values_than_it_needs():
+    x, index, source = torch.tensor(1.0), torch.tensor(0), torch.tensor([5.0, 6, 7])
+    n = torch.export.Dim("n", min=1, max=8)
+    model, call = compiled(lambda x, i, s: (x.scatter(0, i, s), x.scatter_add(0, i, s)), x, index, source, dynamic_shapes={"given": ({}, {}, {0: n})})
+    for given in (source, source[:1], torch.arange(8.0)):
+        assert all(torch.equal(mine, eager) for mine, eager in zip(call(x, index, given), model(x, index, given), strict=True))
+
+
+def test_a_power_of_bools_is_bool():
+    x = torch.tensor([True, False])
+    model, call = compiled(lambda x: (torch.pow(x, False).any(), torch.pow(x, True), torch.pow(x, 2)), x)
+    assert all(torch.equal(mine, eager) and mine.dtype == eager.dtype for mine, eager in zip(call(x), model(x), strict=True))
+
+
+def test_views_of_what_a_mask_selects():
+    x, mask = torch.randn(2, 2, 3), torch.tensor([[True, False], [True, True]])
+    model, call = compiled(lambda x, mask: (x[mask].unbind(1)[0], x[mask].unfold(1, 2, 1)), x, mask)
+    assert all(torch.equal(mine, eager) for mine, eager in zip(call(x, mask), model(x, mask), strict=True))
