@@ -20,7 +20,7 @@ _KNOWN = {
 
 def may_be(graph: torch.fx.Graph) -> bool:
     """Whether something is written that a node of Dynamo's graph may hide a view of."""
-    written = _written(graph)
+    written = memories_written(graph)
     return any(n.op != "placeholder" and _name(n) not in _KNOWN and not may_write(n) and _shared(n, written) for n in graph.nodes)
 
 
@@ -30,7 +30,7 @@ def _name(node):
 
 def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     """The operators of ATen that hide a view of what is written."""
-    written = _written(graph)
+    written = memories_written(graph)
     return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns) and _shared(n, written)]
 
 
@@ -48,7 +48,8 @@ def _lies(tensor):
     return str((tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
 
 
-def _written(graph):
+def memories_written(graph) -> set:
+    """Identities of the memory behind whatever the graph may write."""
     return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
 
 
