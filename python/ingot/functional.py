@@ -286,6 +286,7 @@ def _strided(value) -> torch.Tensor | None:
 
 def _functionalised(program):
     program = _with_states(_settled(hidden_views.with_memory(program)))
+    hidden_views.refuse_as_strided(program.graph)
     open_axes = _open_axes(program.graph)
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}

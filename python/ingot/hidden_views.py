@@ -44,6 +44,17 @@ def show(module: torch.fx.GraphModule):
     module.recompile()
 
 
+def refuse_as_strided(graph: torch.fx.Graph):
+    """NotFunctional where it shows what is written: it counts from the start of the memory, and a new value is another memory, without the gaps."""
+    written = memories_written(graph)
+    if any(_called(n) == "as_strided" and of_memory(value_of(n)) in written for n in graph.nodes):
+        raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+
+
+def _called(node):
+    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else _name(node)
+
+
 def _lies(tensor):
     return str((tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
 
