@@ -109,6 +109,8 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
 
 
 def _example(leaf, device):
+    if type(leaf) is torch.Tensor and leaf._is_view():
+        return leaf.data  # torch would write guards on what it is a view of, which calls need not have
     if not isinstance(leaf, Input):
         return leaf
     if leaf.value is not None:

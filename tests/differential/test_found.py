@@ -483,3 +483,40 @@ def test_whole_quotients_are_of_the_rounded_quotient(dtype, mode):
     x = torch.tensor([1.0, -1.0, 0.3, 0.7, 2.9, -0.6, 6.0, 1e4]).to(dtype)
     model, call = compiled(lambda x: (torch.div(x, 0.1, rounding_mode=mode), torch.div(x, x.flip(0), rounding_mode=mode)), x)
     assert all(torch.equal(a, b) for a, b in zip(call(x), model(x), strict=True))
+
+
+def turned(x):
+    row = x[0]
+    x.t_()
+    x.add_(1)
+    return row, x[0]
+
+
+def turned_and_scaled(x):
+    x.transpose_(0, 1).mul_(torch.arange(3.0))
+    return x.view_as(x), x.flatten()
+
+
+def squeezed_scalar(x):
+    x = x[0, 0]
+    x.squeeze_()
+    x.add_(1)
+    return x.permute(()), x.view(1)
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["own", "view"])
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("program", [turned, turned_and_scaled, squeezed_scalar], ids=lambda p: p.__name__)
+def test_axes_changed_in_place(program, way, view):
+    """Of an example that is a view too: calls need none."""
+    def given():
+        return torch.arange(9.0).view(3, 3) if view else torch.arange(9.0).view(3, 3).clone()
+
+    model, call = compiled(program, given(), way=way)
+    mine, theirs = given(), given()
+    whole, whole_theirs = mine.view(-1), theirs.view(-1)
+    with torch.no_grad():
+        results, expected = call(mine), model(theirs)
+    assert torch.equal(whole, whole_theirs) and mine.stride() == theirs.stride()
+    for result, eager in zip(results, expected, strict=True):
+        assert torch.equal(result, eager) and result.stride() == eager.stride() and (memory(result) == memory(mine)) == (memory(eager) == memory(theirs))
