@@ -286,8 +286,7 @@ def _strided(value) -> torch.Tensor | None:
 
 def _functionalised(program):
     program = _with_states(_settled(hidden_views.with_memory(program)))
-    hidden_views.refuse_as_strided(program.graph)
-    _refuse_turned_inputs(program.graph)
+    hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
@@ -302,21 +301,6 @@ def _functionalised(program):
     if _open_axes(functional.graph) != open_axes:
         raise NotFunctional("torch's functional graph holds for one size of an input alone")
     return functional
-
-
-def _refuse_turned_inputs(graph):
-    """t_, squeeze_ and the like change how the caller's tensor, or a buffer, lies: no new value says that, even of the same shape."""
-    for node in graph.nodes:
-        if _turns_itself(node):
-            itself = node.args[0]
-            while isinstance(itself.target, torch._ops.OpOverload) and itself.target._schema.name.endswith("_"):
-                itself = itself.args[0]
-            if itself.op == "placeholder":
-                raise NotFunctional(f"it changes the axes of {itself.name} in place")
-
-
-def _turns_itself(node):
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.inplace_view in node.target.tags and node.target is not torch.ops.aten.detach_.default
 
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

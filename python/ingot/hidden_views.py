@@ -16,6 +16,8 @@ _KNOWN = {
     "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
     "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 }  # fmt: skip
+# What changes the axes of the tensor itself.
+_TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_", "set_"}
 
 
 def may_be(graph: torch.fx.Graph) -> bool:
@@ -44,11 +46,24 @@ def show(module: torch.fx.GraphModule):
     module.recompile()
 
 
-def refuse_as_strided(graph: torch.fx.Graph):
-    """NotFunctional where it shows what is written: it counts from the start of the memory, and a new value is another memory, without the gaps."""
+def refuse(graph: torch.fx.Graph):
+    """NotFunctional where new values do not say what the graph does to memory.
+
+    as_strided counts from the start of the memory, and a new value is another memory, without the gaps. t_ and the like change how a tensor of the
+    caller's lies, also where its sizes stay."""
     written = memories_written(graph)
-    if any(_called(n) == "as_strided" and of_memory(value_of(n)) in written for n in graph.nodes):
-        raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+    for node in graph.nodes:
+        if _called(node) == "as_strided" and of_memory(value_of(node)) in written:
+            raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+        if _called(node) in _TURN and (given := _itself(node.args[0])).op == "placeholder":
+            raise NotFunctional(f"it changes the axes of {given.name} in place")
+
+
+def _itself(node):
+    """The tensor that operators which write in place gave back."""
+    while may_write(node) and (below := source_of(node, of_memory(value_of(node)))) is not None:
+        node = below
+    return node
 
 
 def _called(node):
