@@ -520,3 +520,50 @@ def test_axes_changed_in_place(program, way, view):
     assert torch.equal(whole, whole_theirs) and mine.stride() == theirs.stride()
     for result, eager in zip(results, expected, strict=True):
         assert torch.equal(result, eager) and result.stride() == eager.stride() and (memory(result) == memory(mine)) == (memory(eager) == memory(theirs))
+
+
+INFINITE = torch.tensor([[1, torch.inf, 2], [1, 2, torch.inf], [torch.inf, 1, -torch.inf], [torch.nan, 1, 2], [-torch.inf] * 3, [1, 2, 4]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.std_mean, torch.var_mean])
+def test_mean_of_infinities_beside_a_deviation(function, dtype):
+    x = INFINITE.to(dtype)
+    model, call = compiled(lambda x: (*function(x, -1), *function(x, 0), *function(x), *function(x[1], dim=0, keepdim=True), function(x[:, 2:], -1)[1], function(x[0, 1])[1]), x)
+    for result, eager in zip(call(x), model(x), strict=True):
+        assert torch.equal(result.nan_to_num(7, 8, 9), eager.nan_to_num(7, 8, 9)) or torch.allclose(result, eager, equal_nan=True)
+
+
+ZEROS = torch.tensor([[-0.0, -0.0, 0.0, -0.0], [0.0, -0.0, -0.0, 0.0], [-0.0, -0.0, -0.0, -0.0], [1.0, -1.0, -0.0, -0.0]])
+SIGNS = {
+    "cumsum": lambda x: (x.cumsum(-1), x.cumsum(0)),
+    "batch_norm": lambda x: (torch.nn.functional.batch_norm(x, x.new_zeros(4), x.new_ones(4)),),
+    "max_pool": lambda x: (torch.nn.functional.max_pool1d(x[None], 2, 1), torch.nn.functional.max_pool2d(x[None, None], 2, 1)),
+    "softshrink": lambda x: (torch.nn.functional.softshrink(x), torch.nn.functional.softshrink(x * 0.3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", SIGNS)
+def test_signs_of_zeros(name, dtype):
+    x = ZEROS.to(dtype)
+    model, call = compiled(SIGNS[name], x)
+    for result, eager in zip(call(x), model(x), strict=True):
+        assert torch.equal(1 / result, 1 / eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_logsumexp_of_attention_of_halves(dtype):
+    q, k, v = (torch.randn(1, 2, 16, 8, generator=torch.Generator().manual_seed(n)).to(dtype) for n in range(3))
+    model, call = compiled(lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[1], q, k, v)
+    exact = (q.double() @ k.double().transpose(-2, -1) / 8**0.5).logsumexp(-1)
+    result, eager = call(q, k, v), model(q, k, v)
+    assert result.dtype == eager.dtype == torch.float32
+    assert_accurate(result, eager, exact, depth=8)
+
+
+def test_lift_gives_its_operand():
+    for way in ("compile", "torch.compile"):
+        model, call = compiled(lambda x: (aten.lift(x), x + 1), torch.ones(2), way=way)
+        x = torch.ones(2)
+        assert memory(call(x)[0]) == memory(x)
