@@ -305,11 +305,11 @@ def _functionalised(program):
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The same program, in which torch sees what each write changes."""
-    unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
-    if not overlap.has_writes(program.graph) and not unbinds and not hidden_views.of(program.graph):
+    rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
+    if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
     module = overlap.copied(program)
-    renamed = overlap.unbind(module)
+    renamed = overlap.unbind(module) | reshapes.fill_diagonals(module.graph)
     hidden_views.show(module)
     renamed |= overlap.settle(module)
     return overlap.updated(program, module, renamed)

@@ -18,6 +18,8 @@ _KNOWN = {
 }  # fmt: skip
 # What changes the axes of the tensor itself.
 _TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_", "set_"}
+# What may give its operand back.
+_SAME = {"real", "conj", "resolve_conj", "resolve_neg", "positive", "contiguous", "to"}
 
 
 def may_be(graph: torch.fx.Graph) -> bool:
@@ -60,8 +62,8 @@ def refuse(graph: torch.fx.Graph):
 
 
 def _itself(node):
-    """The tensor that operators which write in place gave back."""
-    while may_write(node) and (below := source_of(node, of_memory(value_of(node)))) is not None:
+    """The tensor that operators which write in place, or change nothing, gave back."""
+    while (may_write(node) or _called(node) in _SAME) and (below := source_of(node, of_memory(value_of(node)))) is not None:
         node = below
     return node
 

@@ -42,6 +42,10 @@ def hang_on(graph: torch.fx.Graph) -> set[Node]:
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
     for i, node in enumerate(nodes):
+        if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it counts along the strides
+            found |= _above(node.args[0], nodes)
+        if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
+            found |= _above(node.args[0], nodes)
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor):
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
             if memories & written and _told_apart(node, memories, nodes, i):
@@ -77,10 +81,8 @@ def _targets(node):
 
 def _above(node, nodes):
     """The placeholders on whose strides those of a tensor may hang."""
-    memory = of_memory(value_of(node))
-    for n in nodes:
-        if n.op == "placeholder" and of_memory(value_of(n)) == memory:
-            return {n}
+    if given := _given(node, nodes):
+        return given
     found, todo, seen = set(), [node], set()
     while todo:
         if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
@@ -89,6 +91,34 @@ def _above(node, nodes):
             if n.op == "placeholder":
                 found.add(n)
     return found
+
+
+def _given(node, nodes):
+    """The placeholder whose memory it is, if it is one's."""
+    memory = of_memory(value_of(node))
+    return {n for n in nodes if n.op == "placeholder" and of_memory(value_of(n)) == memory}
+
+
+def is_diagonal(node) -> bool:
+    """Whether fill_diagonal_ fills what `diagonal` shows, however the tensor lies: torch's functional graph has as_strided for it."""
+    wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
+    return value_of(node).dim() == 2 and not wraps
+
+
+def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
+    """Writes them to the diagonal: {name of the operator's result: name of the tensor}."""
+    renamed = {}
+    for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
+        itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
+        with graph.inserting_before(node), value_of(itself).fake_mode:
+            diagonal = graph.call_function(torch.ops.aten.diagonal.default, (itself,))
+            diagonal.meta = {**node.meta, "val": torch.ops.aten.diagonal.default(value_of(itself))}
+            filled = graph.call_function(torch.ops.aten.fill_.Scalar, (diagonal, number))
+            filled.meta = dict(diagonal.meta)
+        node.replace_all_uses_with(itself)
+        graph.erase_node(node)
+        renamed[node.name] = itself.name
+    return renamed
 
 
 def layout_of(tensor) -> dict:
