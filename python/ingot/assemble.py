@@ -83,7 +83,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     straight = (
         engine is not None and report.whole and not f.writes and not f.views and not f.orders and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
-        and all(s.node.meta["val"].device.type == f.device.type for s in f.inputs)
+        and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
     )  # fmt: skip
     return Assembled(f, engine, report, straight, {name: options[name] for name in _OF_A_PLAN if name in options}, followed)
 

@@ -73,6 +73,7 @@ def _functionalised(module, fakes):
             hidden_views.show(written)
             overlap.settle(written)
             module = written
+    hidden_views.refuse(module.graph)
     first = None
     # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.
     for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):

@@ -23,6 +23,7 @@ from . import _op
 from .attributes import AttributeWatch, WritesUndone
 from .errors import Error, InputError, UnsupportedError
 from .inputs import Input, check_shared
+from .reshapes import Contiguous
 
 log = logging.getLogger("ingot")
 
@@ -77,8 +78,9 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
             try:
                 # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
                 math = sdpa_kernel(SDPBackend.MATH) if device.type == "cuda" else contextlib.nullcontext()
-                with math, contextlib.nullcontext() if strict else WritesUndone():
+                with math, contextlib.nullcontext() if strict else WritesUndone(), Contiguous() as contiguous:
                     program = torch.export.export(module, *examples, dynamic_shapes=dynamic_shapes, strict=strict)
+                contiguous.leave_in(program.graph)
                 break
             except torch._dynamo.exc.UserError as problem:
                 fixes = _relations(_reason(problem))
@@ -107,6 +109,8 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
 
 
 def _example(leaf, device):
+    if type(leaf) is torch.Tensor and leaf._is_view():
+        return leaf.data  # torch would write guards on what it is a view of, which calls need not have
     if not isinstance(leaf, Input):
         return leaf
     if leaf.value is not None:

@@ -16,7 +16,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, hidden_views, identities, overlap, result_types
+from . import autocast, devices, hidden_views, identities, overlap, reshapes, result_types
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -38,6 +38,7 @@ class Slot:
     tensor: torch.Tensor | None = None        # of a weight or buffer
     source: str = "parameter"                 # of a weight: "parameter", "buffer" or "constant"
     tied: tuple[str, ...] = ()                # other state-dict names of the same tensor
+    lies: dict | None = None                  # of an input that has to lie as its example did: how (see reshapes.py)
 
 
 @dataclass
@@ -264,6 +265,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
+    kept = {n.name for n in reshapes.hang_on(program.graph)}
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
     if casts or _writes_in_place(program.graph):
@@ -283,7 +285,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         node = nodes[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             kind = "input" if isinstance(node.meta.get("val"), torch.Tensor) else "number"
-            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name))
+            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name), lies=reshapes.layout_of(node.meta["val"]) if node.name in kept else None)
             by_target[node.name] = slot
         elif spec.kind in kinds:
             tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))
@@ -324,6 +326,7 @@ def _strided(value) -> torch.Tensor | None:
 
 def _functionalised(program):
     program = _with_states(_settled(hidden_views.with_memory(program)))
+    hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)
     # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
@@ -342,11 +345,11 @@ def _functionalised(program):
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The same program, in which torch sees what each write changes."""
-    unbinds = any(n.target is torch.ops.aten.unbind.int for n in program.graph.nodes)
-    if not overlap.has_writes(program.graph) and not unbinds and not hidden_views.of(program.graph):
+    rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
+    if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
     module = overlap.copied(program)
-    renamed = overlap.unbind(module)
+    renamed = overlap.unbind(module) | reshapes.fill_diagonals(module.graph)
     hidden_views.show(module)
     renamed |= overlap.settle(module)
     return overlap.updated(program, module, renamed)

@@ -16,11 +16,15 @@ _KNOWN = {
     "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
     "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 }  # fmt: skip
+# What changes the axes of the tensor itself.
+_TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_", "set_"}
+# What may give its operand back.
+_SAME = {"real", "conj", "resolve_conj", "resolve_neg", "positive", "contiguous", "to"}
 
 
 def may_be(graph: torch.fx.Graph) -> bool:
     """Whether something is written that a node of Dynamo's graph may hide a view of."""
-    written = _written(graph)
+    written = memories_written(graph)
     return any(n.op != "placeholder" and _name(n) not in _KNOWN and not may_write(n) and _shared(n, written) for n in graph.nodes)
 
 
@@ -30,7 +34,7 @@ def _name(node):
 
 def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     """The operators of ATen that hide a view of what is written."""
-    written = _written(graph)
+    written = memories_written(graph)
     return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns) and _shared(n, written)]
 
 
@@ -44,11 +48,36 @@ def show(module: torch.fx.GraphModule):
     module.recompile()
 
 
+def refuse(graph: torch.fx.Graph):
+    """NotFunctional where new values do not say what the graph does to memory.
+
+    as_strided counts from the start of the memory, and a new value is another memory, without the gaps. t_ and the like change how a tensor of the
+    caller's lies, also where its sizes stay."""
+    written = memories_written(graph)
+    for node in graph.nodes:
+        if _called(node) == "as_strided" and of_memory(value_of(node)) in written:
+            raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+        if _called(node) in _TURN and (given := _itself(node.args[0])).op == "placeholder":
+            raise NotFunctional(f"it changes the axes of {given.name} in place")
+
+
+def _itself(node):
+    """The tensor that operators which write in place, or change nothing, gave back."""
+    while (may_write(node) or _called(node) in _SAME) and (below := source_of(node, of_memory(value_of(node)))) is not None:
+        node = below
+    return node
+
+
+def _called(node):
+    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else _name(node)
+
+
 def _lies(tensor):
     return str((tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
 
 
-def _written(graph):
+def memories_written(graph) -> set:
+    """Identities of the memory behind whatever the graph may write."""
     return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""Operators that may return their operand itself, though their schemas say that they return a new tensor: type_as, and dropout where it drops nothing.
+"""Operators that may return their operand itself, though their schemas say that they return a new tensor: type_as, lift, and dropout where it drops nothing.
 
 Torch's functionalisation keeps them whole, takes their result for a new tensor, and loses what is written to it. So their operand takes their place."""
 
@@ -58,6 +58,8 @@ def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
     target = node.target
     name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
     given = value_of(node.args[0])
+    if name == "lift":
+        return node.args[0]
     if name == "type_as" and len(node.args) == 2 and isinstance(node.args[1], torch.fx.Node):
         like = value_of(node.args[1])
         same = isinstance(given, torch.Tensor) and isinstance(like, torch.Tensor) and given.dtype == like.dtype and given.device == like.device

@@ -15,6 +15,7 @@ from .errors import FormatError, InputError, UnsupportedError
 from .follow import Given, hear
 from .inference_only import InferenceOnly
 from .loaded import Loaded
+from .reshapes import check_layout
 from .signature import same_constant, shown, size_function
 
 
@@ -51,7 +52,7 @@ class Module(InferenceOnly):
             engine.watch = Given(engine)
         self._kind = torch.device(self._device()).type
         self._autocast = autocast.ANY if assembled is None or isinstance(assembled, Loaded) else autocast.state(self._kind)
-        self._runner = assembled.run if assembled is not None else self._with_states(_op.runner(engine))
+        self._runner = assembled.run if assembled is not None else self._with_layouts(self._with_states(_op.runner(engine)))
         self._out_spec = None
         self._spec = None
         self._unflatten = pytree.tree_unflatten
@@ -157,6 +158,24 @@ class Module(InferenceOnly):
             states.append((value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value).to(self.engine.device))
             self._show_state(binding["name"], states[-1])
         return lambda flat: run([*flat, *states])
+
+    def _with_layouts(self, run):
+        """Refuses inputs that lie as those that reshapes in the model are not made for (see reshapes.py)."""
+        laid, bindings = self.engine.signature.get("lies"), {b["name"]: (i, b) for i, b in enumerate(self.engine.inputs())}
+        for name, lies in (laid or {}).items():
+            if name not in bindings or len(next(iter(lies.values()))) != len(bindings[name][1]["dims"]):
+                raise FormatError(f"signature.lies.{name[:40]} is no input of that many axes")
+        if not laid:
+            return run
+        places = [(bindings[name][0], name, lies) for name, lies in laid.items()]
+
+        def checked(flat):
+            for i, name, lies in places:
+                if i < len(flat) and isinstance(flat[i], torch.Tensor):
+                    check_layout(name, flat[i], lies)
+            return run(flat)
+
+        return checked
 
     @property
     def segments(self):

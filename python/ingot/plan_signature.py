@@ -13,7 +13,7 @@ VERSION = 1  # the value of "ingot", by which the text is known to be ours
 
 
 def read(text: str) -> dict:
-    """The signature: "inputs", "outputs", "tied", "unused", "parameters", and "in", "out" with the two structures as they stand there. Empty when there is none: the
+    """The signature: "inputs", "outputs", "tied", "unused", "lies", "parameters", and "in", "out" with the two structures as they stand there. Empty when there is none: the
     text is for whoever built the plan, and may be another program's."""
     try:
         found = json.loads(text) if text else {}
@@ -59,7 +59,7 @@ def _checked(found):
     refused = found.get("refused", ["", ""])
     if not isinstance(refused, list) or len(refused) != 2 or not all(isinstance(t, str) for t in refused):
         raise FormatError("signature.refused is not a message and a remedy")
-    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "parameters": _parameters(found)}
+    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "lies": _lies(found), "parameters": _parameters(found)}
 
 
 def _parameters(found):
@@ -78,6 +78,19 @@ def _parameters(found):
         if not is_constant(parameter.get("default")):
             raise FormatError(f"{where}.default is {_shown(parameter['default'])}, which is no constant")
         names.add(parameter["name"])
+    return value
+
+
+def _lies(found) -> dict:
+    """How some inputs, by name, have to lie: reshapes.py says why."""
+    value = found.get("lies", {})
+    if not isinstance(value, dict):
+        raise FormatError(f"signature.lies is {_shown(value)}, not an object")
+    for name, lies in value.items():
+        numbers = lies.get("order", lies.get("strides")) if isinstance(lies, dict) and len(lies) == 1 else None
+        good = isinstance(numbers, list) and all(type(n) is int and 0 <= n < 2**63 for n in numbers)
+        if not good or "order" in lies and sorted(numbers) != list(range(len(numbers))):
+            raise FormatError(f"signature.lies.{name[:40]} is neither an order of axes nor strides")
     return value
 
 

@@ -8,6 +8,7 @@ from . import _engine, _op, autocast
 from .checks import memory_check, size_check
 from .errors import InputError
 from .functional import Slot
+from .reshapes import check_layout
 
 
 class Segment(torch.nn.Module):
@@ -43,6 +44,7 @@ class Runnable:
         else:
             inputs = [s for s in slots if s.kind in ("input", "number")]
             self._check, self._written = size_check(inputs, ranges), memory_check(inputs, [slot for slot, _ in writes])
+            self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
             self._forward = autocast.without(graph.forward)
             self._checked: set = set()  # kinds of inputs that were found right, the last few
             self.run = self._run
@@ -63,6 +65,8 @@ class Runnable:
                 self._checked.add(kind)
         if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
             self._written(flat)
+        for i, name, lies in self._laid:
+            check_layout(name, flat[i], lies)
         try:
             with torch.no_grad():
                 return self._forward(*flat)

@@ -252,7 +252,8 @@ Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
   const Value windows = windows_on(x, p.on, p.counts, lowest(x.dtype()));
   if (places_of(p.on) > few_places) return amax(windows, last_axes(windows, n));
   const std::vector<Value> each = each_place(windows, p.on);
-  return std::accumulate(each.begin() + 1, each.end(), each[0], [](const Value& most, const Value& one) { return maximum(most, one); });
+  return std::accumulate(each.begin() + 1, each.end(), each[0],
+                         [](const Value& most, const Value& one) { return maximum(one, most); });  // of equal ones, zeros of two signs, the first
 }
 
 Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {

@@ -250,7 +250,7 @@ const Row rows[] = {
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {
        Value y = sdpa(q, k, v, mask, dropout, causal, scale, false);
        const DType t = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
-       Value scores = cast(matmul(q, transpose(k, -2, -1)), t) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
+       Value scores = matmul(cast(q, t), cast(transpose(k, -2, -1), t)) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
        if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, t);
        if (causal) {
          const Dims d = scores.dims();

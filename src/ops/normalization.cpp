@@ -93,8 +93,7 @@ Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::
   if (x.rank() < 2) return x;  // torch accepts no elements only
   Value scale = rsqrt(widened(*v) + eps);
   if (weight) scale = scale * widened(*weight);
-  Value shift = -widened(*m) * scale;
-  if (bias) shift = shift + widened(*bias);
+  const Value moved = widened(*m) * scale, shift = bias ? widened(*bias) - moved : 0.0 - moved;  // not -moved: 0 for a mean of 0
   return cast(widened(x) * per_channel(scale, x.rank()) + per_channel(shift, x.rank()), x.dtype());
 }
 

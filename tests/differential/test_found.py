@@ -540,3 +540,87 @@ def test_views_of_what_a_mask_selects():
     x, mask = torch.randn(2, 2, 3), torch.tensor([[True, False], [True, True]])
     model, call = compiled(lambda x, mask: (x[mask].unbind(1)[0], x[mask].unfold(1, 2, 1)), x, mask)
     assert all(torch.equal(mine, eager) for mine, eager in zip(call(x, mask), model(x, mask), strict=True))
+
+
+def turned(x):
+    row = x[0]
+    x.t_()
+    x.add_(1)
+    return row, x[0]
+
+
+def turned_and_scaled(x):
+    x.transpose_(0, 1).mul_(torch.arange(3.0))
+    return x.view_as(x), x.flatten()
+
+
+def squeezed_scalar(x):
+    x = x[0, 0]
+    x.squeeze_()
+    x.add_(1)
+    return x.permute(()), x.view(1)
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["own", "view"])
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("program", [turned, turned_and_scaled, squeezed_scalar], ids=lambda p: p.__name__)
+def test_axes_changed_in_place(program, way, view):
+    """Of an example that is a view too: calls need none."""
+    def given():
+        return torch.arange(9.0).view(3, 3) if view else torch.arange(9.0).view(3, 3).clone()
+
+    model, call = compiled(program, given(), way=way)
+    mine, theirs = given(), given()
+    whole, whole_theirs = mine.view(-1), theirs.view(-1)
+    with torch.no_grad():
+        results, expected = call(mine), model(theirs)
+    assert torch.equal(whole, whole_theirs) and mine.stride() == theirs.stride()
+    for result, eager in zip(results, expected, strict=True):
+        assert torch.equal(result, eager) and result.stride() == eager.stride() and (memory(result) == memory(mine)) == (memory(eager) == memory(theirs))
+
+
+INFINITE = torch.tensor([[1, torch.inf, 2], [1, 2, torch.inf], [torch.inf, 1, -torch.inf], [torch.nan, 1, 2], [-torch.inf] * 3, [1, 2, 4]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.std_mean, torch.var_mean])
+def test_mean_of_infinities_beside_a_deviation(function, dtype):
+    x = INFINITE.to(dtype)
+    model, call = compiled(lambda x: (*function(x, -1), *function(x, 0), *function(x), *function(x[1], dim=0, keepdim=True), function(x[:, 2:], -1)[1], function(x[0, 1])[1]), x)
+    for result, eager in zip(call(x), model(x), strict=True):
+        assert torch.equal(result.nan_to_num(7, 8, 9), eager.nan_to_num(7, 8, 9)) or torch.allclose(result, eager, equal_nan=True)
+
+
+ZEROS = torch.tensor([[-0.0, -0.0, 0.0, -0.0], [0.0, -0.0, -0.0, 0.0], [-0.0, -0.0, -0.0, -0.0], [1.0, -1.0, -0.0, -0.0]])
+SIGNS = {
+    "cumsum": lambda x: (x.cumsum(-1), x.cumsum(0)),
+    "batch_norm": lambda x: (torch.nn.functional.batch_norm(x, x.new_zeros(4), x.new_ones(4)),),
+    "max_pool": lambda x: (torch.nn.functional.max_pool1d(x[None], 2, 1), torch.nn.functional.max_pool2d(x[None, None], 2, 1)),
+    "softshrink": lambda x: (torch.nn.functional.softshrink(x), torch.nn.functional.softshrink(x * 0.3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", SIGNS)
+def test_signs_of_zeros(name, dtype):
+    x = ZEROS.to(dtype)
+    model, call = compiled(SIGNS[name], x)
+    for result, eager in zip(call(x), model(x), strict=True):
+        assert torch.equal(1 / result, 1 / eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_logsumexp_of_attention_of_halves(dtype):
+    q, k, v = (torch.randn(1, 2, 16, 8, generator=torch.Generator().manual_seed(n)).to(dtype) for n in range(3))
+    model, call = compiled(lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[1], q, k, v)
+    exact = (q.double() @ k.double().transpose(-2, -1) / 8**0.5).logsumexp(-1)
+    result, eager = call(q, k, v), model(q, k, v)
+    assert result.dtype == eager.dtype == torch.float32
+    assert_accurate(result, eager, exact, depth=8)
+
+
+def test_lift_gives_its_operand():
+    for way in ("compile", "torch.compile"):
+        model, call = compiled(lambda x: (aten.lift(x), x + 1), torch.ones(2), way=way)
+        x = torch.ones(2)
+        assert memory(call(x)[0]) == memory(x)

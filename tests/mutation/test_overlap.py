@@ -164,3 +164,30 @@ def test_equals_eager(view, write, to_input, way, tmp_path):
         return
     for name, a, b in zip(("view", "viewed", "input"), seen, expected, strict=True):
         assert torch.equal(a, b), f"{name}: eager {b.tolist()}, ingot {a.tolist()}"
+
+
+def read_by_address(x):
+    x.add_(1)
+    return x.as_strided((2, 2), (2, 1), 7) * 1, x.as_strided((2, 2), (1, 1), 0)
+
+
+def view_made_first(x):
+    y = x.as_strided((2, 2), (1, 1), 9)
+    x.add_(1)
+    return y * 2, y
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("program", [read_by_address, view_made_first], ids=lambda p: p.__name__)
+def test_as_strided_of_a_written_input_with_gaps(program, way):
+    """It shows what lies between, and counts from the start of the memory."""
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: program(x)})()
+    mine, theirs = (torch.arange(24.0).view(4, 6) for _ in range(2))
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="ingot") if way == "torch.compile" else ingot.compile(model, inputs=[torch.arange(24.0).view(4, 6)[1:3, 1:4]])
+        results, expected = compiled(mine[1:3, 1:4]), model(theirs[1:3, 1:4])
+    assert torch.equal(mine, theirs)
+    for result, eager in zip(results, expected, strict=True):
+        assert torch.equal(result, eager) and result.stride() == eager.stride()
+    assert results[1].data_ptr() - mine.data_ptr() == expected[1].data_ptr() - theirs.data_ptr()

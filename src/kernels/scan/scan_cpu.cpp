@@ -56,6 +56,7 @@ void run(const backend::Call& call) {
       }
       int64_t from_step = in.rank == 0 ? 0 : in.strides[axis], to_step = in.rank == 0 ? 0 : out.strides[axis];
       typename E::Number total = E::get(element(in, from));
+      if (args.kind == ScanArgs::Kind::sum) total = combine(args.kind, typename E::Number{}, total);  // 0 + -0.0 is 0.0
       E::put(element(out, to), total);
       for (int64_t i = 1; i < length; ++i) {
         total = combine(args.kind, total, E::get(element(in, from + i * from_step)));

@@ -1,0 +1,145 @@
+"""Reshapes that are views of their operand or copies, by how it lies, where a write tells the two apart. The graph holds for one of the two, that of the
+example: so each input on which that hangs has to lie as its example did."""
+
+from __future__ import annotations
+
+import torch
+
+from .errors import InputError
+from .hidden_views import memories_written
+from .overlap import hint, may_write, of_memory, source_of, value_of
+
+Node = torch.fx.Node
+
+_EITHER = {f"aten::{name}" for name in ("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to")}
+_NOTED = "ingot_contiguous"
+
+
+class Contiguous(torch.overrides.TorchFunctionMode):
+    """Notes the tensors whose `contiguous()` was the tensor itself: a traced graph has no node of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[torch.Tensor] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function is torch.Tensor.contiguous and made is args[0]:
+            self.found.append(made)
+        return made
+
+    def leave_in(self, graph: torch.fx.Graph):
+        """Says so of each placeholder whose memory it was."""
+        memories = set(map(of_memory, self.found))
+        for node in graph.nodes:
+            if node.op == "placeholder" and of_memory(value_of(node)) in memories:
+                node.meta[_NOTED] = True
+
+
+def hang_on(graph: torch.fx.Graph) -> set[Node]:
+    """The placeholders on whose strides it hangs what the graph reads or writes."""
+    written = memories_written(graph)
+    nodes = list(graph.nodes)
+    found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
+    for i, node in enumerate(nodes):
+        if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it counts along the strides
+            found |= _above(node.args[0], nodes)
+        if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
+            found |= _above(node.args[0], nodes)
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor):
+            memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
+            if memories & written and _told_apart(node, memories, nodes, i):
+                found |= _above(node.args[0], nodes)
+    return found
+
+
+def _told_apart(node, memories, nodes, at):
+    """Whether the node's result is written after it was made while its operand is still read, or the other way round."""
+    place = {n: i for i, n in enumerate(nodes)}
+    mine, others = {node}, set()
+    for n in nodes:
+        if (memory := of_memory(value_of(n))) in memories and n is not node:
+            (mine if source_of(n, memory) in mine else others).add(n)
+
+    def read(side, after):
+        return any(n.op == "placeholder" or any(place[user] > after for user in n.users) for n in side)
+
+    for i, n in enumerate(nodes[at + 1 :], at + 1):
+        if may_write(n):
+            targets = set(_targets(n))
+            if targets & mine and read(others, i) or targets & others and read(mine, i):
+                return True
+    return False
+
+
+def _targets(node):
+    for i, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            yield from (a for a in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(a, Node))
+
+
+def _above(node, nodes):
+    """The placeholders on whose strides those of a tensor may hang."""
+    if given := _given(node, nodes):
+        return given
+    found, todo, seen = set(), [node], set()
+    while todo:
+        if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
+            seen.add(n)
+            todo += n.all_input_nodes
+            if n.op == "placeholder":
+                found.add(n)
+    return found
+
+
+def _given(node, nodes):
+    """The placeholder whose memory it is, if it is one's."""
+    memory = of_memory(value_of(node))
+    return {n for n in nodes if n.op == "placeholder" and of_memory(value_of(n)) == memory}
+
+
+def is_diagonal(node) -> bool:
+    """Whether fill_diagonal_ fills what `diagonal` shows, however the tensor lies: torch's functional graph has as_strided for it."""
+    wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
+    return value_of(node).dim() == 2 and not wraps
+
+
+def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
+    """Writes them to the diagonal: {name of the operator's result: name of the tensor}."""
+    renamed = {}
+    for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
+        itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
+        with graph.inserting_before(node), value_of(itself).fake_mode:
+            diagonal = graph.call_function(torch.ops.aten.diagonal.default, (itself,))
+            diagonal.meta = {**node.meta, "val": torch.ops.aten.diagonal.default(value_of(itself))}
+            filled = graph.call_function(torch.ops.aten.fill_.Scalar, (diagonal, number))
+            filled.meta = dict(diagonal.meta)
+        node.replace_all_uses_with(itself)
+        graph.erase_node(node)
+        renamed[node.name] = itself.name
+    return renamed
+
+
+def layout_of(tensor) -> dict:
+    """How a tensor lies: the order of its axes, outermost first, or its strides where it has gaps. As a plan's signature keeps it."""
+    shape, strides = [hint(s) for s in tensor.shape], [hint(s) for s in tensor.stride()]
+    example = torch.empty_strided(shape, strides, device="meta")
+    order = list(range(len(shape))) if example.is_contiguous() else sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    return {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
+
+
+def check_layout(name: str, tensor: torch.Tensor, lies: dict):
+    if tensor.dim() != len(next(iter(lies.values()))) or tensor.numel() == 0:
+        return  # of another rank: an error of the engine's
+    if "strides" in lies:
+        same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), lies["strides"]))
+    else:
+        order = lies["order"]
+        same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
+    if not same:
+        raise InputError(
+            f"input {name!r} lies otherwise in memory (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) than the one it was captured with, and on that it hangs "
+            "whether a reshape in the model, which writes beside it, is a view or a copy",
+            remedy="give one that lies so, or compile with one that lies as this one does",
+        )
