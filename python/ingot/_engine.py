@@ -204,7 +204,7 @@ class Model(_Handle):
     @classmethod
     def open(cls, path: str) -> "Model":
         out = c_void_p()
-        check(lib().ingot_model_open(os.fsencode(path), byref(out)))
+        check(lib().ingot_model_open(atomic.encoded(path), byref(out)))
         return cls(out)
 
     def set_dim(self, name, axis, low, opt, high, shared):
@@ -381,7 +381,7 @@ class Engine:
             raise UnsupportedError(message, remedy=remedy)
         plan = self._readable_plan()
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
-            check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
+            check(lib().ingot_plan_save(plan.pointer, atomic.encoded(path)))
         else:
             atomic.write_bytes(path, plan.bytes(weights == "embed"))
 
@@ -630,7 +630,7 @@ def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runti
         keep.append(data)
         check(lib().ingot_plan_load_memory_with(data, len(data), TRUST[trust], byref(out)))
     else:
-        check(lib().ingot_plan_load_with(os.fsencode(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
+        check(lib().ingot_plan_load_with(atomic.encoded(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
     plan, values = _Plan(out, runtime_option), weights or {}
     if not runtime_option.get("device", "auto").startswith("cuda"):
         values = _on_host(values)
