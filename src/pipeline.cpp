@@ -76,7 +76,11 @@ void time(plan::Plan& plan, const compile::Options& options) {
     return;
   }
   bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known.begin(), known.end(), t) == known.end(); });
-  if (more && !path.empty()) add_to_file(path, found);
+  try {
+    if (more && !path.empty()) add_to_file(path, found);
+  } catch (const Error& e) {  // the plan is good whatever happens to the file
+    say_once("timing_cache: " + e.message);
+  }
   report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 

@@ -204,7 +204,7 @@ class Model(_Handle):
     @classmethod
     def open(cls, path: str) -> "Model":
         out = c_void_p()
-        check(lib().ingot_model_open(os.fsencode(path), byref(out)))
+        check(lib().ingot_model_open(atomic.encoded(path), byref(out)))
         return cls(out)
 
     def set_dim(self, name, axis, low, opt, high, shared):
@@ -381,7 +381,7 @@ class Engine:
             raise UnsupportedError(message, remedy=remedy)
         plan = self._readable_plan()
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
-            check(lib().ingot_plan_save(plan.pointer, os.fsencode(path)))
+            check(lib().ingot_plan_save(plan.pointer, atomic.encoded(path)))
         else:
             atomic.write_bytes(path, plan.bytes(weights == "embed"))
 
@@ -436,10 +436,18 @@ class Engine:
 
 def _fitting(value, weight: dict):
     """The value of a weight as a plan describes it, as it lies there."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
     have = (str(value.dtype).removeprefix("torch."), list(value.shape))
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
-    return lying(value.detach() if hasattr(value, "detach") else value, weight.get("order"))
+    if not hasattr(value, "data_ptr"):
+        return lying(value, weight.get("order"))
+    from .plain import why_not
+
+    if why := why_not(value, weight["name"]):
+        raise InputError(f"weight {weight['name']!r} {why[0]}", remedy=why[1])
+    return lying(value.detach(), weight.get("order"))
 
 
 def lying(value, order):
@@ -448,6 +456,7 @@ def lying(value, order):
         import numpy as np
 
         return np.ascontiguousarray(value) if order is None else np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
+    value = value.resolve_neg()  # the memory of a negative view holds other numbers
     if order is None:
         return value.contiguous()
     return value.permute(order).contiguous().permute([order.index(axis) for axis in range(len(order))])
@@ -621,7 +630,7 @@ def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runti
         keep.append(data)
         check(lib().ingot_plan_load_memory_with(data, len(data), TRUST[trust], byref(out)))
     else:
-        check(lib().ingot_plan_load_with(os.fsencode(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
+        check(lib().ingot_plan_load_with(atomic.encoded(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
     plan, values = _Plan(out, runtime_option), weights or {}
     if not runtime_option.get("device", "auto").startswith("cuda"):
         values = _on_host(values)

@@ -8,7 +8,7 @@ import re
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import _engine, errors, processes, size_text
+from . import _engine, errors, plain, processes, size_text
 from .errors import DeviceError, InputError, UnsupportedError
 
 _lock = processes.Lock()
@@ -78,10 +78,6 @@ def count(n, noun):
 
 def given(values):
     return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
-
-
-def nested(what):
-    return InputError(f"{what} is a nested tensor, and engines take plain ones", remedy="give torch.nested.to_padded_tensor(...) and a mask, or one tensor a call")
 
 
 _LATE = "an earlier call: "  # this call has nothing wrong with it
@@ -172,12 +168,8 @@ class Runner:
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
-            if value.is_nested:
-                return nested(f"input {name!r}")
-            if value.layout is not torch.strided:
-                return InputError(f"input {name!r} has layout {str(value.layout).removeprefix('torch.')}, but the engine takes strided tensors", remedy=f"give {name}.to_dense()")
-            if value.is_meta:
-                return InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors" if self._device.type == "cpu" else f"give tensors on {self._device}")
+            if not isinstance(value, FakeTensor) and (why := plain.why_not(value, name)):
+                return InputError(f"input {name!r} {why[0]}", remedy=why[1])
             if value.device != self._device:
                 here = "the CPU" if self._device.type == "cpu" else self._device
                 return InputError(f"input {name!r} is on {value.device}, but the engine runs on {here}", remedy=f"give {name}.cpu()" if self._device.type == "cpu" else f"give {name}.to('{here}')")
@@ -188,8 +180,10 @@ class Runner:
         for name, value in zip(names, flat):
             if isinstance(value, FakeTensor) and isinstance(problem, AssertionError):
                 return InputError(f"input {name!r} is a FakeTensor, and the module's weights hold values", remedy="FakeTensorMode(allow_non_fake_inputs=True)")
-            if type(value) is not torch.Tensor and not isinstance(value, FakeTensor) and isinstance(problem, TypeError):
-                return InputError(f"input {name!r} is of type {type(value).__name__}, a tensor subclass that engines do not know", remedy="give a plain tensor")
+        states = [b["name"] for b in self._engine.states(self._function)]
+        for what, i in zip([*(f"input {name!r}" for name in names), *(f"buffer {name!r}" for name in states)], range(len(flat))):
+            if i in self._state and flat[i].is_neg():
+                return InputError(f"{what} is a negative view (as the imaginary part of a conjugate is), and the model writes to it", remedy="give its resolve_neg()")
         if allocating and type(problem) in (RuntimeError, TypeError, OverflowError):
             return errors.MemoryError(f"the results for these inputs cannot be allocated: {str(problem).splitlines()[0]}", remedy="use smaller inputs, or free memory")
         return translate(problem) if isinstance(problem, RuntimeError) else problem

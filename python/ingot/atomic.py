@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import tempfile
 
-from .errors import IoError
+from .errors import InputError, IoError
 
 REMEDIES = {  # those of src/base/io_error.cpp
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
@@ -16,16 +17,25 @@ REMEDIES = {  # those of src/base/io_error.cpp
 }
 
 
+def encoded(path) -> bytes:
+    """A path as the system takes it."""
+    text = os.fsencode(path)
+    if b"\0" in text:  # where C would end it
+        raise InputError(f"no file has the name {os.fsdecode(text)!r}: it has a null character")
+    return text
+
+
 def write(path, make, ending=""):
     """Writes what `make(temporary path)` writes to `path`: the old file or the new one, never half.
 
     The temporary file is in a new folder of this user alone beside `path`, with a random name, so nobody can put a link in its way. A link in the place of `path`
-    is replaced, not followed.
+    is replaced, not followed; what is there and no regular file, as a pipe, is refused.
     """
-    path = os.fspath(path)
+    path = os.fsdecode(encoded(path))
     folder, name = os.path.split(path)
     private = None
     try:
+        _refuse_what_is_no_file(path)
         try:
             private = tempfile.mkdtemp(prefix=".ingot-", dir=folder or os.curdir)
             temporary = os.path.join(private, "file" + ending)
@@ -38,6 +48,21 @@ def write(path, make, ending=""):
                 shutil.rmtree(private, ignore_errors=True)
     except OSError as problem:
         raise IoError(f"cannot write {path}: {problem.strerror or problem}", remedy=REMEDIES.get(problem.errno, "")) from None
+
+
+def _refuse_what_is_no_file(path):
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:  # a link is replaced wherever it leads
+            return
+        raise
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError("it is not a regular file")
 
 
 def _sync(path):

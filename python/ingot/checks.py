@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 import torch
 
-from . import _op
+from . import _op, plain
 from .capture import bound
 from .errors import InputError
 from .functional import Slot
@@ -55,7 +55,8 @@ def size_check(inputs: list[Slot], limits_of):
             if not isinstance(tensor, torch.Tensor):
                 raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
             if tensor.is_nested:
-                raise _op.nested(f"input {name!r}")
+                why, remedy = plain.why_not(tensor, name)
+                raise InputError(f"input {name!r} {why}", remedy=remedy)
             if tensor.device != device:
                 raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to('{device}')")
             if tensor.dtype is not dtype:

@@ -7,6 +7,7 @@ import weakref
 import torch
 import torch.nn.modules.module as registration
 
+from . import plain
 from .errors import InputError
 from .processes import Lock
 from .watch import Snapshot, Watch
@@ -47,6 +48,7 @@ class Followed(Watch):
         self._lock, self._used = Lock(), {s.name for s in used}
         self._slots = [s for s in slots if s.kind in ("weight", "state")]
         self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
+        self._odd = {s.name: plain.why_not(s.tensor, s.name) is not None for s in self._slots}  # read by torch alone
         self._owners: list[weakref.ref] = []
         self._shows: list[bool] = []
         self._seen = {s.name: {(None, s.name): s.tensor} for s in self._slots}  # of each slot the tensors by owner and name
@@ -139,12 +141,14 @@ class Followed(Watch):
         return Snapshot([t for t, _ in tensors.values()], [counted for _, counted in tensors.values()])
 
     def _fits(self, slot, tensor):
-        return (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]
+        return (self._odd[slot.name] or plain.why_not(tensor, slot.name) is None) and (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]
 
     def _check(self, slot, now, key):
         tensor, (dtype, shape, device) = now[key], self._wanted[slot.name]
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             raise InputError(f"weight {key[1]!r} is one that torch.func transforms, and a compiled module has no derivatives", remedy="call the model itself")
+        if not self._odd[slot.name] and (why := plain.why_not(tensor, key[1])):
+            raise InputError(f"{'weight' if slot.kind == 'weight' else 'buffer'} {key[1]!r} {why[0]}", remedy=f"{why[1]}, or compile the model again")
         if not self._fits(slot, tensor):
             raise InputError(
                 f"weight {key[1]!r} is {_short(tensor.dtype, tensor.shape)} now, but the engine was built for {_short(dtype, shape)}",

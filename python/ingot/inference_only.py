@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 from .errors import InputError, UnsupportedError
+
+
+class NoPart(InputError, AttributeError):
+    """A part of the model that the compiled module has not."""
+
+
+def _not_held(kind, name):
+    return kind(f"a compiled module does not hold {name!r}: its weights are the model's own tensors", remedy="model.load_state_dict(...), which it follows, or compiled.update_weights(...)")
 
 
 class InferenceOnly(torch.nn.Module):
@@ -23,11 +33,31 @@ class InferenceOnly(torch.nn.Module):
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
         unknown = sorted(set(state_dict) - set(self.state_dict())) if strict else []
         if unknown:
-            raise InputError(
-                f"a compiled module does not hold {unknown[0]!r}: its weights are the model's own tensors",
-                remedy="model.load_state_dict(...), which it follows, or compiled.update_weights(...)",
-            )
+            raise _not_held(InputError, unknown[0])
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if any(name == weight.partition(".")[0] for weight in self._weight_names()):
+                raise _not_held(NoPart, name) from None
+            raise
+
+    def _get_name(self):
+        if isinstance(problem := sys.exc_info()[1], NoPart):  # torch.func.functional_call asks for parts of the model, and would say less
+            raise problem
+        return super()._get_name()
+
+    def __setattr__(self, name, value):
+        if isinstance(value, (torch.Tensor, torch.nn.Module)) and name not in self._parameters and name not in self._buffers and name not in self._modules:
+            if any(name == weight.partition(".")[0] for weight in self._weight_names()):
+                raise _not_held(InputError, name)
+        super().__setattr__(name, value)
+
+    def _weight_names(self):
+        """Those of the model's state dict."""
+        raise NotImplementedError
 
     def _replicate_for_data_parallel(self):
         raise UnsupportedError("a compiled module runs on one GPU", remedy="compile the model once on each, or leave torch.nn.DataParallel out")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
 from torch.autograd import forward_ad as forward_mode
 
-from . import _engine, _op, autocast, structure, torch_program
+from . import _engine, _op, autocast, plain, structure, torch_program
 from .arguments import Arguments, parameters_of_program
 from .assemble import Segment
 from .capture import order_of, write
@@ -231,6 +233,18 @@ class Module(InferenceOnly):
 
         return call
 
+    def _weight_names(self):
+        assembled, engine = self.__dict__.get("_assembled"), self.__dict__.get("engine")
+        if assembled is not None:
+            return {name for s in assembled.slots if s.kind in ("weight", "state") for name in (s.name, *s.tied)}
+        return {*(w["name"] for w in engine.inspect()["weights"]), *engine.tied} if engine is not None else ()
+
+    def _names(self):
+        """Of the inputs of a flat call."""
+        if self._all_inputs:
+            return [s.name for s in self._assembled.slots if s.kind in ("input", "number")]
+        return self.engine.input_names
+
     def _device(self):
         if self.engine is not None:
             return self.engine.device or "cpu"
@@ -275,6 +289,10 @@ class Module(InferenceOnly):
             flat = [kwargs[k] for k in self._all_keywords]
         else:
             flat = self._flatten(args, kwargs)
+        for value in flat:
+            if type(value) is not torch.Tensor and not torch.compiler.is_compiling():
+                flat = plain.inputs(flat, self._names())
+                break
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
             raise InputError("an input requires gradients, and a compiled module has none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
         if forward_mode._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
@@ -318,6 +336,8 @@ class Module(InferenceOnly):
         Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
         saved program take the values instead.
         """
+        if not isinstance(state_dict, Mapping):
+            raise InputError(f"weights are given by name, and this is of type {type(state_dict).__name__}", remedy="compiled.update_weights(model.state_dict())")
         if self._eager is not None:
             self._update_eager(state_dict, strict)
         elif self._assembled is None:

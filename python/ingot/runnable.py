@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _engine, _op, autocast
+from . import _engine, _op, autocast, plain
 from .checks import memory_check, size_check
 from .errors import InputError
 from .functional import Slot
@@ -89,17 +89,24 @@ class Runnable:
     def checked(self, state_dict, strict) -> list[tuple[Slot, torch.Tensor]]:
         """The slots that a state dict names, with its values, which fit. With strict, a name that is none of theirs is an error."""
         slots = {name: s for s in self.slots if s.kind in ("weight", "state") for name in (*s.tied, s.name)}
-        state_dict = {name: torch.as_tensor(value) for name, value in state_dict.items()}
+        found = []
         for name, value in state_dict.items():
             if name not in slots:
                 if strict:
                     raise InputError(f"the engine has no weight {name!r}")
                 continue
+            try:
+                value = torch.as_tensor(value)
+            except (TypeError, ValueError, RuntimeError) as problem:
+                raise InputError(f"weight {name!r} is given as something that torch makes no tensor of: {problem}") from None
+            if why := plain.why_not(value, name):
+                raise InputError(f"weight {name!r} {why[0]}", remedy=why[1])
             want = slots[name].tensor
             if (value.dtype, value.shape) != (want.dtype, want.shape):
                 short = lambda t: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"  # noqa: E731
                 raise InputError(f"weight {name!r} is {short(value)}, but the engine was built for {short(want)}")
-        return [(slots[name], value) for name, value in state_dict.items() if name in slots]
+            found.append((slots[name], value))
+        return found
 
     def value(self, name):
         """The tensor that a weight or buffer is now."""

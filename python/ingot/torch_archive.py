@@ -14,7 +14,7 @@ import zipfile
 
 import torch
 
-from .atomic import REMEDIES
+from .atomic import REMEDIES, encoded
 from .errors import FormatError, InputError, IoError
 
 _ZIP = b"PK\x03\x04"
@@ -22,7 +22,7 @@ _ZIP = b"PK\x03\x04"
 
 def kind_of(path) -> str:
     """"ingot", "exported_program" or "aot_inductor" by the first bytes of a file, and of an archive by what is in it. FormatError for anything else."""
-    path = os.fspath(path)
+    path = os.fsdecode(encoded(path))
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
         try:

@@ -79,8 +79,19 @@ class Snapshot:
 
 
 def _state(t, counted):
-    memory = t.untyped_storage() if t.layout is torch.strided else None
+    memory = _memory(t)
     return t._cdata, memory and memory._cdata, memory and memory.data_ptr(), t._version if counted and not t.is_inference() else None
+
+
+def _memory(t):
+    """The storage that it has its elements in; None where it has none."""
+    try:
+        memory = t.untyped_storage() if t.layout is torch.strided else None
+        if memory is not None:
+            memory.data_ptr()
+        return memory
+    except RuntimeError:  # a tensor around others
+        return None
 
 
 class _Layout(NamedTuple):
@@ -94,8 +105,7 @@ class _Layout(NamedTuple):
     def words(self, t, counted):
         """Addresses with what is there, each read through the one before it; and the count. None when one is not what it should be."""
         words = [id(t) + self.tensor, t._cdata]
-        if t.layout is torch.strided:
-            memory = t.untyped_storage()
+        if (memory := _memory(t)) is not None:
             words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr()]
         pairs = list(zip(words[::2], words[1::2]))
         counts = [self.count(t._cdata), t._version] if counted and not t.is_inference() else []

@@ -11,6 +11,7 @@
 #include "lower/lower.h"
 #include "ops/row.h"
 #include "pipeline.h"
+#include "runtime/strided.h"
 
 struct ingot_model {
   ingot::capture::Model model;
@@ -71,7 +72,8 @@ ingot_status ingot_model_from_memory(const char* json, size_t bytes, const ingot
   return guard([&] {
     required(out, "out");
     std::vector<capture::HostWeight> table;
-    for (size_t i = 0; i < count; ++i) table.push_back({(required(weights, "weights"), weights[i]).name, static_cast<const std::byte*>(weights[i].data), weights[i].bytes});
+    if (count > 0) required(weights, "weights");
+    for (size_t i = 0; i < count; ++i) table.push_back({&required(weights[i].name, "name"), static_cast<const std::byte*>(weights[i].data), weights[i].bytes});
     *out = new ingot_model{capture::import_json({&required(json, "json"), bytes}, table)};
   });
 }
@@ -81,7 +83,11 @@ ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t 
 }
 
 ingot_status ingot_model_set_signature(ingot_model* model, const char* text) {
-  return guard([&] { required(model, "model").model.signature = &required(text, "text"); });
+  return guard([&] {
+    std::string signature = &required(text, "text");
+    if (auto bad = find_bad_utf8(signature)) fail(Code::invalid_input, "the signature is no UTF-8 text at its byte {}, and files of plans hold UTF-8", *bad);
+    required(model, "model").model.signature = std::move(signature);
+  });
 }
 
 ingot_status ingot_model_describe(const ingot_model* model, char** json) {
@@ -177,18 +183,14 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
     std::vector<runtime::HostTensor> in, out;
     read_tensors(inputs, input_count, in);
     read_tensors(outputs, output_count, out);
+    std::vector<std::vector<int64_t>> dims;
+    for (const runtime::HostTensor& t : in) dims.emplace_back(t.dims, t.dims + t.rank);
+    ir::bind_symbols(g, dims);  // before as much as they say is read
     std::vector<ir::Array> arrays;
-    for (const runtime::HostTensor& t : in) {
-      ir::Array a = ir::Array::empty(t.dtype, {t.dims, t.dims + t.rank});
-      size_t size = ir::size_of(t.dtype);
-      std::vector<int64_t> index(static_cast<size_t>(t.rank), 0);
-      for (int64_t n = 0, count = a.numel(); n < count; ++n) {
-        int64_t offset = t.strides == nullptr ? n : 0;
-        for (int d = 0; t.strides != nullptr && d < t.rank; ++d) offset += index[static_cast<size_t>(d)] * t.strides[d];
-        std::memcpy(a.bytes.data() + static_cast<size_t>(n) * size, static_cast<const std::byte*>(t.data) + offset * static_cast<int64_t>(size), size);
-        for (size_t d = index.size(); d-- > 0 && ++index[d] == t.dims[d];) index[d] = 0;
-      }
-      arrays.push_back(std::move(a));
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (runtime::missing_data(in[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", g.inputs[i].name);
+      arrays.push_back(ir::Array::empty(in[i].dtype, dims[i]));
+      if (!arrays[i].bytes.empty()) runtime::copy_strided(in[i], {}, arrays[i].bytes.data(), true);
     }
     std::vector<ir::Array> results = ir::interpret(g, arrays);  // what goes to states is left out
     for (size_t i = results.size(); i-- > 0;) {
@@ -196,8 +198,9 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
     }
     if (results.size() != out.size()) fail(Code::invalid_input, "the plan has {} outputs, but {} are given", results.size(), out.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      bool fits = out[i].dtype == results[i].dtype && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;
-      if (!fits) fail(Code::invalid_input, "the tensor given for output {} does not have the dtype and shape of the result", i);
+      bool fits = out[i].dtype == results[i].dtype && runtime::lies_in({}, out[i]) && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;
+      if (!fits) fail(Code::invalid_input, "the tensor given for output {} does not have the dtype, shape and row-major strides of the result", i);
+      if (runtime::missing_data(out[i])) fail(Code::invalid_input, "output {} has no memory: its pointer is NULL", i);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].bytes.empty()) std::memcpy(out[i].data, results[i].bytes.data(), results[i].bytes.size());

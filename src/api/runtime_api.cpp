@@ -114,7 +114,8 @@ void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime
   out.resize(count);
   for (size_t i = 0; i < count; ++i) {
     const ingot_tensor& t = tensors[i];
-    if (t.rank < 0 || t.rank > 24 || (t.rank > 0 && t.dims == nullptr)) fail(Code::invalid_input, "tensor {} has rank {}", i, t.rank);
+    if (t.rank < 0 || t.rank > 24) fail(Code::invalid_input, "tensor {} has rank {}: 0 to 24 are possible", i, t.rank);
+    if (t.rank > 0 && t.dims == nullptr) fail(Code::invalid_input, "tensor {} has rank {} and no sizes: dims is NULL", i, t.rank);
     if (static_cast<int>(t.dtype) < 0 || static_cast<int>(t.dtype) > INGOT_FLOAT64) fail(Code::invalid_input, "tensor {} has the unknown dtype {}", i, static_cast<int>(t.dtype));
     for (int32_t d = 0; d < t.rank; ++d) {
       if (t.dims[d] < 0) fail(Code::invalid_input, "tensor {} has size {} on axis {}", i, t.dims[d], d);
@@ -178,7 +179,8 @@ ingot_status ingot_describe_machine(char** json) {
 ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json) {
   return guard([&] {
     required(json, "json");
-    if (threads < 0 || !(seconds > 0 && seconds <= 60)) fail(Code::invalid_input, "threads is {} and seconds {}: 0 or more and up to 60 are possible", threads, seconds);
+    if (threads < 0 || threads > 1024 || !(seconds > 0 && seconds <= 60))
+      fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
     std::unique_ptr<Workers> workers = make_pool(threads);
     backend::MachineLimits limits = backend::measure_limits(*workers, seconds);
     *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bytes_per_second));
@@ -396,8 +398,9 @@ ingot_status ingot_session_output(const ingot_session* session, size_t index, in
   return guard([&] {
     const auto& all = required(session, "session").output_dims;
     if (index >= all.size()) fail(Code::invalid_input, "there is no resolved output {}", index);
-    required(rank, "rank") = static_cast<int32_t>(all[index].size());
-    required(dims, "dims") = all[index].data();
+    required(rank, "rank"), required(dims, "dims");
+    *rank = static_cast<int32_t>(all[index].size());
+    *dims = all[index].data();
   });
 }
 

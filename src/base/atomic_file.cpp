@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,15 +17,23 @@ namespace ingot {
 
 namespace {
 
+constexpr std::string_view name_start = ".ingot-", name_end = ".tmp";
+
 std::string random_name() {
   std::array<uint64_t, 2> bits{};
   if (::getrandom(bits.data(), sizeof bits, 0) != sizeof bits) fail_io("write", "a file with a random name", errno);
-  return fmt::format(".ingot-{:016x}{:016x}.tmp", bits[0], bits[1]);
+  return fmt::format("{}{:016x}{:016x}{}", name_start, bits[0], bits[1], name_end);
 }
 
 }  // namespace
 
+bool is_temporary_name(std::string_view name) { return name.size() == name_start.size() + 32 + name_end.size() && name.starts_with(name_start) && name.ends_with(name_end); }
+
 void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode) {
+  // A pipe or a device, also behind a link, is no file that could be replaced: whoever reads there would wait for ever, and /dev/null is everybody's.
+  struct stat there;
+  if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) fail_io("write", path, EISDIR);
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) fail(Code::io, "cannot write {}: it is not a regular file", path);
   // In the folder of the target, so that the rename stays inside one file system.
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);

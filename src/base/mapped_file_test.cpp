@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/own_file.h"
 
 namespace ingot {
 namespace {
@@ -113,6 +114,37 @@ TEST_F(Files, AFileThatIsReadWholeStays) {
 TEST_F(Files, APipeIsNoFileAndIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { MappedFile::open(path("pipe")); }), "cannot open " + path("pipe") + ": it is not a regular file");
+}
+
+// A pipe's readers would wait for ever, and a device is everybody's: neither is replaced, also not behind a link.
+TEST_F(Files, WhatIsNoFileIsNotReplaced) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  fs::create_symlink(path("pipe"), path("link"));
+  fs::create_symlink("/dev/null", path("device"));
+  fs::create_symlink(folder, path("to_folder"));
+  for (const char* name : {"pipe", "link", "device"}) EXPECT_EQ(message_of([&] { put(path(name), {"x"}); }), "cannot write " + path(name) + ": it is not a regular file");
+  EXPECT_EQ(message_of([&] { put(path("to_folder"), {"x"}); }), "cannot write " + path("to_folder") + ": Is a directory");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_EQ(count(), 4u);
+}
+
+// What a killed writer leaves in a cache is removed after a day; a writer at work, other files and links are left alone.
+TEST_F(Files, LeftoversOfKilledWritersAreRemoved) {
+  const std::string digits(32, '7');
+  auto make = [&](const std::string& name, int hours) {
+    std::ofstream(folder / name) << "x";
+    fs::last_write_time(folder / name, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  make(".ingot-" + digits + ".tmp", 25);
+  make(".ingot-" + std::string(32, '8') + ".tmp", 23);
+  make(".ingot-mine.tmp", 1000);
+  make("entry", 1000);
+  fs::create_directory(folder / (".ingot-" + std::string(32, '9') + ".tmp"));
+  fs::create_symlink(path("entry"), folder / (".ingot-" + std::string(32, 'a') + ".tmp"));
+  EXPECT_EQ(make_own_folder(folder), std::nullopt);
+  EXPECT_FALSE(fs::exists(folder / (".ingot-" + digits + ".tmp")));
+  EXPECT_EQ(count(), 5u);
+  EXPECT_TRUE(is_temporary_name(".ingot-" + digits + ".tmp"));
 }
 
 TEST_F(Files, DroppedPagesComeBack) {

@@ -9,10 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <set>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/io_error.h"
 
@@ -27,6 +29,25 @@ std::optional<std::string> why_not_own(const struct stat& status, const std::str
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return fmt::format("other users can write to {}, so it is not used; `chmod go-w` it if you know what is in it, or delete it", path);
   return std::nullopt;
+}
+
+// What killed writers left in a folder of ours more than a day ago; looked for once in a process.
+void remove_leftovers(const std::string& folder) {
+  static std::mutex mutex;
+  static std::set<std::string> seen;
+  {
+    std::lock_guard lock(mutex);
+    if (!seen.insert(folder).second) return;
+  }
+  constexpr time_t day = 24 * 60 * 60;
+  const time_t now = std::time(nullptr);
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!is_temporary_name(entry->path().filename().string())) continue;
+    struct stat status;
+    const std::string path = entry->path().string();
+    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime < now - day) ::unlink(path.c_str());
+  }
 }
 
 }  // namespace
@@ -62,7 +83,9 @@ std::optional<std::string> make_own_folder(const std::string& path) {
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
   if (folder.fd < 0 || ::fstat(folder.fd, &status) != 0) return fmt::format("the folder {} cannot be opened: {}", path, std::strerror(errno));
-  return why_not_own(status, path);
+  auto why = why_not_own(status, path);
+  if (!why) remove_leftovers(path);
+  return why;
 }
 
 FileLock::FileLock(const std::string& path) : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {

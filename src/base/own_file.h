@@ -23,7 +23,7 @@ struct OwnFile {
 OwnFile read_own_file(const std::string& path);
 
 // Makes the folder, for this user alone, where there is none. Gives the reason when it is not to be used: it cannot be made, another user owns it or
-// could write into it; nothing when it is good.
+// could write into it; nothing when it is good. What writers that were killed left there (base/atomic_file.h) is removed after a day.
 std::optional<std::string> make_own_folder(const std::string& path);
 
 // Keeps this user's other processes that lock the same path out until it goes away. The lock is a file "PATH.lock", which stays. Where it cannot be

@@ -27,12 +27,24 @@ std::string take(char* text) {
   return s;
 }
 
-void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+namespace {
+
+auto told(auto&& act) {
   try {
-    write_atomically(path, parts);
+    return act();
   } catch (const Error& e) {
     throw Failure{10 + static_cast<int>(e.code), e.message + (e.remedy.empty() ? "" : "\n  remedy: " + e.remedy)};
   }
+}
+
+}  // namespace
+
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  told([&] { write_atomically(path, parts); });
+}
+
+std::shared_ptr<const MappedFile> read_file(const std::string& path) {
+  return told([&] { return MappedFile::open(path, MappedFile::Access::whole); });
 }
 
 void Source::add_to(CLI::App& verb) {

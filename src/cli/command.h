@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "ingot/ingot.h"
 #include "npy.h"
 
@@ -20,8 +21,8 @@ struct Failure {
   int code;
   std::string text;
 };
-Failure io_failure(const char* action, const std::string& path);  // by errno
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);  // see base/atomic_file.h; throws Failure
+std::shared_ptr<const MappedFile> read_file(const std::string& path);  // whole; throws Failure
 void check(ingot_status status);  // throws Failure with the last error
 
 template <class T, void (*Release)(T*)>

@@ -1,12 +1,17 @@
 // The command line: one file a verb.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 
 #include "command.h"
 
-int main(int argc, char** argv) {
-  using namespace ingot::cli;
+namespace {
+
+using namespace ingot::cli;
+
+int run(int argc, char** argv) {
   CLI::App app{"ingot compiles PyTorch models into plans and runs them."};
   app.name("ingot");
   app.set_version_flag("--version", "ingot 0.1.0");
@@ -37,4 +42,15 @@ int main(int argc, char** argv) {
     return 11;
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    std::fprintf(stderr, "ingot: cannot write what is printed: %s\n", std::strerror(errno));
+    return 10 + INGOT_IO;
+  }
+  return code;
 }

@@ -1,9 +1,7 @@
 #include "npy.h"
 
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 #include "command.h"
@@ -32,10 +30,6 @@ const Kind& kind_of(ingot_dtype t) {
 
 }  // namespace
 
-Failure io_failure(const char* action, const std::string& path) {
-  return {10 + INGOT_IO, std::string("cannot ") + action + " " + path + ": " + std::strerror(errno) + "\n  remedy: check the path and its permissions"};
-}
-
 size_t dtype_size(ingot_dtype t) { return kind_of(t).size; }
 const char* dtype_name(ingot_dtype t) { return kind_of(t).name; }
 
@@ -48,9 +42,8 @@ HostArray HostArray::empty(ingot_dtype dtype, std::vector<int64_t> dims) {
 }
 
 HostArray read_npy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw io_failure("open", path);
-  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto file = read_file(path);
+  const std::string_view all(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   auto bad = [&](const char* what, const char* remedy = "write it with numpy.save") {
     return Failure{10 + INGOT_FORMAT, path + " is not a .npy file that can be read: " + what + "\n  remedy: " + remedy};
   };
@@ -58,7 +51,7 @@ HostArray read_npy(const std::string& path) {
   size_t head = all[6] == 1 ? 10 : 12, length = static_cast<unsigned char>(all[8]) + 256u * static_cast<unsigned char>(all[9]);
   if (all[6] != 1) length += 65536u * static_cast<unsigned char>(all[10]);
   if (head + length > all.size()) throw bad("its header is cut off");
-  std::string header = all.substr(head, length);
+  const std::string header(all.substr(head, length));
   size_t at = header.find("'descr':"), order = header.find("'fortran_order':"), shape = header.find("'shape':");
   if (at == std::string::npos || order == std::string::npos || shape == std::string::npos) throw bad("its header lacks a field");
   if (header.find("True", order) < header.find(',', order)) throw bad("it is in Fortran order", "write numpy.ascontiguousarray(x) with numpy.save");

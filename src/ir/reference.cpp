@@ -11,13 +11,17 @@ namespace ingot::ir {
 
 int64_t Array::numel() const {
   int64_t n = 1;
-  for (int64_t d : dims) n *= d;
+  for (int64_t d : dims) {
+    if (__builtin_mul_overflow(n, d, &n)) throw std::bad_alloc();  // no memory holds as many
+  }
   return n;
 }
 
 Array Array::empty(DType dtype, std::vector<int64_t> dims) {
   Array a{dtype, std::move(dims), {}};
-  a.bytes.resize(static_cast<size_t>(a.numel()) * size_of(dtype));
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<size_t>(a.numel()), size_of(dtype), &bytes)) throw std::bad_alloc();
+  a.bytes.resize(bytes);
   return a;
 }
 

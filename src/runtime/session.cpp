@@ -26,8 +26,6 @@ void grow(MemoryBlock& block, size_t bytes, Allocator& allocator, std::string_vi
   if (block.size() < bytes) block = reserve(bytes, allocator, what);
 }
 
-bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
-
 }  // namespace
 
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)

@@ -40,6 +40,8 @@ bool lies_in(Order order, const HostTensor& t) {
   return true;
 }
 
+bool missing_data(const HostTensor& t) { return t.data == nullptr && std::find(t.dims, t.dims + t.rank, 0) == t.dims + t.rank; }
+
 bool may_overlap_itself(const HostTensor& t) {
   if (t.strides == nullptr || std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return false;
   std::vector<std::pair<int64_t, int64_t>> axes;

@@ -15,6 +15,8 @@ using Order = std::span<const uint8_t>;
 
 // Dense, its axes in that order.
 bool lies_in(Order, const HostTensor&);
+// It has elements, and its pointer is null.
+bool missing_data(const HostTensor&);
 // Two of its elements may be one place: an axis steps no further than those inside of it reach.
 bool may_overlap_itself(const HostTensor&);
 size_t bytes_of(const HostTensor&);

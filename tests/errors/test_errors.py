@@ -332,7 +332,7 @@ def test_count(model):
 def test_not_a_cpu_tensor(model):
     assert told(ingot.InputError, lambda: model(torch.zeros(2, 4), 3)) == ("input 'y' is of type int, but the engine takes a tensor there", "", "")
     assert told(ingot.InputError, lambda: model(torch.zeros(2, 4, device="meta"), torch.zeros(2, 3))) == (
-        "an input is on the meta device, which holds no values", "", "give CPU tensors")  # fmt: skip
+        "input 'x' is on the meta device, which holds no values", "", "give one with values")  # fmt: skip
     assert told(ingot.InputError, lambda: model(torch.zeros(2, 4).to_sparse(), torch.zeros(2, 3))) == (
         "input 'x' has layout sparse_coo, but the engine takes strided tensors", "", "give x.to_dense()")  # fmt: skip
 

@@ -291,6 +291,13 @@ def test_a_timed_plan_takes_the_fastest(plan, cache, tmp_path):
     assert cached.read_bytes() == plan.read_bytes()
 
 
+def test_a_timing_cache_that_cannot_be_written_costs_no_plan(plan, cache, tmp_path):
+    made, times = tmp_path / "timed.ingot", tmp_path / "none" / "times"
+    done = command([*compile_line(plan.parent / "model.pt2", made, f"timing_cache={times}"), "--budget", "9"], cache, "algorithms=9,fastest=3")
+    assert done.returncode == 0 and done.stderr == f"ingot: timing_cache: cannot write {times}: No such file or directory\n"
+    assert choices(made, cache) == {"cublaslt 3"}
+
+
 @pytest.mark.parametrize("pretend, target, why", [
     ("gpus=0", "cuda:sm_90", "starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"),
     ("sm=80", "cuda:sm_90", "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90"),

@@ -78,6 +78,44 @@ def test_a_folder_in_the_way_is_an_error_and_nothing_is_left(source, plan, tmp_p
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("writer", [w for w in WRITERS if w not in ("ingot run -o", "INGOT_DUMP")])
+def test_what_is_no_file_is_not_replaced(source, plan, tmp_path, writer):
+    """A pipe's readers would wait for ever; a device is everybody's."""
+    folder, needed = tmp_path / "out", tmp_path / "needed"
+    folder.mkdir()
+    needed.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("pipe")
+    (folder / "device").symlink_to("/dev/null")
+    for name in ("pipe", "link", "device"):
+        with pytest.raises((ingot.IoError, AssertionError)) as caught:
+            WRITERS[writer](source, plan, folder / name, needed)
+        assert f"cannot write {folder / name}: it is not a regular file" in str(caught.value)
+    assert (folder / "pipe").is_fifo() and sorted(p.name for p in folder.iterdir()) == ["device", "link", "pipe"]
+
+
+def test_names_that_c_would_cut_off(source, plan, tmp_path):
+    name = str(tmp_path / "a\0b")
+    for call in (lambda: ingot.save(source.module, name), lambda: ingot.save(source.module, name, format="exported_program"), lambda: ingot.load(name), lambda: ingot.load_engine(name), lambda: ingot.compile(name)):
+        with pytest.raises(ingot.InputError, match="it has a null character"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", [["inspect"], ["run"], ["--help"]], ids=" ".join)
+def test_what_is_printed_and_cannot_be_written(plan, verb):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([CLI, *verb, *([plan] if verb != ["--help"] else [])], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 21 and done.stderr == "ingot: cannot write what is printed: No space left on device\n"
+
+
+def test_inputs_that_are_no_files(plan, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        done = subprocess.run([CLI, "run", plan, "-i", f"x={path}"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 21 and done.stderr.startswith(f"ingot: cannot open {path}: it is not a regular file")
+
+
 def test_results_of_ingot_run(source, plan, tmp_path):
     x = np.ones((3, 4), np.float32)
     np.save(tmp_path / "x.npy", x)

@@ -207,8 +207,9 @@ def test_functional_call(pair):
         return
     other = {n: t * 0.5 for n, t in pair.model.state_dict().items()}
     if not pair.own():
-        with pytest.raises(AttributeError, match="has no attribute"):
-            torch.func.functional_call(pair.compiled, other, (X,))
+        assert told(ingot.InputError, lambda: torch.func.functional_call(pair.compiled, other, (X,))) == (
+            "a compiled module does not hold '0': its weights are the model's own tensors", "model.load_state_dict(...), which it follows, or compiled.update_weights(...)")  # fmt: skip
+        assert not hasattr(pair.compiled, "0") and not hasattr(pair.compiled, "nothing")
     else:
         for _ in range(2):
             found = torch.func.functional_call(pair.compiled, other, (X,))
@@ -369,6 +370,134 @@ def test_tracers(pair):
             torch.testing.assert_close(first, outer(X))
         else:
             torch.testing.assert_close(traced(X), outer(X))
+
+
+class Bare(torch.nn.Module):
+    """Has a parameter itself, in no layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.w, self.b = torch.nn.Parameter(torch.randn(8, 8)), torch.nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return torch.relu(x @ self.w + self.b)
+
+
+def test_weights_are_not_set_on_the_module():
+    """It would be passed over: the weights are the model's."""
+    compiled, w = ingot.compile(Bare().eval(), inputs=[X]), torch.ones(8, 8)
+    for call in (lambda: setattr(compiled, "w", torch.nn.Parameter(w)), lambda: setattr(compiled, "w", w), lambda: torch.func.functional_call(compiled, {"w": w}, (X,)), lambda: compiled.w):
+        assert told(ingot.InputError, call)[0] == "a compiled module does not hold 'w': its weights are the model's own tensors"
+    with pytest.raises(AttributeError, match="nothing"):
+        compiled.nothing
+    compiled.mine = torch.nn.Parameter(w)
+    assert [n for n, _ in compiled.named_parameters()] == ["mine"]
+
+
+class Calm(torch.Tensor):
+    """A subclass that leaves operators as they are."""
+
+
+class Unit(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+
+class Wrapper(torch.Tensor):
+    """Holds its values in another tensor."""
+
+    @staticmethod
+    def __new__(cls, values):
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=values.dtype)
+
+    def __init__(self, values):
+        self.values_of = values
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), keywords=None):
+        plain_of = lambda t: t.values_of if isinstance(t, Wrapper) else t  # noqa: E731
+        results = function(*torch.utils._pytree.tree_map(plain_of, arguments), **torch.utils._pytree.tree_map(plain_of, keywords or {}))
+        return torch.utils._pytree.tree_map(lambda t: Wrapper(t) if isinstance(t, torch.Tensor) else t, results)
+
+
+def test_subclasses(pair):
+    """Those that compute as torch.Tensor does are read as the tensors that they are; an engine would pass over what the others do."""
+    if pair.kind == "all in torch":  # torch takes what it takes
+        return
+    name = "x" if pair.kind == "a buffer" else "input"
+    pair.check(lambda x: pair.compiled(x.as_subclass(Calm)))
+    pair.check(lambda x: pair.compiled(torch.nn.Parameter(x, requires_grad=False)))
+    assert type(pair.compiled(X.as_subclass(Calm))) is torch.Tensor
+    pair.model.seen.zero_() if pair.kind == "a buffer" else None
+    for given in (X.as_subclass(Unit), Wrapper(X)):
+        assert told(ingot.InputError, lambda: pair.compiled(given)) == (f"input {name!r} is of type {type(given).__name__}, a tensor subclass that engines do not know", "give a plain tensor")
+
+
+NOT_PLAIN = {  # weights without values in memory
+    "a wrapper": (lambda: Wrapper(torch.ones(8, 8)), "is of type Wrapper, a tensor subclass that engines do not know"),
+    "sparse": (lambda: torch.eye(8).to_sparse(), "has layout sparse_coo, but the engine takes strided tensors"),
+    "meta": (lambda: torch.ones(8, 8, device="meta"), "is on the meta device, which holds no values"),
+    "no memory": (lambda: (lambda t: (t.untyped_storage().resize_(0), t)[1])(torch.ones(8, 8)), "has no memory"),
+    "zeros of torch.func": (lambda: torch._efficientzerotensor((8, 8)), "has no memory"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_PLAIN)
+@pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["relu"], "min_block_size": 1}], ids=["one engine", "relu in torch"])
+def test_weights_that_are_not_plain(kind, options, tmp_path):
+    make, said = NOT_PLAIN[kind]
+    model = Bare().eval().requires_grad_(False)
+    compiled = ingot.compile(model, inputs=[X], **options)
+    expected = compiled(X)
+    assert told(ingot.InputError, lambda: compiled.update_weights({"w": make()}))[0] == f"weight 'w' {said}"
+    assert torch.equal(compiled(X), expected)
+    if not options:
+        ingot.save(compiled, tmp_path / "m.ingot", weights="strip")
+        assert told(ingot.InputError, lambda: ingot.load(tmp_path / "m.ingot", weights={"w": make(), "b": model.b}))[0] == f"weight 'w' {said}"
+    before = model.w
+    model.w = torch.nn.Parameter(make(), requires_grad=False)
+    message, remedy = told(ingot.InputError, lambda: compiled(X))
+    assert message == f"weight 'w' {said}" and remedy.endswith("or compile the model again")
+    model.w = before
+    assert torch.equal(compiled(X), expected)
+
+
+@pytest.mark.parametrize("given", [None, "text", [[1.0, "a"]]], ids=str)
+def test_weights_that_are_no_tensors(given, tmp_path):
+    compiled = ingot.compile(Bare().eval(), inputs=[X])
+    assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("weight 'w' is given as something that torch makes no tensor of: ")
+    assert told(ingot.InputError, lambda: compiled.update_weights(Bare())) == ("weights are given by name, and this is of type Bare", "compiled.update_weights(model.state_dict())")
+    ingot.save(compiled, tmp_path / "m.ingot")
+    for call in (lambda: ingot.load(tmp_path / "m.ingot", weights={"w": given}), lambda: ingot.load(tmp_path / "m.ingot").update_weights({"w": given})):
+        assert told(ingot.InputError, call)[0] == f"weight 'w' is of type {type(given).__name__}, and has to be a tensor or an array"
+
+
+@pytest.mark.parametrize("how", ["compiled", "assigned", "given", "loaded"])
+def test_negative_views_as_weights(how, tmp_path):
+    """Their memory holds the numbers before the sign is turned."""
+    model, w = Bare().eval().requires_grad_(False), torch._neg_view(torch.randn(8, 8))
+    if how == "compiled":
+        model.w.data = w
+    compiled = ingot.compile(model, inputs=[X])
+    if how == "assigned":
+        model.w.data = w
+    elif how == "given":
+        compiled.update_weights({"w": w})
+    elif how == "loaded":
+        ingot.save(compiled, tmp_path / "m.ingot")
+        compiled = ingot.load(tmp_path / "m.ingot", weights={"w": w})
+    model.w.data = w.resolve_neg()
+    torch.testing.assert_close(compiled(X), model(X))
+
+
+def test_negative_views_that_are_written():
+    model = Counts().eval()
+    compiled = ingot.compile(model, inputs=[X])
+    model.seen = torch._neg_view(torch.ones(8))
+    message, remedy = told(ingot.InputError, lambda: compiled(X))
+    assert message.startswith("buffer 'seen' is a negative view") and remedy == "give its resolve_neg()"
 
 
 def test_tensors_that_are_not_plain(pair):
