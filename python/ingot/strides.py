@@ -111,7 +111,7 @@ def _of_iterator(node, made, operands, layouts, found):
     dtypes = [value_of(n).dtype for n in operands]
     if len(operands) not in _RULE or len(operands) == 1 and operands[0] not in found:
         return None
-    if len(operands) > 1 and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
+    if len(operands) > 1 and found.keys().isdisjoint(operands) and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
         return None
     common = made.dtype
     if common is torch.bool and len(operands) == 2:  # of a comparison

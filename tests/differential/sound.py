@@ -72,6 +72,10 @@ def before(chosen, args, kwargs) -> bool:
     # Torch's kernels read those wrongly; its own callers never give any.
     if "flash_attention" in chosen.row and any(t.stride(-1) != 1 for t in tensors) or "native_" in chosen.row and not all(t.is_contiguous() for t in tensors[1:]):
         return False
+    if chosen.kind == "out" and "avg_pool3d" in chosen.row and not kwargs["out"].is_contiguous():
+        return False
+    if "circular" in values and any(isinstance(n, int) and n < 0 for n in args[1]):  # wraps around what is not written yet
+        return False
     if "topk" in chosen.row and False in (*args[3:], *kwargs.values()):  # in any order
         return False
     if "pixel_unshuffle" in chosen.row and any(not t.numel() for t in tensors):  # torch's operator and its shape function disagree
