@@ -33,20 +33,18 @@ test-all: build lint ## the full sizes too
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests
 
 SECONDS ?= 600
-FUZZ := build/fuzz
-fuzz: build ## hostile archives, plans and graphs under clang's sanitizers, SECONDS=600 each
-	@cmake --preset fuzz >/dev/null && cmake --build $(FUZZ) -j 2 --target fuzz_importer fuzz_plan fuzz_graph
-	@$(PYTHON) tests/fuzz/seeds.py $(FUZZ) --ingot $(BUILD)/ingot
-	@cd $(FUZZ) && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
-
 ASAN := build/asan
 FUZZERS := importer:archives plan:plans graph:graphs
+fuzz: build ## hostile archives, plans and graphs under address and undefined sanitizers, SECONDS=600 each
+	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 --target fuzz_importer fuzz_plan fuzz_graph
+	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
+	@cd $(ASAN) && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
+
 check-deep: build lint ## what ends a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
-	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
-	@cd $(ASAN) && for f in $(FUZZERS); do ./fuzz_$${f%:*} 60 $$(date +%s) $${f#*:} || exit 1; done
+	@$(MAKE) fuzz SECONDS=60
 
 differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
