@@ -22,7 +22,8 @@ def save(module: Module, path, *, format="ingot", weights=None):
 
     format:
         "ingot": one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError
-            when parts of the model need torch.
+            when parts of the model need torch. Results are row-major and share memory with nothing, also where eager's are views; the other
+            formats keep both.
         "exported_program": a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need
             torch stay torch operators. In the process that loads it `import ingot` comes first; without it torch.export.load logs "We failed
             to resolve torch.ops.ingot.execute.default to an operator" and raises RuntimeError. Parameters are saved without requires_grad;

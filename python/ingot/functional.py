@@ -265,7 +265,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
-    kept = {n.name for n in reshapes.hang_on(program.graph)}
+    layouts = reshapes.hang_on(program.graph)
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
     if casts or _writes_in_place(program.graph):
@@ -285,7 +285,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         node = nodes[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             kind = "input" if isinstance(node.meta.get("val"), torch.Tensor) else "number"
-            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name), lies=reshapes.layout_of(node.meta["val"]) if node.name in kept else None)
+            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name), lies=layouts.get(node.name))
             by_target[node.name] = slot
         elif spec.kind in kinds:
             tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))

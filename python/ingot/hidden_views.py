@@ -19,7 +19,7 @@ _KNOWN = {
 # What changes the axes of the tensor itself.
 _TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_", "set_"}
 # What may give its operand back.
-_SAME = {"real", "conj", "resolve_conj", "resolve_neg", "positive", "contiguous", "to"}
+_SAME = {"real", "conj", "conj_physical", "resolve_conj", "resolve_neg", "positive", "contiguous", "to", "flatten", "atleast_1d", "atleast_2d", "atleast_3d"}
 
 
 def may_be(graph: torch.fx.Graph) -> bool:

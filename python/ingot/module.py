@@ -17,7 +17,7 @@ from .errors import FormatError, InputError, UnsupportedError
 from .follow import Given, hear
 from .inference_only import InferenceOnly
 from .loaded import Loaded
-from .reshapes import check_layout
+from .reshapes import check_layout, rank_of
 from .signature import same_constant, shown, size_function
 
 
@@ -165,7 +165,7 @@ class Module(InferenceOnly):
         """Refuses inputs that lie as those that reshapes in the model are not made for (see reshapes.py)."""
         laid, bindings = self.engine.signature.get("lies"), {b["name"]: (i, b) for i, b in enumerate(self.engine.inputs())}
         for name, lies in (laid or {}).items():
-            if name not in bindings or len(next(iter(lies.values()))) != len(bindings[name][1]["dims"]):
+            if name not in bindings or rank_of(lies) != len(bindings[name][1]["dims"]):
                 raise FormatError(f"signature.lies.{name[:40]} is no input of that many axes")
         if not laid:
             return run

@@ -36,11 +36,18 @@ class Contiguous(torch.overrides.TorchFunctionMode):
                 node.meta[_NOTED] = True
 
 
-def hang_on(graph: torch.fx.Graph) -> set[Node]:
-    """The placeholders on whose strides it hangs what the graph reads or writes."""
+def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
+    """By name, the placeholders on whose strides it hangs what the graph reads or writes, and how they lie in the example."""
+    found, with_gaps = _hang_on(graph)
+    return {n.name: _layout_of(value_of(n), n in with_gaps) for n in found}
+
+
+def _hang_on(graph):
+    """Those, and among them those of which a part or a turned view is reshaped: sizes of 1 decide too."""
     written = memories_written(graph)
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
+    with_gaps: set[Node] = set()
     for i, node in enumerate(nodes):
         if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it counts along the strides
             found |= _above(node.args[0], nodes)
@@ -50,7 +57,9 @@ def hang_on(graph: torch.fx.Graph) -> set[Node]:
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
             if memories & written and _told_apart(node, memories, nodes, i):
                 found |= _above(node.args[0], nodes)
-    return found
+                if not value_of(node.args[0]).is_contiguous():
+                    with_gaps |= _above(node.args[0], nodes)
+    return found, with_gaps
 
 
 def _told_apart(node, memories, nodes, at):
@@ -121,23 +130,29 @@ def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
     return renamed
 
 
-def layout_of(tensor) -> dict:
-    """How a tensor lies: the order of its axes, outermost first, or its strides where it has gaps. As a plan's signature keeps it."""
+def _layout_of(tensor, ones) -> dict:
+    """How a tensor lies: the order of its axes, outermost first, or its strides where it has gaps; with `ones` also its axes of size 1. As a plan's
+    signature keeps it."""
     shape, strides = [hint(s) for s in tensor.shape], [hint(s) for s in tensor.stride()]
     example = torch.empty_strided(shape, strides, device="meta")
     order = list(range(len(shape))) if example.is_contiguous() else sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
-    return {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
+    lies = {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
+    return {**lies, "ones": [axis for axis, size in enumerate(shape) if size == 1]} if ones else lies
+
+
+def rank_of(lies: dict) -> int:
+    return len(lies.get("order", lies.get("strides")))
 
 
 def check_layout(name: str, tensor: torch.Tensor, lies: dict):
-    if tensor.dim() != len(next(iter(lies.values()))) or tensor.numel() == 0:
+    if tensor.dim() != rank_of(lies) or tensor.numel() == 0:
         return  # of another rank: an error of the engine's
     if "strides" in lies:
         same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), lies["strides"]))
     else:
         order = lies["order"]
         same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
-    if not same:
+    if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
             f"input {name!r} lies otherwise in memory (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) than the one it was captured with, and on that it hangs "
             "whether a reshape in the model, which writes beside it, is a view or a copy",

@@ -114,3 +114,20 @@ def test_open_sizes(tmp_path):
         equals_eager(flattened, call, torch.randn(3, rows).t().contiguous())
     with pytest.raises(ingot.InputError, match="lies otherwise"):
         call(torch.randn(3, 4).t())
+
+
+def turned(x):
+    y = x.t().flatten()
+    y.add_(1)
+    return y
+
+
+def test_sizes_of_one(tmp_path):
+    """A tensor that is turned is reshaped as a view where an axis has one element."""
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: turned(x)})()
+    call = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(8, 3))])
+    ingot.save(call, tmp_path / "model.ingot")
+    for way in (call, ingot.load(tmp_path / "model.ingot")):
+        equals_eager(turned, way, torch.randn(5, 3))
+        with pytest.raises(ingot.InputError, match=r"sizes \[1, 3\]"):
+            way(torch.randn(1, 3))
