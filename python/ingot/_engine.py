@@ -395,6 +395,7 @@ class Engine:
 
     def replace(self, state_dict, *, strict=True) -> dict:
         """The same for whoever watches the weights. Gives those that it has, by its names of them."""
+        by_name(state_dict)
         weights = {w["name"]: w for w in self.inspect()["weights"]}
         tied = self.tied
         staged, taken = [], {}
@@ -432,6 +433,12 @@ class Engine:
         check(lib().ingot_plan_reference(plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
         del keep, plan
         return made
+
+
+def by_name(weights):
+    """InputError for what is no state dict."""
+    if not isinstance(weights, Mapping):
+        raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
 
 
 def _fitting(value, weight: dict):
@@ -623,6 +630,8 @@ def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runti
     out = c_void_p()
     keep = []
     _session_options(runtime_option)
+    if weights is not None:
+        by_name(weights)
     if trust not in TRUST:
         raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):

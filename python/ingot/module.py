@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
@@ -317,8 +315,7 @@ class Module(InferenceOnly):
         Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
         saved program take the values instead.
         """
-        if not isinstance(state_dict, Mapping):
-            raise InputError(f"weights are given by name, and this is of type {type(state_dict).__name__}", remedy="compiled.update_weights(model.state_dict())")
+        _engine.by_name(state_dict)
         if self._eager is not None:
             self._update_eager(state_dict, strict)
         elif self._assembled is None:
