@@ -362,11 +362,21 @@ class Module(InferenceOnly):
         return _engine.Engine(model.compile({"fallback": "error", **self._assembled.options}), values=dict(weights), here=False)
 
     def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
-        """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls)."""
-        flat = self._flatten(args, kwargs) if self._spec is not None else list(args)
+        """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls). Of a module that
+        is one engine."""
+        if self.engine is not None and self.engine.device is None:
+            raise self.engine.not_here()
+        if self._eager is not None or self._assembled is not None and not self._assembled.straight:
+            raise UnsupportedError("parts of this module run in torch, and a profile is one of an engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")
+        flat = plain.inputs(self._flatten(args, kwargs) if self._spec is not None else list(args), self.engine.input_names)
+        for value, name in zip(flat, self.engine.input_names):
+            if not isinstance(value, torch.Tensor):
+                raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if why := plain.why_not(value, name):
+                raise InputError(f"input {name!r} {why[0]}", remedy=why[1])
+        flat = [t.detach().resolve_neg().cpu() for t in flat]
         # bfloat16 has no numpy type: its bits go in as uint16
-        arrays = [t.detach().cpu().view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.detach().cpu().numpy() for t in flat]
-        return self.engine.session().profile(*arrays, runs=runs)
+        return self.engine.session().profile(*[t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy() for t in flat], runs=runs)
 
     def extra_repr(self):
         if not self.segments:

@@ -552,7 +552,7 @@ def test_archives(plan, archive, tmp_path):
     (["run", "PLAN", "--shape", "x=a,4"], 2, 'ingot: --shape takes NAME=2,16, not "a,4"\n'),
     (["run", "PLAN", "-i", "x=random:a"], 2, 'ingot: --input takes NAME=random:SEED, not "random:a"\n'),
     (["run", "PLAN", "-i", "z=random:1"], 2, 'ingot: the plan has no input "z"; it has x, y\n'),
-    (["run", "PLAN", "-i", "x=TMP/none.npy"], 21, "ingot: cannot open TMP/none.npy: No such file or directory\n  remedy: check the path and its permissions\n"),
+    (["run", "PLAN", "-i", "x=TMP/none.npy"], 21, "ingot: cannot open TMP/none.npy: No such file or directory\n  remedy: check the path\n"),
     (["run", "PLAN", "-i", "x=PLAN"], 15, "ingot: PLAN is not a .npy file that can be read: it does not start as one\n  remedy: write it with numpy.save\n"),
     (["run", "PLAN", "-o", "PLAN"], 21, "ingot: cannot write PLAN/add.npy: Not a directory\n  remedy: check the path\n"),
     (["run", "PLAN", "--repeat", "0"], 2, "--repeat: Value 0 not in range 1 to 2147483647\nRun with --help for more information.\n"),
