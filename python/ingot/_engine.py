@@ -395,6 +395,7 @@ class Engine:
 
     def replace(self, state_dict, *, strict=True) -> dict:
         """The same for whoever watches the weights. Gives those that it has, by its names of them."""
+        by_name(state_dict)
         weights = {w["name"]: w for w in self.inspect()["weights"]}
         tied = self.tied
         staged, taken = [], {}
@@ -416,6 +417,8 @@ class Engine:
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
         """A session: one caller at a time."""
+        if function not in range(len(self.functions)):
+            raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
 
     def reference(self, *arrays):
@@ -432,6 +435,12 @@ class Engine:
         check(lib().ingot_plan_reference(plan.pointer, 0, inputs, len(arrays), outputs, len(made)))
         del keep, plan
         return made
+
+
+def by_name(weights):
+    """InputError for what is no state dict."""
+    if not isinstance(weights, Mapping):
+        raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
 
 
 def _fitting(value, weight: dict):
@@ -550,6 +559,8 @@ class Session(_Handle):
         keep = [_fill(t, _native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
         for array, binding in zip(made, self._engine.outputs(self._function)):
+            if not isinstance(array, np.ndarray):
+                raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
             if not (array.flags.writeable and array.dtype.isnative):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
         outputs = (_Tensor * max(len(made), 1))()
@@ -610,7 +621,10 @@ class _States(Mapping):
         import numpy as np
 
         index, binding = self._find(name)
-        given = np.ascontiguousarray(np.broadcast_to(np.asarray(value, _numpy_type(binding["dtype"])), binding["dims"]))
+        try:
+            given = np.ascontiguousarray(np.broadcast_to(np.asarray(value, _numpy_type(binding["dtype"])), binding["dims"]))
+        except (TypeError, ValueError) as problem:
+            raise InputError(f"state {name!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 
@@ -623,6 +637,8 @@ def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runti
     out = c_void_p()
     keep = []
     _session_options(runtime_option)
+    if weights is not None:
+        by_name(weights)
     if trust not in TRUST:
         raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):

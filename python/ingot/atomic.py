@@ -21,7 +21,7 @@ def encoded(path) -> bytes:
     """A path as the system takes it."""
     text = os.fsencode(path)
     if b"\0" in text:  # where C would end it
-        raise InputError(f"no file has the name {os.fsdecode(text)!r}: it has a null character")
+        raise InputError(f"no file has the name {os.fsdecode(text)[:100]!r}: it has a null character")
     return text
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
@@ -336,8 +334,7 @@ class Module(InferenceOnly):
         Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
         saved program take the values instead.
         """
-        if not isinstance(state_dict, Mapping):
-            raise InputError(f"weights are given by name, and this is of type {type(state_dict).__name__}", remedy="compiled.update_weights(model.state_dict())")
+        _engine.by_name(state_dict)
         if self._eager is not None:
             self._update_eager(state_dict, strict)
         elif self._assembled is None:
@@ -384,11 +381,21 @@ class Module(InferenceOnly):
         return _engine.Engine(model.compile({"fallback": "error", **self._assembled.options}), values=dict(weights), here=False)
 
     def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
-        """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls)."""
-        flat = self._flatten(args, kwargs) if self._spec is not None else list(args)
+        """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls). Of a module that
+        is one engine."""
+        if self.engine is not None and self.engine.device is None:
+            raise self.engine.not_here()
+        if self._eager is not None or self._assembled is not None and not self._assembled.straight:
+            raise UnsupportedError("parts of this module run in torch, and a profile is one of an engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")
+        flat = plain.inputs(self._flatten(args, kwargs) if self._spec is not None else list(args), self.engine.input_names)
+        for value, name in zip(flat, self.engine.input_names):
+            if not isinstance(value, torch.Tensor):
+                raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            if why := plain.why_not(value, name):
+                raise InputError(f"input {name!r} {why[0]}", remedy=why[1])
+        flat = [t.detach().resolve_neg().cpu() for t in flat]
         # bfloat16 has no numpy type: its bits go in as uint16
-        arrays = [t.detach().cpu().view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.detach().cpu().numpy() for t in flat]
-        return self.engine.session().profile(*arrays, runs=runs)
+        return self.engine.session().profile(*[t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy() for t in flat], runs=runs)
 
     def extra_repr(self):
         if not self.segments:

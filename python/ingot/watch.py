@@ -80,7 +80,8 @@ class Snapshot:
 
 def _state(t, counted):
     memory = _memory(t)
-    return t._cdata, memory and memory._cdata, memory and memory.data_ptr(), t._version if counted and not t.is_inference() else None
+    lies = memory and (memory._cdata, memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
+    return t._cdata, lies, t._version if counted and not t.is_inference() else None
 
 
 def _memory(t):
@@ -94,19 +95,30 @@ def _memory(t):
         return None
 
 
+_INLINE = 5  # axes
+
+
 class _Layout(NamedTuple):
     """Where in their objects the parts of a tensor are. No interface says so: it is found with a tensor, and compared with what torch says for each."""
 
     tensor: int   # in a Python object, the C++ one's address
     storage: int  # in that, the storage's
     data: int     # in that, the memory's
+    offset: int   # in the C++ object, how far into the memory its elements begin
+    shape: int    # in that, up to five sizes, then as many places for strides; of more axes the address of both
     count: Callable[[int], int]  # from the C++ object's address to where its writes are counted
 
     def words(self, t, counted):
         """Addresses with what is there, each read through the one before it; and the count. None when one is not what it should be."""
         words = [id(t) + self.tensor, t._cdata]
         if (memory := _memory(t)) is not None:
-            words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr()]
+            words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr(), t._cdata + self.offset, t.storage_offset()]
+            sizes, places = t._cdata + self.shape, _INLINE
+            if t.dim() > _INLINE:
+                words += [sizes, _word(sizes)]
+                sizes, places = _word(sizes), t.dim()
+            for axis, (size, stride) in enumerate(zip(t.shape, t.stride())):
+                words += [sizes + 8 * axis, size, sizes + 8 * (places + axis), stride]
         pairs = list(zip(words[::2], words[1::2]))
         counts = [self.count(t._cdata), t._version] if counted and not t.is_inference() else []
         if any(_word(at) != value for at, value in pairs) or counts and ctypes.c_uint32.from_address(counts[0]).value != counts[1]:
@@ -118,19 +130,22 @@ class _Layout(NamedTuple):
 def _layout() -> _Layout | None:
     """None: this torch's tensors are made otherwise, and each is asked by itself."""
     with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():  # whatever the caller is in
-        t = torch.nn.Parameter(torch.empty(4, device="cpu"), requires_grad=False)
+        t = torch.nn.Parameter(torch.empty(2000, device="cpu"), requires_grad=False)
         memory = t.untyped_storage()
         tensor = _find(id(t), type(t).__basicsize__ // 8, t._cdata)
         storage = _find(t._cdata, 8, memory._cdata)
         data = _find(memory._cdata, 6, memory.data_ptr())
         count = _op.library().count_of
-        if None in (tensor, storage, data, count(t._cdata)):
+        part = t.as_strided((7, 11), (101, 17), 1009)
+        offset = _find(part._cdata, _WORDS, 1009)
+        shape = next((8 * i for i in range(_WORDS - 2 * _INLINE) if [_word(part._cdata + 8 * (i + j)) for j in (0, 1, _INLINE, _INLINE + 1)] == [7, 11, 101, 17]), None)
+        if None in (tensor, storage, data, offset, shape, count(t._cdata)):
             return None
         for _ in range(3):
             if ctypes.c_uint32.from_address(count(t._cdata)).value != t._version:
                 return None
             t.zero_()
-        return _Layout(tensor, storage, data, count)
+        return _Layout(tensor, storage, data, offset, shape, count)
 
 
 _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
@@ -150,6 +165,9 @@ def _stepped(optimizer, args, kwargs):
         if here := {id(t) for t in watch.snapshot.tensors} & written:
             watch._written |= here
             watch.mark()
+
+
+_WORDS = 22  # of a tensor's C++ object, at least
 
 
 def _word(at):

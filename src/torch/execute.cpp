@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "torch/engines.h"
+#include "torch/versions.h"
 
 namespace {
 
@@ -77,6 +78,7 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
     ingot_tensor memory = tensor.view(state[lease.written() + i], {}, true);
     check(ingot_session_bind_state(lease.get(), i, &memory));
   }
+  for (const Tensor& t : state) count_write(t);
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, outputs.size()));
   tensor.put_back();
 }

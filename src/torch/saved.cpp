@@ -1,7 +1,6 @@
 // Plans inside saved programs. Torch tells nobody when a program goes, so nothing here is trusted to be alive: what a call brings is
 // compared with what was prepared, and of many programs the ones not called for longest are let go. Tensors are known by what they are, not by
 // where: those that something was made from are kept, so that no others can be at their addresses, until another program comes.
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +18,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "base/fork.h"
+#include "torch/versions.h"
 
 namespace ingot_torch {
 
@@ -27,22 +27,6 @@ namespace {
 constexpr size_t header_bytes = 112;  // of a plan; holds the hashes of all that follows
 constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
 constexpr size_t most_programs = 1024;
-
-// at::TensorBase::_version: how often a tensor was written in place. No part of the stable ABI, so it is looked up, and where it is
-// missing such writes go unnoticed unless they change the sample below.
-int64_t written(const Tensor& tensor) {
-  using Version = int64_t (*)(const void* tensor);
-  static const auto version = reinterpret_cast<Version>(dlsym(RTLD_DEFAULT, "_ZNK2at10TensorBase8_versionEv"));
-  return version != nullptr ? version(tensor.get()) : 0;
-}
-
-std::optional<int64_t> version_of(const Tensor& tensor) {
-  try {
-    return written(tensor);
-  } catch (const std::exception&) {
-    return {};
-  }
-}
 
 // An at::Tensor is a pointer to what all copies of it share.
 const void* shared_by_copies(const Tensor& tensor) {
@@ -148,7 +132,7 @@ struct Source {
 
   Source() = default;
   explicit Source(const Tensor& from) : tensor(from), version(version_of(from)) {}
-  bool is(const Tensor& given) const { return tensor && shared_by_copies(*tensor) == shared_by_copies(given) && (!version || written(given) == *version); }
+  bool is(const Tensor& given) const { return tensor && shared_by_copies(*tensor) == shared_by_copies(given) && (!version || version_of(given) == version); }
 };
 
 struct Program {
@@ -234,7 +218,7 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     if (shared_by_copies(now) != shared_by_copies(was.tensor) || now.const_data_ptr() != was.data || gpu_of(now) != was.gpu || now.numel() != w.elements ||
         now.element_size() * static_cast<size_t>(w.elements) != w.bytes)
       return false;
-    if (was.version && written(now) != *was.version) return false;
+    if (was.version && version_of(now) != was.version) return false;
     auto strides = now.strides();
     if (!std::equal(strides.begin(), strides.end(), was.strides.begin(), was.strides.end())) return false;
     if (was.lies && was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample) return false;

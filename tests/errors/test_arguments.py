@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
@@ -254,3 +255,44 @@ def test_libraries_that_are_missing(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "one" / "two"), "INGOT_LIBRARY_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout == "IoError libingot.so was not found\n  remedy: build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder\n", done.stderr
+
+
+# ---- what sessions and profiles are given
+
+
+def test_profiles():
+    linear, x = torch.nn.Linear(4, 4).eval(), torch.ones(2, 4)
+    compiled = ingot.compile(torch.nn.Sequential(linear, torch.nn.GELU()), inputs=[Input(X)])
+    assert compiled.profile(torch._neg_view(x)) and compiled.profile(torch.nn.Parameter(x))
+    assert told(ingot.InputError, lambda: compiled.profile(x.numpy()))[0] == "input 'input' is of type ndarray, but the engine takes a tensor there"
+    assert told(ingot.InputError, lambda: compiled.profile(x.to_sparse()))[0] == "input 'input' has layout sparse_coo, but the engine takes strided tensors"
+    assert told(ingot.InputError, lambda: compiled.profile(x.to("meta")))[0] == "input 'input' is on the meta device, which holds no values"
+    assert told(ingot.InputError, lambda: compiled.profile(torch.masked.masked_tensor(x, x > 0)))[0].startswith("input 'input' is of type MaskedTensor")
+    said = ("parts of this module run in torch, and a profile is one of an engine", "", "torch.profiler.profile shows the engines' calls among torch's operators")
+    for op in ("gelu", "linear"):
+        parts = ingot.compile(torch.nn.Sequential(linear, torch.nn.GELU()), inputs=[Input(X)], torch_executed_ops=[op], min_block_size=1)
+        assert told(ingot.UnsupportedError, lambda: parts.profile(x)) == said
+
+
+class Sums(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x):
+        self.seen += x.sum(0)
+        return x + self.seen
+
+
+def test_sessions(tmp_path):
+    ingot.save(ingot.compile(Sums(), inputs=[Input(X)]), tmp_path / "m.ingot")
+    engine = ingot.load_engine(tmp_path / "m.ingot")
+    session, x = engine.session(), np.ones(X, np.float32)
+    for number in (-1, 9, "x", None):
+        assert told(ingot.InputError, lambda: engine.session(number))[0] == f"there is no function {number!r}: the plan has 1, counted from 0"
+    for out in (torch.zeros(X), "x"):
+        assert told(ingot.InputError, lambda: session.run(x, out=[out]))[0].endswith(f"is of type {type(out).__name__}, and has to be a numpy array")
+    for value in (np.zeros(9), "x", 3j):
+        def give():
+            session.state["seen"] = value
+        assert told(ingot.InputError, give)[0].startswith("state 'seen' is float32 [4], and what is given does not become that: ")

@@ -468,8 +468,10 @@ def test_weights_that_are_not_plain(kind, options, tmp_path):
 def test_weights_that_are_no_tensors(given, tmp_path):
     compiled = ingot.compile(Bare().eval(), inputs=[X])
     assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("weight 'w' is given as something that torch makes no tensor of: ")
-    assert told(ingot.InputError, lambda: compiled.update_weights(Bare())) == ("weights are given by name, and this is of type Bare", "compiled.update_weights(model.state_dict())")
+    assert told(ingot.InputError, lambda: compiled.update_weights(Bare())) == ("weights are given by name, and this is of type Bare", "give model.state_dict()")
     ingot.save(compiled, tmp_path / "m.ingot")
+    for call in (lambda: ingot.load(tmp_path / "m.ingot", weights=Bare()), lambda: ingot.load(tmp_path / "m.ingot").engine.update_weights(Bare())):
+        assert told(ingot.InputError, call) == ("weights are given by name, and this is of type Bare", "give model.state_dict()")
     for call in (lambda: ingot.load(tmp_path / "m.ingot", weights={"w": given}), lambda: ingot.load(tmp_path / "m.ingot").update_weights({"w": given})):
         assert told(ingot.InputError, call)[0] == f"weight 'w' is of type {type(given).__name__}, and has to be a tensor or an array"
 
@@ -511,6 +513,67 @@ def test_tensors_that_are_not_plain(pair):
     assert told(ingot.InputError, lambda: pair.compiled(masked)) == (f"input {name!r} is of type MaskedTensor, a tensor subclass that engines do not know", "give a plain tensor")
     assert "meta" in told(ingot.InputError, lambda: pair.compiled(X.to("meta")))[0]
     pair.check(lambda x: pair.compiled(torch.nn.Parameter(x, requires_grad=False)))
+
+
+# ---- what is written
+
+
+class Halves(torch.nn.Module):
+    def __init__(self, table=None):
+        super().__init__()
+        self.register_buffer("table", table)
+
+    def forward(self, x):
+        (x if self.table is None else self.table).mul_(0.5)
+        return x + 1
+
+
+class Looks(torch.nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.register_buffer("table", table)
+
+    def forward(self, x):
+        return torch.relu(x @ (self.table * 2).t())  # prepared once
+
+
+@pytest.mark.parametrize("way", ["compiled", ".ingot", ".pt2", "torch.compile"])
+def test_writes_are_counted(way, tmp_path):
+    """As those of eager: by autograd, and by other compiled modules whose weight it is."""
+    table = torch.randn(8, 8)
+    models = Halves(table), Looks(table)
+    writes, looks = (torch.compile(m, backend="ingot") if way == "torch.compile" else ingot.compile(m, inputs=[X]) for m in models)
+    if way in (".ingot", ".pt2"):
+        inputs = ingot.compile(Halves(), inputs=[X])
+        ingot.save(inputs, tmp_path / f"m{way}", format={".ingot": "ingot", ".pt2": "exported_program"}[way])
+        inputs = ingot.load(tmp_path / f"m{way}")
+    else:
+        inputs = torch.compile(Halves(), backend="ingot") if way == "torch.compile" else ingot.compile(Halves(), inputs=[X])
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(looks(X), models[1](X))
+            before = table._version
+            writes(X)
+            assert table._version > before
+            torch.testing.assert_close(looks(X), models[1](X))
+    a, b = X.clone(), torch.ones(3, 8, requires_grad=True)
+    with torch.enable_grad():
+        z = (a * b).sum()
+    with torch.no_grad():
+        inputs(a)
+    assert torch.equal(a, X / 2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_writes_to_tensors_of_inference_mode():
+    """Nobody counts those."""
+    compiled = ingot.compile(Halves(), inputs=[X])
+    with torch.inference_mode():
+        x = X.clone()
+        compiled(x)
+    compiled(x)
+    assert torch.equal(x, X / 4)
 
 
 # ---- the rest

@@ -414,3 +414,48 @@ def test_threads(model, options):
         [t.start() for t in threads], [t.join() for t in threads]
         assert not wrong and all(torch.equal(found[0], y) for y in found)
         check(lambda x: found[0], model)
+
+
+# ---- other parts of the memory that a weight has
+
+
+class Table(torch.nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(shape), requires_grad=False)
+
+    def forward(self, x):
+        return x @ (self.w * 2) if self.w.dim() == 2 else x.sum() * (self.w * 2)
+
+
+MOVES = {
+    "another part": ((8, 8), lambda t: t[1]),
+    "its transpose": ((8, 8), lambda t: t[0].t()),
+    "one row for all": ((8, 8), lambda t: t[0, :1].expand(8, 8)),
+    "another number": ((), lambda t: t[1]),
+    "six axes": ((2, 2, 2, 2, 2, 2), lambda t: t[0].permute(5, 4, 3, 2, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("asked", ["by words", "each by itself"])
+@pytest.mark.parametrize("move", MOVES)
+def test_data_of_the_same_memory(move, asked, monkeypatch):
+    """p.data = ..., which torch does not count, where no address changes."""
+    if asked != "by words":
+        monkeypatch.setattr(watch, "_layout", lambda: None)
+    shape, part = MOVES[move]
+    memory, x = torch.randn(2, *shape), torch.randn(3, 8)
+    model = Table(shape).eval()
+    model.w.data = memory[0]
+    compiled = ingot.compile(model, inputs=[x])
+    torch.testing.assert_close(compiled(x), model(x))
+    model.w.data = part(memory)
+    torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_data_of_another_shape():
+    model, x = Table((8, 8)).eval(), torch.randn(3, 8)
+    compiled = ingot.compile(model, inputs=[x])
+    model.w.data = model.w.data[:, :4]
+    with pytest.raises(ingot.InputError, match=r"weight 'w' is float32 \[8, 4\] now, but the engine was built for float32 \[8, 8\]"):
+        compiled(x)
