@@ -89,6 +89,7 @@ class RandomViews {
   }
   static std::vector<int64_t> integers(const Array& a) {
     std::vector<int64_t> out(static_cast<size_t>(a.numel()));
+    if (out.empty()) return out;
     if (a.dtype == DType::i64) std::memcpy(out.data(), a.bytes.data(), a.bytes.size());
     if (a.dtype == DType::i64) return out;
     std::vector<float> floats(out.size());

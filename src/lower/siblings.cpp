@@ -138,7 +138,8 @@ void siblings(Graph& g) {
     };
     std::optional<Handle> mask;
     if (in.size() == 4) mask = Handle(&to, in[3]);
-    return ir::attention(part(q, 0, dq[axis]), part(k, dq[axis], dk[axis]), Handle(&to, in[2]), mask, node.attributes.number("scale"), node.attributes.boolean("causal")).id();
+    Handle keys = part(k, dq[axis], dk[axis]), queries = part(q, 0, dq[axis]);  // in this order with every compiler
+    return ir::attention(queries, keys, Handle(&to, in[2]), mask, node.attributes.number("scale"), node.attributes.boolean("causal")).id();
   });
 }
 

@@ -154,7 +154,7 @@ std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Han
   AffineMap map = identity_map(value.dims());
   // Puts what is written so far into the tensor `below`, of which `map` is a view.
   auto put = [&](ValueId below) {
-    const Dims& dims = to_.type(below).dims;
+    const Dims dims = to_.type(below).dims;
     for (size_t axis = 0; axis < map.dims.size(); ++axis) {
       bool moves = map.dims[axis] == Dim(1);
       for (const AffineMap::Axis& a : map.axes) moves = moves || std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return t.axis == axis; });

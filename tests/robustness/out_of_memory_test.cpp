@@ -31,11 +31,15 @@ void* allocate(size_t bytes, size_t alignment) {
   return p;
 }
 
-void* allocate_or_throw(size_t bytes, size_t alignment) {
+void* allocate_or_null(size_t bytes, size_t alignment) {
   void* p = allocate(bytes, alignment);
-  if (p == nullptr) throw std::bad_alloc();
-  ++live;
+  if (p != nullptr) ++live;
   return p;
+}
+
+void* allocate_or_throw(size_t bytes, size_t alignment) {
+  if (void* p = allocate_or_null(bytes, alignment)) return p;
+  throw std::bad_alloc();
 }
 
 void release(void* p) {
@@ -48,6 +52,11 @@ void release(void* p) {
 // A program's own definitions serve its libraries too.
 void* operator new(size_t bytes) { return allocate_or_throw(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, alignof(std::max_align_t)); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, alignof(std::max_align_t)); }
+void operator delete[](void* p) noexcept { release(p); }
+void operator delete[](void* p, size_t) noexcept { release(p); }
 void operator delete(void* p) noexcept { release(p); }
 void operator delete(void* p, size_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
