@@ -150,8 +150,12 @@ class Functional:
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
         strides = corrected(self.module.graph)
-        recorded = {r: r.meta["val"].stride() for r in before}
-        lost = {r: lay.strides for r, lay in before.items() if all(_differ(r.meta["val"].shape, lay.strides, found) for found in (recorded[r], strides.get(r, recorded[r])))}
+        lost = {}
+        for r, lay in before.items():
+            shape, recorded = r.meta["val"].shape, r.meta["val"].stride()
+            # Dynamo's graph of before has recorded strides too; an exported one corrected ones, and knows what was done in place.
+            if _differ(shape, lay.strides, strides.get(r, recorded)) and (self.program is not None or _differ(shape, lay.strides, recorded)):
+                lost[r] = lay.strides
         strides |= lost
         traced = {}
         for result in self.results:
