@@ -149,7 +149,7 @@ class Functional:
         given = slots | written.keys()
         self._keep_copies(given)
         before = {r: lay for r, lay in zip(self.results, self.before or ()) if lay is not None and isinstance(r, Node) and len(lay.strides) == r.meta["val"].dim()}
-        strides = corrected(self.module.graph)
+        strides = corrected(self.module.graph, {value: slot.node for slot, value in self.writes})
         lost = {}
         for r, lay in before.items():
             shape, recorded = r.meta["val"].shape, r.meta["val"].stride()

@@ -66,11 +66,16 @@ _OWN = {
 }
 
 
-def corrected(graph: torch.fx.Graph) -> dict[torch.fx.Node, tuple[int, ...]]:
-    """Results of the graph's operators whose strides are others than the recorded ones. Sizes that are open count as in the example."""
+def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node] | None = None) -> dict[torch.fx.Node, tuple[int, ...]]:
+    """Results of the graph's operators whose strides are others than the recorded ones. Sizes that are open count as in the example. written: new values, and
+    the tensors in whose place they are, as which they lie."""
     found: dict[torch.fx.Node, tuple[int, ...]] = {}
     for node in graph.nodes:
         target, made = node.target, value_of(node)
+        if node in (written or ()):
+            strides = tuple(_numbers(value_of(written[node]).stride()))
+            found |= {} if None in strides else {node: strides}
+            continue
         if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:  # what is written stays as it lies
             continue
         if _is_view(target):

@@ -47,15 +47,9 @@ def compiled_ahead(program: Program, **options):
         plain = all(s.base is None and s.layout[0] in ("dense", "offset") for s in program.inputs)
         given = by_input(program, inputs) if plain and program.seed % 3 else by_example(program, inputs)
     try:
-        return model, ingot.compile(model, **given, min_block_size=1, **options, **left_in_torch(program))
+        return model, ingot.compile(model, **given, min_block_size=1, **options, torch_executed_ops=program.in_torch)
     except ingot.OptionError:  # torch writes that operator by others
         return model, ingot.compile(model, **given, min_block_size=1, **options)
-
-
-def left_in_torch(program: Program) -> dict:
-    """Of every fifth program one of the operators, so that engines and torch share the rest."""
-    ran = [step.target for step in program.steps]
-    return {"torch_executed_ops": [ran[program.seed // 5 % len(ran)]]} if ran and program.seed % 5 == 4 else {}
 
 
 def by_input(program: Program, inputs):
