@@ -49,7 +49,7 @@ Value divisor(const Value& x, const Axes& dim, std::optional<double> correction,
 // The mean as eager computes it beside a variance, element by element: what is infinite before the last element makes it NaN.
 Value running_mean(const Value& x, const Axes& dim, bool keepdim) {
   const Value m = mean(x, dim, Keep(keepdim));
-  if (x.rank() == 0) return m;
+  if (x.rank() == 0 || x.numel() == Dim(0)) return m;
   Axes axes = dim;
   if (axes.empty())
     for (Axis a = 0; a < x.rank(); ++a) axes.push_back(a);

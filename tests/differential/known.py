@@ -115,6 +115,4 @@ def name_of(failure) -> str | None:
 
 
 # Of the fixed programs of the tests in process, those that are known to fail, by seed, with the reason.
-SEEDS: dict[int, str] = {
-    1427: "scatter multiplies float16 numbers with a rounding at each step, and lands on a pole of lgamma that eager's one rounding misses",
-}
+SEEDS: dict[int, str] = {}
