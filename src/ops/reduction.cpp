@@ -1,6 +1,5 @@
 // Reductions and scans.
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "ops/binding.h"
@@ -46,26 +45,11 @@ Value divisor(const Value& x, const Axes& dim, std::optional<double> correction,
   return c < 0 ? select(all > 0, rest, 0.0) : rest;
 }
 
-// The mean as eager computes it beside a variance, element by element: what is infinite before the last element makes it NaN.
-Value running_mean(const Value& x, const Axes& dim, bool keepdim) {
-  const Value m = mean(x, dim, Keep(keepdim));
-  if (x.rank() == 0 || x.numel() == Dim(0)) return m;
-  Axes axes = dim;
-  if (axes.empty())
-    for (Axis a = 0; a < x.rank(); ++a) axes.push_back(a);
-  std::optional<Value> before;
-  for (const Axis a : axes) {
-    const Value here = ir::index(x.graph(), x.dims(), x.axis(a)) < Operand(x.dim(a) - Dim(1));
-    before = before ? *before | here : here;
-  }
-  return select(reduce("any", ir::map(Op::is_inf, {x}) & *before, dim, Keep(keepdim)), std::numeric_limits<double>::quiet_NaN(), m);
-}
-
 std::pair<Value, Value> variance(const Value& x, const Axes& dim, std::optional<double> correction, bool keepdim) {
   const Value wide = size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x;
   Value m = mean(wide, dim, keep);
   Value squares = sum(square(wide - m), dim, Keep(keepdim));
-  return {cast(squares / divisor(x, dim, correction, squares.dtype()), x.dtype()), cast(running_mean(wide, dim, keepdim), x.dtype())};
+  return {cast(squares / divisor(x, dim, correction, squares.dtype()), x.dtype()), cast(keepdim ? m : mean(wide, dim, drop), x.dtype())};
 }
 
 // The standard deviation and the mean. A deviation that x's type holds may have a square that only double holds; those of f16 fit float32.
