@@ -44,8 +44,8 @@ const Row rows[] = {
     {"softshrink(Tensor self, Scalar lambd=0.5)",
      [](Value x, Scalar l) {
        double v = l.to_double();
-       const Value none = size_of(x.dtype()) == 2 ? x * 0 : abs(x) * 0;  // eager's sign; NaN stays
-       return select(x > v, x - v, select(x < -v, x + v, none));
+       if (size_of(x.dtype()) != 2) return x - clamp(x, Operand(-v), Operand(v));  // 0 in between; for halves -0 too, as eager has it
+       return select(x > v, x - v, select(x < -v, x + v, x * 0));
      }},
     {"hardshrink(Tensor self, Scalar lambd=0.5)",
      [](Value x, Scalar l) {
