@@ -86,8 +86,9 @@ void evaluate(const SizeProgram& program, std::span<const int64_t> symbols, std:
         default: {  // floordiv, mod
           if (b == 0) fail(Code::invalid_input, "a size is divided by zero for these inputs");
           if (a == INT64_MIN && b == -1) fail(Code::invalid_input, "a size is too large for these inputs");
-          int64_t quotient = a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-          result = instruction.op == Op::floordiv ? quotient : a - quotient * b;
+          const int64_t rest = a % b;
+          const bool down = rest != 0 && (rest < 0) != (b < 0);
+          result = instruction.op == Op::floordiv ? a / b - down : rest + (down ? b : 0);
         }
       }
     }

@@ -92,19 +92,25 @@ size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, si
 }
 
 // First and last element the operand touches must lie in its buffer. What is never touched may have any offset and stride: they become 0
-// where kernels could not calculate with them.
+// where kernels could not calculate with them. One element that is repeated along axes without length can be touched: a row of nothing has
+// it behind its reduction. Where no such one is, an axis without length has a stride.
 void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int64_t& offset, ir::DType dtype, int64_t bytes, const std::string& step) {
   check_sizes(dims, step);
-  bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
-  if (empty) offset = 0;
+  bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end(), repeated = empty;
   __int128 low = offset, high = offset;
   for (size_t d = 0; d < dims.size(); ++d) {
     if ((empty || dims[d] == 1) && (strides[d] < -most_bytes || strides[d] > most_bytes)) strides[d] = 0;
-    __int128 reach = static_cast<__int128>(dims[d] - 1) * strides[d];
+    if (dims[d] == 0) repeated = repeated && strides[d] == 0;
+    __int128 reach = static_cast<__int128>(std::max<int64_t>(dims[d], 1) - 1) * strides[d];
     (reach < 0 ? low : high) += reach;
   }
-  auto element = static_cast<__int128>(ir::size_of(dtype));
-  if (!empty && (low < 0 || (high + 1) * element > bytes)) fail(Code::format, "step \"{}\" has an operand that leaves its buffer", step);
+  const bool inside = low >= 0 && (high + 1) * static_cast<__int128>(ir::size_of(dtype)) <= bytes;
+  if (!empty && !inside) fail(Code::format, "step \"{}\" has an operand that leaves its buffer", step);
+  if (!empty || (repeated && inside)) return;
+  offset = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 0) strides[d] = 1;
+  }
 }
 
 }  // namespace

@@ -612,3 +612,11 @@ def test_lift_gives_its_operand():
         model, call = compiled(lambda x: (aten.lift(x), x + 1), torch.ones(2), way=way)
         x = torch.ones(2)
         assert memory(call(x)[0]) == memory(x)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0), (3, 2)])
+def test_what_is_behind_a_reduction_of_nothing_is_read(shape):
+    x, y = torch.ones(shape), torch.tensor([[4.0, 5.0]])
+    first = lambda x: x.isinf() & (torch.arange(x.shape[1]) < 1)
+    model, call = compiled(lambda x, y: (torch.where(aten.any.dims(first(x), [0, 1], True), 7.0, y[:, 1:]), torch.where(first(x).any(), 7.0, y)), x, y)
+    assert all(torch.equal(mine, eager) for mine, eager in zip(call(x, y), model(x, y), strict=True))

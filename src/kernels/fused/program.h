@@ -126,6 +126,7 @@ class Evaluator {
   struct Value;
   BlockArgument argument(uint32_t reg) const;
   bool run_number(const ProgramInstruction&, Value&) const;
+  bool nothing(uint32_t operand) const;
   void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
   void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
   const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;

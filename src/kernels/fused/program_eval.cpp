@@ -166,6 +166,14 @@ bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
   return true;
 }
 
+// Of a row of nothing: there is no element, not even one that is the same for all of it.
+bool Evaluator::nothing(uint32_t operand) const {
+  for (size_t d = 0; d < b_.dims[operand].size(); ++d) {
+    if (b_.dims[operand][d] == 0 && b_.strides[operand][d] != 0) return true;
+  }
+  return false;
+}
+
 void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
   Value& v = values_[id];
   bool uniform = b_.uniform[id] != 0;
@@ -198,7 +206,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
       return;
     }
     case Kind::load: {
-      if (n == 0 && std::find(b_.dims[i.operand].begin(), b_.dims[i.operand].end(), 0) != b_.dims[i.operand].end()) {  // of a row of nothing: there is nothing to read
+      if (n == 0 && nothing(i.operand)) {
         v.scalar = 0;
         v.data = &v.scalar;
         return;
