@@ -100,6 +100,8 @@ def export(module, arguments, keywords, dynamic_shapes, strict):
                 trace()
             second.refuse_changes()
     except Exception as problem:
+        if _interrupted(problem):
+            raise KeyboardInterrupt from problem
         if (refusal := _refusal(problem)) is None:
             raise
         raise refusal from problem
@@ -193,6 +195,15 @@ _NEEDS_VALUES = (
     fake_tensor.UnsupportedFakeTensorException,
     fake_tensor.UnsupportedOperatorException,
 )
+
+
+def _interrupted(problem) -> bool:
+    """Whether Ctrl-C came first: torch's own cleaning up may fail when it does."""
+    while problem is not None:
+        if isinstance(problem, KeyboardInterrupt):
+            return True
+        problem = problem.__context__
+    return False
 
 
 def _refusal(problem):

@@ -240,6 +240,23 @@ assert torch.nn.Module.__setattr__.__module__ == "torch.nn.modules.module"
     assert all(int(n) >= 2 for n in said.split()), said  # of 8 and 12; a busy machine ends some calls before
 
 
+def test_ctrl_c_that_torch_fails_to_clean_up_after():
+    run(INTERRUPTED + """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AssertionError("Trying to pop empty mode stack")
+try:
+    ingot.compile(Model(), inputs=[torch.ones(2)])
+except KeyboardInterrupt:
+    pass
+else:
+    assert False
+""")
+
+
 def test_a_long_build_ends_soon():
     """The build is not waited for: between two passes it looks."""
     run(INTERRUPTED + """
