@@ -125,7 +125,7 @@ class Functional:
     def _copy_of(self, node: Node) -> Node:
         """A dense row-major copy, at the end of the graph."""
         graph, value = self.module.graph, node.meta["val"]
-        with graph.inserting_before(next(n for n in graph.nodes if n.op == "output")), value.fake_mode:
+        with graph.inserting_before(graph.output_node()), value.fake_mode:
             copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
             copy.meta = {**node.meta, "val": value.clone(memory_format=torch.contiguous_format)}
         return copy
@@ -135,10 +135,9 @@ class Functional:
         end, chain = trace_view(result, lambda node: node is base)
         made = {base: other}
         for node in chain if end is base else ():
-            with self.module.graph.inserting_before(next(n for n in self.module.graph.nodes if n.op == "output")):
-                made[node] = self.module.graph.node_copy(node, lambda n: made.get(n, n))
-            read = lambda n: n.meta["val"]
-            with other.meta["val"].fake_mode:
+            graph, read = self.module.graph, lambda n: n.meta["val"]
+            with graph.inserting_before(graph.output_node()), read(other).fake_mode:
+                made[node] = graph.node_copy(node, lambda n: made.get(n, n))
                 made[node].meta["val"] = node.target(*torch.fx.map_arg(made[node].args, read), **torch.fx.map_arg(made[node].kwargs, read))
         return made.get(result, result)
 
