@@ -4,6 +4,8 @@ Each peer of a model lives in its own process and runs bursts in turn with the o
 machine does hits all alike. Reported for each: median and fastest wall time, CPU time, error against float64, compile seconds, resident memory; beside
 them the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read bandwidth,
 whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
+
+`--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked there. Its line has the ratio of every round, before over now.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 PEERS = ["ingot", "eager", "inductor", "inductor-freezing", "onnxruntime", "openvino"]
+BEFORE = "before"
 
 
 # ---- one peer in its own process
@@ -36,7 +39,7 @@ def build(row, peer, threads):
     module, inputs = row.make(), row.inputs()
     if peer == "eager":
         return lambda: module(*inputs)
-    if peer == "ingot":
+    if peer in ("ingot", BEFORE):
         import ingot
 
         specs = [ingot.Input.from_tensor(x, name=n) for n, x in zip(row.make.names, inputs)]
@@ -128,12 +131,28 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def run_row(row, peers, threads, rounds, burst):
-    # Peers keep their own defaults for waiting; only the number of threads is fixed.
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    alive, results = {}, {}
+def environment_of(before):
+    """The environment of a process whose ingot is the wheel unpacked in the folder `before`; with None, this process's own."""
+    if before is None:
+        return dict(os.environ)
+    library = Path(before).resolve() / "ingot" / "lib"
+    if not library.is_dir():
+        raise SystemExit(f"--before {before}: there is no ingot/lib in it; unpack a wheel of ingot there")
+    return {**os.environ, "PYTHONPATH": str(library.parents[1]), "INGOT_LIBRARY_DIR": str(library), "INGOT_CLI": str(library / "ingot")}
+
+
+def ratios(before, now):
+    """Medians of each round, before over now: above 1 this build is faster. With the median of the rounds."""
+    rounds = [round(median(b) / median(n), 4) for b, n in zip(before, now)]
+    return {"before_over_now": median(rounds), "rounds": rounds}
+
+
+def run_row(row, peers, threads, rounds, burst, before):
+    alive, results, bursts = {}, {}, {}
     for peer in peers:  # one after the other, so that compiling does not overlap
         command = [sys.executable, __file__, "--worker", row.name, peer, "--threads", str(threads)]
+        # Peers keep their own defaults for waiting; only the number of threads is fixed.
+        environment = {**environment_of(before if peer == BEFORE else None), "OMP_NUM_THREADS": str(threads)}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
         head = json.loads(process.stdout.readline() or '{"failed": "the process died"}')
         results[peer] = {"row": row.name, "peer": peer, "threads": threads, **head}
@@ -147,6 +166,7 @@ def run_row(row, peers, threads, rounds, burst):
             process.stdin.flush()
             answer = json.loads(process.stdout.readline())
             wall += answer["wall"]
+            bursts.setdefault(peer, []).append(answer["wall"])
             used += answer["cpu"]
             results[peer]["memory_mb"] = answer["memory_mb"]
     for peer, (process, wall, used) in alive.items():
@@ -155,6 +175,8 @@ def run_row(row, peers, threads, rounds, burst):
         results[peer].update(
             ms=round(median(wall) * 1e3, 3), ms_min=round(min(wall) * 1e3, 3), cpu_ms=round(median(used) * 1e3, 3), calls=len(wall)
         )
+    if BEFORE in bursts and "ingot" in bursts:
+        results[BEFORE].update(ratios(bursts[BEFORE], bursts["ingot"]))
     return results
 
 
@@ -165,6 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", default=",".join(rows))
     parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--before", metavar="FOLDER", help="also compare with the build of ingot whose wheel is unpacked there")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--burst", type=float, default=1.0, help="seconds of each burst")
@@ -177,6 +200,7 @@ def main():
         limit = limits()
     except (OSError, subprocess.CalledProcessError, KeyError, ValueError):
         limit = None
+    peers = arguments.peers.split(",") + [BEFORE] * (arguments.before is not None)
     machine = machine_name()
     log = HERE / "results" / f"{machine}.jsonl"
     log.parent.mkdir(exist_ok=True)
@@ -186,7 +210,7 @@ def main():
         module = row.make()
         flops, size = row.flops(module), weight_bytes(module)
         del module
-        results = run_row(row, arguments.peers.split(","), arguments.threads, arguments.rounds, arguments.burst)
+        results = run_row(row, peers, arguments.threads, arguments.rounds, arguments.burst, arguments.before)
         bound = max(flops / limit["flops"], size / limit["bytes_per_second"]) * 1e3 if limit else None
         ours = results.get("ingot", {}).get("ms")
         for result in results.values():
@@ -203,6 +227,8 @@ def main():
                 else:
                     ratio = f"{r['ms'] / ours:5.2f}x" if ours else ""
                     print(f"  {peer:18s} {r['ms']:9.3f} ms {ratio:7s} min {r['ms_min']:9.3f}  cpu {r['cpu_ms']:9.3f}  error {r['error']:.1e}  built {r['compile_s']:6.2f} s  {r['memory_mb']} MB")
+            if "rounds" in results.get(BEFORE, {}):
+                print(f"  before over now {results[BEFORE]['before_over_now']:.3f}, rounds {results[BEFORE]['rounds']}")
             sys.stdout.flush()
 
 

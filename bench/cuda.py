@@ -4,7 +4,8 @@ All peers of a row live in one process and share the model's weights; they run b
 milliseconds on the GPU (events around a call, calls one after the other) and of wall time (each call waited for), seconds to the first result and, of
 ingot, to build besides capture, error against float64 (bfloat16 rows: float32), memory of the GPU; beside them the limit: operations over the measured
 peak of a large product, or weight bytes over measured read bandwidth, whichever is longer. Lines are appended to
-bench/results/<gpu>.jsonl with the command.
+bench/results/<gpu>.jsonl with the command. `--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked
+there, in a process of its own that waits while the others run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Callable
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+from cpu import BEFORE, environment_of, ratios  # noqa: E402
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PEERS = ["ingot", "ingot-timed", "eager", "inductor", "inductor-graphs", "max-autotune"]
 TIMED_SECONDS = 5.0  # build_seconds of "ingot-timed" where --build-seconds gives none; "ingot" takes costs from its model
@@ -180,6 +183,61 @@ def build(peer, module, inputs, timed_seconds):
     return lambda: compiled(*inputs), None
 
 
+class Elsewhere:
+    """The peer "before": the same row in a process with another build of ingot, told when to run a burst."""
+
+    def __init__(self, row, arguments):
+        command = [sys.executable, __file__, "--serve", row.name, "--build-seconds", str(arguments.build_seconds)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment_of(arguments.before))
+        self.head = self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process with the build of before died")
+        return json.loads(line)
+
+    def result(self):
+        import torch
+
+        return torch.load(self.head["result"], weights_only=True).cuda()
+
+    def burst(self, seconds):
+        print(seconds, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        os.unlink(self.head["result"])
+
+
+def serve(row, arguments):
+    """The other side of Elsewhere."""
+    import tempfile
+
+    import torch
+
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    module, inputs = row.make()
+    free = torch.cuda.mem_get_info()[0]
+    start = time.perf_counter()
+    call, built = build("ingot", module, inputs, arguments.build_seconds)
+    result = call()
+    torch.cuda.synchronize()
+    first = time.perf_counter() - start
+    call()
+    torch.cuda.synchronize()
+    with tempfile.NamedTemporaryFile(suffix=".pt", delete=False) as file:
+        torch.save(result.cpu(), file)
+    print(json.dumps({"first_s": round(first, 2), "build_s": round(built, 2), "memory_mb": round((free - torch.cuda.mem_get_info()[0]) / 2**20), "result": file.name}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(burst(call, float(line))), file=answers, flush=True)
+
+
 def run_row(row, peers, arguments):
     """Yields a dict for each peer."""
     import torch
@@ -209,12 +267,24 @@ def run_row(row, peers, arguments):
         except Exception as problem:  # told, and the others go on
             calls.pop(peer, None)
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
-    times = {peer: ([], []) for peer in calls}
+    bursts = {peer: lambda seconds, call=call: burst(call, seconds) for peer, call in calls.items()}
+    if arguments.before:
+        before = Elsewhere(row, arguments)
+        bursts[BEFORE] = before.burst
+        results[BEFORE] = {"row": row.name, "peer": BEFORE} | before.head | {"result": before.result().double()}
+    times, rounds = {peer: ([], []) for peer in bursts}, {peer: [] for peer in bursts}
     for k in range(arguments.rounds):
-        order = list(calls)
+        order = list(bursts)
         for peer in order[k % len(order) :] + order[: k % len(order)]:
-            for all_of, some in zip(times[peer], burst(calls[peer], arguments.burst)):
-                all_of += some
+            device, wall = bursts[peer](arguments.burst)
+            times[peer][0].extend(device)
+            times[peer][1].extend(wall)
+            rounds[peer].append(device)
+    if arguments.before:
+        before.close()
+        if "ingot" in rounds:
+            results[BEFORE] |= ratios(rounds[BEFORE], rounds["ingot"])
+    bursts.clear()
     calls.clear()
     torch._dynamo.reset()
     exact = module.to(wide)(*(x.to(wide) if x.is_floating_point() else x for x in inputs)).double()
@@ -250,7 +320,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--burst", type=float, default=0.3, help="seconds of each burst")
     parser.add_argument("--build-seconds", type=float, default=TIMED_SECONDS, metavar="N", help="build_seconds of ingot-timed: how long ingot.compile may time offers on the GPU (default %(default)g)")
+    parser.add_argument("--before", metavar="FOLDER", help="also compare with the build of ingot whose wheel is unpacked there")
     parser.add_argument("--worker", metavar="ROW")
+    parser.add_argument("--serve", metavar="ROW", help="(a process of --before)")
     parser.add_argument("--in-process", action="store_true", help="all rows in one process: quicker, but what a row leaves in the allocator counts for the next one's memory")
     parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
     arguments = parser.parse_args()
@@ -259,6 +331,10 @@ def main():
         parser.error(f"no peer is called {unknown[0]!r}; there are {', '.join(PEERS)}")
     if unknown := [wanted for wanted in arguments.rows.split(",") if not any(n.startswith(wanted) for n in rows)]:
         parser.error(f"no row's name begins with {unknown[0]!r}; there are {', '.join(rows)}")
+    if arguments.serve:
+        warnings.filterwarnings("ignore")
+        serve(rows[arguments.serve], arguments)
+        return
     if arguments.worker:
         warnings.filterwarnings("ignore")
         row = rows[arguments.worker]
@@ -273,7 +349,7 @@ def main():
     command = "python bench/cuda.py " + " ".join(sys.argv[1:])
     for name in [n for n in rows if any(n.startswith(wanted) for wanted in arguments.rows.split(","))]:
         worker = [sys.executable, __file__, "--worker", name, "--peers", arguments.peers, "--rounds", str(arguments.rounds), "--burst", str(arguments.burst)]
-        worker += ["--build-seconds", str(arguments.build_seconds)]
+        worker += ["--build-seconds", str(arguments.build_seconds)] + (["--before", arguments.before] if arguments.before else [])
         if arguments.in_process:
             results = here(rows[name], peers, arguments)
         else:
@@ -296,6 +372,8 @@ def main():
                 ratio = f"{r['ms'] / ours:5.2f}x" if ours else ""
                 build_s = f"build {r['build_s']:6.2f} s" if r["build_s"] else ""
                 print(f"  {r['peer']:16s} {r['ms']:9.4f} ms {ratio:7s} wall {r['wall_ms']:9.4f}  error {r['error']:.1e}  first {r['first_s']:6.2f} s  {r['memory_mb']} MB  {build_s}")
+            if "rounds" in r:
+                print(f"  before over now {r['before_over_now']:.3f}, rounds {r['rounds']}")
         sys.stdout.flush()
 
 

@@ -117,9 +117,11 @@ def compiled_calls(program: Program, backend: str) -> list[Seen]:
 # ---- by a file
 
 
-def saved(program: Program, folder: str, **options):
-    """(path, the names of the results in the file, how many engines are in it); a file of a torch program, and None, where torch runs a part."""
+def saved(program: Program, folder: str, whole=False, **options):
+    """(path, the names of the results in the file, how many engines are in it); a file of a torch program, and None, where torch runs a part, or Refused."""
     model, compiled = compiled_ahead(program, **options)
+    if whole and not compiled.report.whole:
+        raise Refused("a part of it runs in torch, so that it has no file for the command line")
     if not compiled.report.whole:
         path = os.path.join(folder, "program.pt2")
         ingot.save(compiled, path, format="exported_program")
@@ -151,9 +153,7 @@ class Owned:
 def command_line(program: Program, judge, target="cpu", run=True) -> Verdict:
     """The first call, in a process without Python and torch: its results, and the buffers afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        path, places, _ = saved(program, folder, **({} if target == "cpu" else {"target": target}))
-        if places is None:
-            raise Refused("a part of it runs in torch, so that it has no file for the command line")
+        path, places, _ = saved(program, folder, whole=True, **({} if target == "cpu" else {"target": target}))
         if not run:
             return Verdict()
         given, folder = values.given(program.sources, program.sizes[0], 0), Path(folder)
