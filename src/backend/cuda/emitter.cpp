@@ -82,7 +82,7 @@ class Chooser {
     constexpr int together = 8;
     const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
     const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX));
-    if (n <= most_elements) {
+    if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that has an element
       Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
       v.lanes = 1;
       v.wide = wide;

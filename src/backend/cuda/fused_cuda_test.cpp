@@ -84,6 +84,21 @@ TEST(cuda_fused, sizes_that_contradict_the_text_are_refused) {
   EXPECT_THROW(resolve({4, 64}, {64, 1}, {64}), Error);
 }
 
+// Rows of no element too.
+TEST(cuda_fused, every_body_finds_a_kernel) {
+  for (const Case& c : cases_of(true)) {
+    Emitted e = emit(c.emitted_body(), c.layouts());
+    auto args = kernels::parse_fused_cuda(e.arguments);
+    std::vector<TensorRef> refs;
+    for (const HostTensor& t : c.tensors) refs.push_back({nullptr, t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
+    std::vector<int64_t> sizes(args.sizes, 1);
+    for (const auto* axes : {&c.body.outer, &c.body.row}) {
+      for (const ir::Dim& d : *axes) sizes.push_back(d.value());
+    }
+    EXPECT_NO_THROW(kernels::resolve_fused_cuda(args, refs, sizes, 99 << 10)) << c.name;
+  }
+}
+
 TEST(cuda_fused, every_body_compiles) {
   SKIP_WITHOUT(nvrtc);
   CompiledCases all(cases_of(false)), primitives(primitive_cases());

@@ -369,5 +369,20 @@ TEST(cuda_launches, few_long_lines_are_cut_and_short_ones_are_not) {
   EXPECT_EQ(names(3, 0), "");
 }
 
+// Nothing lies in it, so its strides need tell no places apart.
+TEST(cuda_launches, nothing_is_scattered_into_nothing) {
+  ScatterArgs along{ScatterArgs::Kind::set, false, 0, {0}}, by_index{ScatterArgs::Kind::set, true, 0, {0}};
+  int64_t dims[] = {4, 4, 0}, strides[] = {0, 0, 1};
+  std::vector<TensorRef> refs = {{nullptr, DType::i64, 3, dims, strides}, {nullptr, DType::f32, 3, dims, strides}, {nullptr, DType::f32, 3, dims, strides}};
+  Call call;
+  call.operands = refs;
+  call.constants = &along;
+  EXPECT_TRUE(kernels::scatter_along_cuda_launches(call, {132}).list.empty());
+  refs[0] = {nullptr, DType::f32, 3, dims, strides};
+  refs[1] = {nullptr, DType::i64, 1, dims, strides};
+  call.constants = &by_index;
+  EXPECT_TRUE(kernels::scatter_cuda_launches(call, {132}).list.empty());
+}
+
 }  // namespace
 }  // namespace ingot::backend::cuda

@@ -52,7 +52,9 @@ CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<
   return list;
 }
 
-// Places in the result are told apart by their distance from its beginning.
+bool empty(const backend::TensorRef& t) { return std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank; }
+
+// Places in the result are told apart by their distance from its beginning. It has elements.
 void set_index(P& p, size_t k, int64_t extent, int64_t step) {
   p.extent[k] = extent;
   p.step[k] = extent == 1 ? 0 : step;
@@ -65,6 +67,7 @@ CudaLaunches scatter_cuda_launches(const backend::Call& call, const CudaMachine&
   check_scatter(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const backend::TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
+  if (empty(out) || empty(updates)) return {};  // strides of nothing say nothing
   if (args.axes.size() > most_scattered) fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), most_scattered);
   P p{};
   p.indices = static_cast<int>(args.axes.size());
@@ -98,6 +101,7 @@ CudaLaunches scatter_along_cuda_launches(const backend::Call& call, const CudaMa
   check_scatter_along(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const backend::TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
+  if (empty(out) || empty(index)) return {};
   P p{};
   p.indices = 1;
   p.wrap = args.wrap;
