@@ -207,6 +207,8 @@ INGOT_API ingot_status ingot_plan_weight_count(const ingot_plan* plan, size_t* c
 INGOT_API ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_binding* out);
 /* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
+/* The programs of each target as text, for people: buffers, and every step with its operands' layouts; release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
 /* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */

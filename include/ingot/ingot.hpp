@@ -188,6 +188,7 @@ class Plan {
   std::vector<Binding> outputs(uint32_t function = 0) const { return bindings(function, 1, ingot_plan_output); }
   std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
   std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
+  std::string programs() const { return detail::text(ingot_plan_programs, handle_.get()); }
   ingot_plan* handle() const { return handle_.get(); }
 
  private:

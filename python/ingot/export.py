@@ -216,7 +216,7 @@ def _refusal(problem):
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
-    if isinstance(problem, _NEEDS_VALUES):
+    if isinstance(problem, _NEEDS_VALUES) or _in_symbols(problem):
         return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
     if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:
         return InputError(
@@ -233,6 +233,12 @@ def _reason(problem):
 
 
 JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of transformers), or compile just in time: torch.compile(model, backend="ingot")'
+
+
+def _in_symbols(problem):
+    """Whether torch's arithmetic of symbolic sizes failed, which no call of the model itself does."""
+    innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
+    return "/sympy/" in innermost or innermost.startswith(os.path.join(os.path.dirname(torch.__file__), "fx", "experimental"))
 
 
 def _user_line(problem):

@@ -343,6 +343,10 @@ ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
   return guard([&] { required(json, "json") = give_text(plan::describe(*required(plan, "plan").plan)); });
 }
 
+ingot_status ingot_plan_programs(const ingot_plan* plan, char** text) {
+  return guard([&] { required(text, "text") = give_text(plan::print_programs(*required(plan, "plan").plan)); });
+}
+
 ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text) {
   return guard([&] { required(text, "text") = give_text(function_of(required(plan, "plan"), function).graph); });
 }

@@ -1,11 +1,16 @@
 #include "plan/describe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ingot::plan {
+
+constexpr int most_parts = 1000;  // of one size
 
 namespace {
 
@@ -35,9 +40,22 @@ std::string size_text(const Function& f, SizeRef ref, int& parts) {
   }
 }
 
-}  // namespace
+// The texts of all sizes of a plan: few bytes of a file may name a long one often.
+class SizeTexts {
+ public:
+  std::string of(const Function& f, SizeRef ref) {
+    int left = std::min(parts_, most_parts);
+    parts_ -= left;
+    std::string text = size_text(f, ref, left);
+    parts_ += std::max(left, 0);
+    return text;
+  }
 
-constexpr int most_parts = 1000;  // of one size
+ private:
+  int parts_ = 2'000'000;
+};
+
+}  // namespace
 
 std::string size_text(const Function& f, SizeRef ref) {
   int parts = most_parts;
@@ -49,7 +67,7 @@ namespace {
 class Json {
  public:
   std::string out;
-  int parts = 2'000'000;  // of all sizes: few bytes of a file may name a long one often
+  SizeTexts size_texts;
   void key(std::string_view k) {
     comma();
     append_json_string(out, k);
@@ -86,12 +104,7 @@ class Json {
   bool fresh_ = true;
 };
 
-void size(Json& j, const Function& f, SizeRef ref) {
-  int left = std::min(j.parts, most_parts);
-  j.parts -= left;
-  j.text(size_text(f, ref, left));
-  j.parts += std::max(left, 0);
-}
+void size(Json& j, const Function& f, SizeRef ref) { j.text(j.size_texts.of(f, ref)); }
 
 void sizes(Json& j, const Function& f, const std::vector<SizeRef>& refs) {
   j.open('[');
@@ -282,7 +295,71 @@ void target(Json& j, const Plan& plan, const Target& t) {
   j.close('}');
 }
 
+// ---- programs as text
+
+struct Printer {
+  const Plan& plan;
+  const Target& target;
+  std::string out = {};
+  SizeTexts texts = {};
+
+  void sizes(const Function& f, const std::vector<SizeRef>& refs, const char* brackets) {
+    out += brackets[0];
+    for (size_t k = 0; k < refs.size(); ++k) out += (k > 0 ? ", " : "") + texts.of(f, refs[k]);
+    out += brackets[1];
+  }
+
+  void operand(const Function& f, const Program& p, const OperandView& o) {
+    const Buffer& b = p.buffers[o.buffer];
+    switch (b.kind) {
+      case Buffer::Kind::arena: out += fmt::format("buffer {} ", o.buffer); break;
+      case Buffer::Kind::binding: out += f.bindings[b.index].name + " "; break;
+      case Buffer::Kind::weight: out += plan.weights[b.index].name + " "; break;
+      case Buffer::Kind::derived: out += target.derived[b.index].name + " "; break;
+    }
+    out += ir::name_of(o.dtype);
+    sizes(f, o.dims, "[]");
+    sizes(f, o.strides, "{}");
+    if (std::string from = texts.of(f, o.offset); from != "0") out += " from " + from;
+  }
+
+  void step(const Function& f, const Program& p, const Step& s, size_t number) {
+    out += fmt::format("  {} {} | {}:", number, s.kernel, s.label);
+    for (size_t k = 0; k < s.operands.size(); ++k) {
+      out += k + s.writes == s.operands.size() ? " -> " : k > 0 ? ", " : " ";
+      operand(f, p, s.operands[k]);
+    }
+    if (!s.sizes.empty()) {
+      out += "; sizes ";
+      sizes(f, s.sizes, "[]");
+    }
+    if (!s.constants.empty()) out += fmt::format("; {} bytes {:016x}", s.constants.size(), hash64(s.constants));
+    out += "\n";
+  }
+
+  void program(const Function& f, const Program& p) {
+    out += fmt::format("{} on {}\n", f.name, target.name);
+    for (size_t k = 0; k < p.buffers.size(); ++k) {
+      const Buffer& b = p.buffers[k];
+      if (b.kind == Buffer::Kind::arena) out += fmt::format("  buffer {}: {} bytes, steps {} to {}\n", k, texts.of(f, b.bytes), b.first, b.last);
+    }
+    for (size_t k = 0; k < p.steps.size(); ++k) step(f, p, p.steps[k], k);
+  }
+};
+
 }  // namespace
+
+std::string print_programs(const Plan& plan) {
+  std::string out;
+  for (size_t t = 0; t < plan.targets.size(); ++t) {
+    Printer printer{plan, plan.targets[t]};
+    printer.program(plan.targets[t].prepare, plan.targets[t].prepare.programs[0]);
+    for (const Derived& d : plan.targets[t].derived) printer.out += fmt::format("  {}: {} bytes\n", d.name, d.bytes);
+    for (const Function& f : plan.functions) printer.program(f, f.programs[t]);
+    out += printer.out;
+  }
+  return out;
+}
 
 std::string describe(const Plan& plan) {
   Json j;

@@ -1,4 +1,4 @@
-// A plan as JSON, for people and for Python.
+// A plan as JSON, for people and for Python, and its steps as text.
 #pragma once
 #include <string>
 
@@ -7,6 +7,8 @@
 namespace ingot::plan {
 
 std::string describe(const Plan&);
+// Every program: its buffers, and its steps with the layouts of their operands, their sizes and a hash of their constants.
+std::string print_programs(const Plan&);
 // A size expression as text: "B*S", "floordiv(S, 2)".
 std::string size_text(const Function&, SizeRef);
 

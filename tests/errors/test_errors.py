@@ -183,6 +183,17 @@ def test_what_torch_export_does_not_take():
     assert (torch.compile(Boxed(), backend="ingot")(torch.zeros(2)).tensor == 1).all()  # the remedy holds
 
 
+class RangeFromFalse(torch.nn.Module):
+    def forward(self, x):
+        return torch.arange(False, x.shape[0] * 2) + x.sum()
+
+
+def test_sizes_that_torch_cannot_reckon_with():
+    """A TypeError of torch's symbols is no exception of the model's."""
+    said, where, remedy = told(ingot.UnsupportedError, lambda: ingot.compile(RangeFromFalse(), inputs=[ingot.Input(min_shape=(1,), opt_shape=(4,), max_shape=(8,))]))
+    assert said.startswith("torch.export does not take the model: ") and where == line("torch.arange(False") and remedy
+
+
 def test_the_models_own_exceptions_pass():
     with pytest.raises(KeyError, match="a reason of the model's own"):
         ingot.compile(Complains(), inputs=[ingot.Input((2,))])

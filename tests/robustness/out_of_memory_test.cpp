@@ -88,6 +88,8 @@ std::string build(ingot_plan** out) {
   ATTEMPT(ingot_options_create(&options));
   ATTEMPT(ingot_options_set(options, "threads", "4"));
   ATTEMPT(ingot_compile(model, options, nullptr, nullptr, &plan));
+  ATTEMPT(ingot_plan_programs(plan, &text));
+  ingot_string_release(text);
   ATTEMPT(ingot_plan_describe(plan, &text));
   until_failure = INT64_MAX;
   std::string described = text;
