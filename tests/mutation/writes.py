@@ -200,7 +200,7 @@ def fill_and_zero(self, x):
     return y, z
 
 
-@program(lambda r: [r(r.n, 5), r.ints(9, 5)], dynamic="0.0")
+@program(lambda r: [r(r.n, 4), r.ints(9, 4)], dynamic="0.0")
 def copy_converts_and_broadcasts(self, x, z):
     return (x * 2).copy_(z)
 

@@ -403,8 +403,12 @@ std::vector<Case> row_cases(bool all) {
     Reg x = k.load(HostTensor(f, {2, 100, n}, {0, 2, 1}), 1, true);
     Reg m = k.k.reduce(Reduction::max, f, x), e = k.k.map(Op::exp, f, {k.k.map(Op::sub, f, {x, m})});
     k.store(HostTensor(f, {2, 100, 1}), m);
-    if (n > 0) k.store(HostTensor(DType::i64, {2, 100, 1}), k.k.reduce(Reduction::argmax, DType::i64, x));  // else refused before
-    k.store(HostTensor(f, {2, 100, n}, {0, 2, 1}), k.k.map(Op::div, f, {e, k.k.reduce(Reduction::sum, f, e)}));
+    Reg sum = k.k.reduce(Reduction::sum, f, e);
+    k.store(HostTensor(f, {2, 100, 1}), sum);
+    if (n > 0) {  // else the one is refused before, and nothing can be seen of the other
+      k.store(HostTensor(DType::i64, {2, 100, 1}), k.k.reduce(Reduction::argmax, DType::i64, x));
+      k.store(HostTensor(f, {2, 100, n}, {0, 2, 1}), k.k.map(Op::div, f, {e, sum}));
+    }
     both(k.done());
   }
   Build two("rows of two axes", {6}, {5, 16});
