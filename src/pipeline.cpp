@@ -66,7 +66,8 @@ void time(plan::Plan& plan, const compile::Options& options) {
   auto start = std::chrono::steady_clock::now();
   std::vector<Timing> found;
   try {
-    if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return t.name.starts_with("cuda:"); })) fail(Code::device, "the plan is not for a GPU");
+    if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.kind == Target::Kind::cuda; }))
+      fail(Code::device, "the plan is not for a GPU");
     runtime::Placement place = runtime::place(plan, device.starts_with("cuda") ? device : "cuda");
     found = runtime::time(plan, place, known, seconds);
     add(plan.targets[place.target].timings, found);
@@ -133,7 +134,7 @@ compile::Options options_of(const plan::Plan& plan) {
     if (name == "producer" || name == "target") continue;
     // Others say where files are and how long to search: no file decides that.
     for (const compile::Option& o : compile::option_table()) {
-      if (o.name == name && o.kind != compile::OptionKind::plan) fail(Code::format, "the plan says it was compiled with option \"{}\", which changes no plan", name);
+      if (o.name == name && !changes_plan(o.kind)) fail(Code::format, "the plan says it was compiled with option \"{}\", which changes no plan", name);
     }
     try {
       options.set(name, value);
@@ -193,7 +194,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   return plan;
 }
 
-plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
+plan::Plan rebuild(const plan::Plan& old, const Target& target) {
   auto start = std::chrono::steady_clock::now();
   auto weight_named = [&](std::string_view name) { return std::find_if(old.weights.begin(), old.weights.end(), [&](const plan::Weight& w) { return w.name == name; }); };
   std::vector<compile::NamedGraph> functions;
@@ -211,12 +212,12 @@ plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
     }
   }
   compile::Options options = options_of(old);
-  options.set("target", target);
+  options.set("target", target.text());
   plan::Plan made;
   try {
     made = compile::compile(functions, options);
   } catch (Error& e) {
-    e.message = fmt::format("the plan has no program for {}, and none could be compiled from its graph: {}", target, e.message);
+    e.message = fmt::format("the plan has no program for {}, and none could be compiled from its graph: {}", target.text(), e.message);
     throw;
   }
   for (plan::Weight& w : made.weights) {
@@ -230,7 +231,7 @@ plan::Plan rebuild(const plan::Plan& old, const std::string& target) {
   plan::verify(made);
   // A graph that is not the program's would be run with memory of other sizes.
   for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
-  report(fmt::format("no program for this GPU: compiled for {}", target), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  report(fmt::format("no program for this GPU: compiled for {}", target.text()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return made;
 }
 

@@ -17,7 +17,7 @@ plan::Plan build(const capture::Model&, const compile::Options&, const std::func
 
 // The plan for another target than those it has a program for, compiled from its portable graph with the options it was compiled with: what build
 // would have made for that target. Weights are the plan's. INGOT_LOG tells of it.
-plan::Plan rebuild(const plan::Plan&, const std::string& target);
+plan::Plan rebuild(const plan::Plan&, const Target&);
 
 // What build would make of it, as JSON (see partition/partition.h); nothing is built.
 std::string explain(const capture::Model&, const compile::Options&);

@@ -149,7 +149,7 @@ def _text(function, *arguments) -> str:
 
 
 def options() -> list[dict]:
-    """The table of options: name, type, default, kind (plan, build or session) and meaning of each."""
+    """The table of options: name, type, default, kind (partition, plan, build or session) and meaning of each."""
     return json.loads(_text(lib().ingot_options_describe))
 
 

@@ -18,7 +18,6 @@ from .runnable import Runnable, Segment
 from .sizes import places
 
 log = logging.getLogger("ingot")
-_OF_A_PLAN = ("target", "device", "deterministic", "matmul_precision", "weights", "build_seconds", "timing_cache")
 
 
 class Assembled(Runnable):
@@ -85,7 +84,13 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
     )  # fmt: skip
-    return Assembled(f, engine, report, straight, {name: options[name] for name in _OF_A_PLAN if name in options}, followed)
+    return Assembled(f, engine, report, straight, of_a_plan(options), followed)
+
+
+def of_a_plan(options):
+    """Without those that say what runs in torch."""
+    partition = {o["name"] for o in _engine.options() if o["kind"] == "partition"}
+    return {name: value for name, value in options.items() if name not in partition}
 
 
 class Shell:

@@ -56,8 +56,8 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
 namespace ingot::api {
 
 std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> plan, std::string_view device) {
-  std::string target = runtime::missing_target(*plan, device);
-  return target.empty() ? plan : std::make_shared<plan::Plan>(rebuild(*plan, target));
+  const std::optional<Target> target = runtime::missing_target(*plan, device);
+  return target ? std::make_shared<plan::Plan>(rebuild(*plan, *target)) : plan;
 }
 
 }  // namespace ingot::api

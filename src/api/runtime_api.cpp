@@ -200,7 +200,6 @@ ingot_status ingot_options_describe(char** json) {
     std::string s = "[";
     for (const compile::Option& o : compile::option_table()) {
       if (s.size() > 1) s += ", ";
-      const char* kinds[] = {"plan", "build", "session"};
       s += "{\"name\": ";
       append_json_string(s, o.name);
       s += ", \"type\": ";
@@ -208,7 +207,7 @@ ingot_status ingot_options_describe(char** json) {
       s += ", \"default\": ";
       append_json_string(s, o.default_text);
       s += ", \"kind\": ";
-      append_json_string(s, kinds[static_cast<int>(o.kind)]);
+      append_json_string(s, o.kind_name);
       s += ", \"meaning\": ";
       append_json_string(s, o.sentence);
       s += "}";

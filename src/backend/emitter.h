@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "base/target.h"
 
 namespace ingot::backend {
 
@@ -85,7 +86,7 @@ struct DeviceCode {
 class Emitter {
  public:
   virtual ~Emitter() = default;
-  virtual std::string target() const = 0;  // "cpu", "cuda:sm_90"
+  virtual Target target() const = 0;
   // Operands of the step: the body's, loads first, then stores. Error (unsupported) when a primitive has no meaning for its dtype.
   virtual EmittedStep fused(const FusedBody&, const std::vector<Layout>&) = 0;
   // The product and the body that uses it as accumulator. Operands of the step: A, B, what stands beside it, then the body's.
@@ -123,7 +124,7 @@ struct EmitterSettings {
   bool tf32 = false;  // products of f32 may read 10 bits of their operands' mantissas, where the target has such
 };
 
-// "cpu", "cuda:sm_90". Error (invalid_option) for what is not a target, (unsupported) where it cannot be as deterministic.
-std::unique_ptr<Emitter> make_emitter(std::string_view target, EmitterSettings settings = {});
+// Error (unsupported) where the target cannot be as deterministic.
+std::unique_ptr<Emitter> make_emitter(const Target&, EmitterSettings settings = {});
 
 }  // namespace ingot::backend

@@ -90,12 +90,12 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Programs of all functions for one target, its prepare function and its code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const std::string& name, backend::EmitterSettings settings, const std::vector<uint32_t>& first_origin,
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Target& target, backend::EmitterSettings settings, const std::vector<uint32_t>& first_origin,
                 const std::function<void(std::string_view, double)>& report) {
-  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(name, settings);
-  plan::Target target;
-  target.name = name;
-  target.prepare.name = "prepare";
+  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(target, settings);
+  plan::ForTarget made;
+  made.target = target;
+  made.prepare.name = "prepare";
   // What depends on weights alone is made once, by one prepare function for all.
   std::vector<Split> parts;
   Prepare prepare;
@@ -106,7 +106,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
     auto stays = [&](const Type& q, const Type& v) { return emitter->attends(q.dtype, q.dims.back(), v.dims.back()); };
     parts.push_back(split(without_attention(f.graph, stays), *emitter, static_cast<uint32_t>(bytes.size())));
     for (const DerivedTensor& d : parts.back().derived) {
-      target.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
+      made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       order.push_back(static_cast<uint32_t>(order.size()));
       packed.push_back(d.packed);
       bytes.push_back(d.bytes);
@@ -115,11 +115,11 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
   }
   report("prepare", 0.3);
   const WeightsByName in_plan = by_name(out);
-  if (!target.derived.empty()) {
+  if (!made.derived.empty()) {
     FunctionCompiler compiler(prepare.graph, *emitter, places_of(prepare.graph, in_plan), {}, order, packed, bytes);
-    compiler.run(target.prepare);
+    compiler.run(made.prepare);
   } else {
-    target.prepare.programs.resize(1);
+    made.prepare.programs.resize(1);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
@@ -139,18 +139,13 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const st
       emitter->keep(s.kernel, s.constants, operands);
     }
   };
-  keep(target.prepare.programs[0]);
+  keep(made.prepare.programs[0]);
   for (const plan::Function& f : out.functions) keep(f.programs.back());
   for (backend::DeviceCode& c : emitter->finish()) {
     auto form = c.ptx ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
-    target.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
+    made.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
   }
-  out.targets.push_back(std::move(target));
-}
-
-std::vector<std::string> targets_of(const Options& options) {
-  std::vector<std::string> targets = options.list("target");
-  return targets == std::vector<std::string>{"auto"} ? std::vector<std::string>{"cpu"} : targets;
+  out.targets.push_back(std::move(made));
 }
 
 backend::EmitterSettings settings_of(const Options& options) {
@@ -161,7 +156,7 @@ backend::EmitterSettings settings_of(const Options& options) {
 }  // namespace
 
 plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
-  std::vector<std::string> targets = targets_of(options);
+  const std::vector<Target> targets = options.targets();
   const auto settings = settings_of(options);
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
@@ -182,10 +177,10 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
     out.functions[i].graph = print(functions[i].graph);
   }
   std::string names;
-  for (const std::string& t : targets) names += (names.empty() ? "" : ",") + t;
+  for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
   out.provenance = {{"producer", "ingot 0.1.0"}, {"target", names}};
   for (const Option& o : option_table()) {
-    if (o.kind == OptionKind::plan && o.name != "target" && options.text(o.name) != o.default_text) out.provenance.emplace_back(o.name, options.text(o.name));
+    if (changes_plan(o.kind) && o.name != "target" && options.text(o.name) != o.default_text) out.provenance.emplace_back(o.name, options.text(o.name));
   }
   if (options.text("weights") == "strip") out.values = plan::Values::left_out;
   --done;

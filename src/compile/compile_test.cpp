@@ -191,7 +191,7 @@ TEST(Compile, OnePlanForBoth) {
     add_weights(g, random);
     auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cpu,cuda:sm_90")));
     ASSERT_EQ(plan->targets.size(), 2u);
-    EXPECT_EQ(plan->targets[1].name, "cuda:sm_90");
+    EXPECT_EQ(plan->targets[1].target.text(), "cuda:sm_90");
     EXPECT_EQ(plan->functions[0].programs.size(), 2u);
     // Every kernel that a step names is there, as machine code and as PTX; products are a library's.
     for (bool ptx : {false, true}) {

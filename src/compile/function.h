@@ -91,12 +91,11 @@ class FunctionCompiler {
   // Whether the body behind a product may have these sizes and see both halves of its columns.
   bool meets_halves(ir::ValueId product, const ir::Dims& dims) const;
   // Made by a kernel that finishes with a body: a product, or a sum over windows.
-  bool is_anchor(ir::ValueId v) const { return g_.producer(v).op == ir::Op::matmul || window_sums_.contains(v); }
+  bool is_anchor(ir::ValueId v) const { return ir::is_anchor(g_.producer(v).op) || window_sums_.contains(v); }
 
  private:
-  bool is_leaf(ir::ValueId v) const;
-  bool inlinable(ir::Op op) const;
-  bool inlinable(const ir::Node& node) const { return inlinable(node.op) && !window_sums_.contains(node.out[0]); }
+  bool is_leaf(ir::ValueId v) const { return ir::is_leaf(g_.producer(v).op); }
+  bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !window_sums_.contains(node.out[0]); }
   std::vector<int> costs() const;
   void decide();
   void seed();

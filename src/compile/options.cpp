@@ -12,7 +12,7 @@ namespace ingot::compile {
 namespace {
 
 constexpr Option table[] = {
-#define X(name, type, default_text, kind, sentence) {#name, #type, default_text, OptionKind::kind, sentence},
+#define X(name, type, default_text, kind, sentence) {#name, #type, default_text, #kind, OptionKind::kind, sentence},
 #include "compile/options.def"
 #undef X
 };
@@ -30,22 +30,16 @@ size_t index_of(std::string_view name) {
   throw problem.fix(near.empty() ? "the options are " + all : fmt::format("did you mean \"{}\"?", near));
 }
 
-bool is_target(std::string_view text) {
-  constexpr std::string_view cuda = "cuda:sm_";
-  if (text == "cpu") return true;
-  std::string_view digits = text.starts_with(cuda) ? text.substr(cuda.size()) : "";
-  return digits.size() >= 2 && digits.size() <= 3 && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// "cpu,cuda:sm_90": every one a target, none of them twice.
-bool are_targets(std::string_view text) {
-  if (text == "auto") return true;
-  std::vector<std::string_view> seen;
+// "cpu,cuda:sm_90": every one a target, none of them twice. "auto": the CPU, where nobody has said otherwise.
+std::optional<std::vector<Target>> parse_targets(std::string_view text) {
+  if (text == "auto") return std::vector<Target>(1);
+  std::vector<Target> targets;
   for (;;) {
-    std::string_view one = text.substr(0, text.find(','));
-    if (!is_target(one) || std::find(seen.begin(), seen.end(), one) != seen.end()) return false;
-    seen.push_back(one);
-    if (one.size() == text.size()) return true;
+    const std::string_view one = text.substr(0, text.find(','));
+    const std::optional<Target> target = parse_target(one);
+    if (!target || std::find(targets.begin(), targets.end(), *target) != targets.end()) return std::nullopt;
+    targets.push_back(*target);
+    if (one.size() == text.size()) return targets;
     text.remove_prefix(one.size() + 1);
   }
 }
@@ -69,7 +63,7 @@ void check_value(const Option& option, std::string_view text) {
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v) || v < 0) refuse("a number of 0 or more");
   }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
-  if (option.name == "target" && !are_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
+  if (option.name == "target" && !parse_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
   if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
@@ -108,6 +102,8 @@ double Options::number(std::string_view name) const {
   std::from_chars(t.data(), t.data() + t.size(), v);
   return v;
 }
+
+std::vector<Target> Options::targets() const { return *parse_targets(text("target")); }
 
 std::vector<std::string> Options::list(std::string_view name) const {
   std::vector<std::string> out;

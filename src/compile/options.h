@@ -6,12 +6,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/target.h"
+
 namespace ingot::compile {
 
-enum class OptionKind : uint8_t { plan, build, session };
+enum class OptionKind : uint8_t {
+  partition,  // what runs in torch instead: of the plan's cache key, of no engine alone
+  plan,
+  build,
+  session,
+};
+// Whether plans that differ in such an option are other plans.
+inline bool changes_plan(OptionKind kind) { return kind == OptionKind::partition || kind == OptionKind::plan; }
 
 struct Option {
-  std::string_view name, type, default_text;
+  std::string_view name, type, default_text, kind_name;
   OptionKind kind;
   std::string_view sentence;
 };
@@ -26,6 +35,7 @@ class Options {
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   std::vector<std::string> list(std::string_view name) const;
+  std::vector<Target> targets() const;
 
  private:
   std::vector<std::string> values_;  // as option_table()

@@ -32,7 +32,7 @@ ValueId FunctionCompiler::rows_base(ValueId v) const {
 bool FunctionCompiler::makes_row(const Node& product) const {
   const ValueId left = product.in[0], base = base_of(left);
   const Type& t = g_.type(left);
-  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && inlinable(g_.producer(base)) &&
+  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && is_inlined(g_.producer(base)) &&
          emitter_.makes_rows(t.dtype, t.dims.back());
 }
 

@@ -17,8 +17,6 @@ using namespace ir;
 
 namespace {
 
-bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
-
 class Splitter {
  public:
   Splitter(const Graph& g, const backend::Emitter& emitter, uint32_t first)
@@ -39,7 +37,7 @@ class Splitter {
     for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
       // What is free of inputs and weights is copied where it is read, as some of it is read by prepare alone.
-      if (node.op == Op::input || node.op == Op::weight || all_constant(node) || (!node.out.empty() && known_.free[node.out[0]])) continue;
+      if (is_leaf(node.op) || all_constant(node) || (!node.out.empty() && known_.free[node.out[0]])) continue;
       copy_main(node);
     }
     for (ValueId leaf : written_by_outputs(g_)) {

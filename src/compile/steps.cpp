@@ -414,9 +414,8 @@ void FunctionCompiler::emit_node(NodeId n) {
     for (uint32_t i = 0; i < 2; ++i) emit_root(layout_.part_root.at({n, i}));
     return;
   }
-  bool leaf = node.op == Op::input || node.op == Op::weight;
-  if (leaf) return;
-  if (inlinable(node.op) || node.op == Op::matmul) {
+  if (ir::is_leaf(node.op)) return;
+  if (ir::is_inlined(node.op) || ir::is_anchor(node.op)) {
     for (ValueId v : node.out) {
       if (layout_.stored[v]) emit_root(layout_.root_of.at(v));
     }

@@ -10,17 +10,6 @@ namespace ingot::compile {
 
 using namespace ir;
 
-bool FunctionCompiler::is_leaf(ValueId v) const {
-  Op op = g_.producer(v).op;
-  return op == Op::input || op == Op::weight;
-}
-
-// Computed inside the body of whoever uses it.
-bool FunctionCompiler::inlinable(Op op) const {
-  return is_map(op) || op == Op::view || op == Op::reshape || op == Op::literal || op == Op::size || op == Op::index || op == Op::reduce || op == Op::gather ||
-         op == Op::take_along;
-}
-
 ValueId FunctionCompiler::base_of(ValueId v) const {
   while (is_plain_view(g_, v) && !layout_.stored[v]) v = g_.producer(v).in[0];
   return v;
@@ -31,24 +20,18 @@ namespace {
 // A cost that is reached is not counted further.
 constexpr int dear = 1000;
 
+// Of one element, in additions.
 int own_cost(Op op) {
-  switch (op) {
-    case Op::view:
-    case Op::reshape:
-    case Op::literal:
-    case Op::size:
-    case Op::index: return 0;
-    case Op::gather:
-    case Op::take_along: return 4;
-    case Op::matmul:
-    case Op::reduce: return dear;
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt: return 3;
-    default:
-      if (!is_map(op)) return dear;
-      return op >= Op::exp && op <= Op::softplus ? 10 : 1;
+  switch (cost_of(op)) {
+    case Cost::none: return 0;
+    case Cost::cheap: return 1;
+    case Cost::division:
+    case Cost::root: return 3;
+    case Cost::lookup: return 4;
+    case Cost::function: return 10;
+    case Cost::dear: return dear;
   }
+  return dear;
 }
 
 // How large a body may become. Both bound the work of writing a body, and the depth to which the writer follows operands.
@@ -116,7 +99,7 @@ void FunctionCompiler::seed() {
           store_base(product.in[1 - sum->second]);
           break;
         }
-        if (inlinable(node.op)) break;
+        if (ir::is_inlined(node.op)) break;
         for (ValueId in : node.in) store_base(in);
         for (ValueId out : node.out) stored[out] = true;
     }
@@ -138,10 +121,7 @@ void FunctionCompiler::decide() {
   const std::vector<int> cost = costs();
   std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
   std::vector<Size> sizes;                   // per root: what is inlined there
-  auto free = [&](ValueId v) {
-    Op op = g_.producer(v).op;
-    return op == Op::literal || op == Op::size || op == Op::index;
-  };
+  auto free = [&](ValueId v) { return is_generated(g_.producer(v).op); };
   auto size_of_node = [&](const Node& node) -> Size {
     if (free(node.out[0])) return {};
     if (is_plain_view(g_, node.out[0])) return {0, 1};
@@ -155,7 +135,7 @@ void FunctionCompiler::decide() {
   };
   for (NodeId id = static_cast<NodeId>(g_.nodes.size()); id-- > 0;) {
     const Node& node = g_.nodes[id];
-    if (node.op == Op::input || node.op == Op::weight) continue;
+    if (ir::is_leaf(node.op)) continue;
     const Size own = node.out.empty() ? Size{} : size_of_node(node);
     sizes.resize(layout_.roots.size());
     for (ValueId v : node.out) {
@@ -173,13 +153,13 @@ void FunctionCompiler::decide() {
     for (ValueId v : node.out) {
       if (!layout_.stored[v]) {
         context.insert(homes[v].begin(), homes[v].end());
-      } else if (inlinable(node)) {
+      } else if (is_inlined(node)) {
         auto [found, made] = layout_.root_of.try_emplace(v, 0);
         if (made) inline_into(found->second = add_root({Root::Kind::value, v, v}), own);
         context.insert(found->second);
       }
     }
-    if (!node.out.empty() && inlinable(node)) {
+    if (!node.out.empty() && is_inlined(node)) {
       for (ValueId in : node.in) {
         if (!layout_.stored[in]) homes[in].insert(context.begin(), context.end());
       }

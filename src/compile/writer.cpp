@@ -100,7 +100,7 @@ class Writer : BodyWriter {
     if (!first && f_.layout().stored[v]) return;
     NodeId n = g_.values[v].producer;
     const Node& node = g_.nodes[n];
-    if (f_.is_anchor(v) || node.op == Op::attention || node.op == Op::input || node.op == Op::weight) return;
+    if (f_.is_anchor(v) || node.op == Op::attention || ir::is_leaf(node.op)) return;
     if (node.op == Op::reduce) found.push_back(n);
     if (!first && f_.resolve(v)) return;
     size_t from = node.op == Op::gather || node.op == Op::take_along ? 1 : 0;

@@ -6,11 +6,9 @@
 
 namespace ingot::ir {
 
-bool is_elementary(Op op) { return (op >= Op::exp && op <= Op::softplus) || op == Op::pow || op == Op::atan2 || op == Op::hypot; }
+bool is_elementary(Op op) { return cost_of(op) == Cost::function || cost_of(op) == Cost::root; }
 
 namespace {
-
-bool is_view(Op op) { return op == Op::view || op == Op::reshape; }
 
 // Elements that lie in memory behind a value's views.
 Dim elements_behind(const Graph& g, ValueId v) {
@@ -26,8 +24,7 @@ Constants find_constants(const Graph& g) {
   const size_t count = g.values.size();
   Constants c{std::vector<bool>(count), std::vector<bool>(count), std::vector<bool>(count)};
   for (const Node& node : g.nodes) {
-    const bool leaf = node.op == Op::literal || node.op == Op::size || node.op == Op::index;
-    bool free = node.op != Op::input && node.op != Op::weight && node.op != Op::random, sized = reads_symbol(g, node);
+    bool free = !is_leaf(node.op) && !has_effect(node.op), sized = reads_symbol(g, node);
     for (ValueId v : node.in) {
       free = free && c.free[v];
       sized = sized || c.sized[v];
@@ -35,7 +32,7 @@ Constants find_constants(const Graph& g) {
     for (ValueId v : node.out) {
       c.free[v] = free;
       c.sized[v] = sized;
-      if (!free || leaf) continue;
+      if (!free || is_generated(node.op)) continue;
       if (is_view(node.op)) {
         c.table[v] = c.table[node.in[0]];
         continue;

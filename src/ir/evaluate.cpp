@@ -75,7 +75,7 @@ class Evaluator {
   Evaluator(const Graph& g, std::span<const int64_t> symbols, std::vector<Data>& values) : g_(g), symbols_(symbols), values_(values) {}
 
   void run(const Node& node) {
-    if (node.op == Op::input || node.op == Op::weight) return;
+    if (is_leaf(node.op)) return;
     std::vector<Data*> out;
     for (ValueId v : node.out) {
       Data& d = values_[v];
@@ -162,7 +162,7 @@ class Evaluator {
         out.i[n] = first.floating() && std::isinf(first.f[p(0)]);
       } else if (op == Op::signbit) {
         out.i[n] = first.floating() ? std::signbit(first.f[p(0)]) : first.i[p(0)] < 0;
-      } else if (result_of(op) == ResultType::bool_type) {
+      } else if (result_of(op) == ResultType::boolean) {
         out.i[n] = first.floating() ? compare(op, first.f[p(0)], in[1]->f[p(1)]) : compare(op, first.i[p(0)], in[1]->i[p(1)]);
       } else if (out.floating()) {
         out.f[n] = in.size() == 1 ? float_unary(op, first.f[p(0)]) : float_binary(op, first.f[p(0)], in[1]->f[p(1)]);

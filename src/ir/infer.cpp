@@ -77,24 +77,22 @@ class Infer {
     domain(t);
     Dims dims = broadcast_all(0);
     switch (result_of(op_)) {
-      case ResultType::bool_type: return {DType::b8, dims};
-      case ResultType::attr_type: return {a_.dtype("dtype"), dims};
+      case ResultType::boolean: return {DType::b8, dims};
+      case ResultType::attribute: return {a_.dtype("dtype"), dims};
       default: return {t, dims};
     }
   }
 
   // Which element types an operation has a meaning for (prim.def).
   void domain(DType t) {
-    if (is_complex(t) && op_ != Op::select && op_ != Op::cast) bad("has no meaning on {}", name_of(t));
-    bool floats = (op_ >= Op::exp && op_ <= Op::softplus) || op_ == Op::div || op_ == Op::atan2 || op_ == Op::copysign || op_ == Op::hypot || op_ == Op::nextafter;
-    bool bits = op_ >= Op::bit_and && op_ <= Op::shift_right;
+    if (is_complex(t) && operands_of(op_) != Operands::any) bad("has no meaning on {}", name_of(t));
+    const Operands takes = operands_of(op_);
+    const bool floats = takes == Operands::floats || takes == Operands::wide_floats, integers = takes == Operands::integers || takes == Operands::whole_numbers;
     if (floats && !is_float(t)) bad("is for floating-point numbers, not {}", name_of(t));
-    if ((bits || op_ == Op::gcd) && is_float(t)) bad("is for integers, not {}", name_of(t));
-    // As in ATen.
-    const bool numbers = op_ == Op::sub || op_ == Op::neg || op_ == Op::gcd || (op_ >= Op::truncdiv && op_ <= Op::pow) || op_ == Op::shift_left || op_ == Op::shift_right;
-    if (numbers && t == DType::b8) bad("is for numbers, not b8");
-    if (op_ == Op::nextafter && size_of(t) == 2) bad("is for f32 and f64, not {}", name_of(t));
-    if (op_ == Op::logical_not && t != DType::b8) bad("is for b8, not {}", name_of(t));
+    if (integers && is_float(t)) bad("is for integers, not {}", name_of(t));
+    if ((takes == Operands::numbers || takes == Operands::whole_numbers) && t == DType::b8) bad("is for numbers, not b8");
+    if (takes == Operands::wide_floats && size_of(t) == 2) bad("is for f32 and f64, not {}", name_of(t));
+    if (takes == Operands::logical && t != DType::b8) bad("is for b8, not {}", name_of(t));
   }
 
   Type literal() {

@@ -6,28 +6,44 @@ namespace ingot::ir {
 
 namespace {
 
-struct OpInfo {
-  std::string_view name;
-  int arity;  // of a map; -1 for the rest
-  ResultType result;
-};
-
-constexpr ResultType result_of_text(std::string_view text) {
-  if (text == "bool") return ResultType::bool_type;
-  if (text == "first") return ResultType::first_type;
-  if (text == "attr") return ResultType::attr_type;
-  return ResultType::same_type;
+namespace trait {
+enum Trait : uint8_t { plain = 0, leaf = 1, generated = 2, view = 4, moves = 8, inlined = 16, anchor = 32, effect = 64 };
 }
 
+struct OpInfo {
+  std::string_view name;
+  int arity;
+  ResultType result;
+  Operands operands;
+  Cost cost;
+  int traits;
+};
+
+constexpr ResultType result_type(std::string_view text) {
+  if (text == "bool") return ResultType::boolean;
+  if (text == "first") return ResultType::first;
+  return text == "attr" ? ResultType::attribute : ResultType::same;
+}
+
+// The words of prim.def mean the traits, not functions of the same name.
+#define TRAITS(words) \
+  [] { \
+    using namespace trait; \
+    return static_cast<int>(words); \
+  }()
 constexpr OpInfo ops[] = {
-#define MAP(name, arity, result) {#name, arity, result_of_text(#result)},
-#define OP(name) {#name, -1, ResultType::same_type},
+#define MAP(name, arity, result, operands, cost) {#name, arity, result_type(#result), Operands::operands, Cost::cost, trait::inlined},
+#define OP(name, cost, traits) {#name, -1, ResultType::same, Operands::any, Cost::cost, TRAITS(traits)},
 #include "ir/prim.def"
 };
+#undef TRAITS
+
+const OpInfo& info(Op op) { return ops[static_cast<int>(op)]; }
+bool has(Op op, trait::Trait one) { return (info(op).traits & one) != 0; }
 
 }  // namespace
 
-std::string_view name_of(Op op) { return ops[static_cast<int>(op)].name; }
+std::string_view name_of(Op op) { return info(op).name; }
 
 std::optional<Op> op_from_name(std::string_view name) {
   for (size_t i = 0; i < std::size(ops); ++i) {
@@ -36,8 +52,17 @@ std::optional<Op> op_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_map(Op op) { return ops[static_cast<int>(op)].arity > 0; }
-int arity_of(Op op) { return ops[static_cast<int>(op)].arity; }
-ResultType result_of(Op op) { return ops[static_cast<int>(op)].result; }
+bool is_map(Op op) { return info(op).arity > 0; }
+int arity_of(Op op) { return info(op).arity; }
+ResultType result_of(Op op) { return info(op).result; }
+Operands operands_of(Op op) { return info(op).operands; }
+Cost cost_of(Op op) { return info(op).cost; }
+bool is_leaf(Op op) { return has(op, trait::leaf); }
+bool is_generated(Op op) { return has(op, trait::generated); }
+bool is_view(Op op) { return has(op, trait::view); }
+bool moves(Op op) { return has(op, trait::moves); }
+bool is_inlined(Op op) { return has(op, trait::inlined); }
+bool is_anchor(Op op) { return has(op, trait::anchor); }
+bool has_effect(Op op) { return has(op, trait::effect); }
 
 }  // namespace ingot::ir

@@ -373,7 +373,7 @@ class Parser {
     }
     g_.current_origin = take("@") ? origin() : none_id;
     g_.current_group = take("#") ? small() : 0;
-    if (*op == Op::input || *op == Op::weight) {
+    if (is_leaf(*op)) {
       if (!in.empty() || types.size() != 1) bad("a leaf with operands or several results");
       const std::string& leaf = attributes.string("name");
       std::vector<int64_t> order = attributes.find("order") != nullptr ? attributes.integers("order") : std::vector<int64_t>();

@@ -99,7 +99,7 @@ class Verifier {
       type(g_.type(v));
     }
     if (node.origin != none_id && node.origin >= g_.origins.size()) bad("its origin does not exist");
-    if (node.op == Op::input || node.op == Op::weight) {
+    if (is_leaf(node.op)) {
       if (!node.in.empty() || node.out.size() != 1) bad("a leaf has no operands and one result");
       leaves_ += node.op == Op::input;
       weights_ += node.op == Op::weight;

@@ -33,7 +33,7 @@ void mix(size_t& h, const ir::Attribute& a) {
 void common(Graph& g) {
   std::unordered_multimap<size_t, ir::NodeId> seen;
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    if (node.op == Op::random || node.op == Op::row || node.out.size() != 1) return std::nullopt;
+    if (has_effect(node.op) || node.out.size() != 1) return std::nullopt;
     size_t h = static_cast<size_t>(node.op);
     for (ValueId v : in) mix(h, size_t{v});
     for (const auto& [name, value] : node.attributes) mix(h, value);

@@ -50,22 +50,14 @@ unsigned jumps(const Graph& g, const Node& node) {
     case Op::topk: return 0b1;
     case Op::cast: return is_float(g.type(node.out[0]).dtype) ? 0 : 0b1;
     case Op::reduce: return node.attributes.string("kind").starts_with("arg") ? 0b1 : 0;
-    default: return is_map(node.op) && result_of(node.op) == ir::ResultType::bool_type ? 0b11 : 0;
+    default: return is_map(node.op) && result_of(node.op) == ir::ResultType::boolean ? 0b11 : 0;
   }
 }
 
 // Every element of its results is made of few elements of its operands.
 bool is_elementwise(const Node& node) {
-  switch (node.op) {
-    case Op::view:
-    case Op::reshape:
-    case Op::join:
-    case Op::gather:
-    case Op::take_along:
-    case Op::update: return true;
-    case Op::reduce: return node.attributes.string("kind") == "max" || node.attributes.string("kind") == "min";
-    default: return is_map(node.op);
-  }
+  if (node.op == Op::reduce) return node.attributes.string("kind") == "max" || node.attributes.string("kind") == "min";
+  return is_map(node.op) || moves(node.op);
 }
 
 // Of rounded operands, their results are halves too.

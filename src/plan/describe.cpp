@@ -237,7 +237,7 @@ void function(Json& j, const Plan& plan, const Function& f) {
   for (size_t t = 0; t < f.programs.size(); ++t) {
     j.open('{');
     j.key("target");
-    j.text(plan.targets[t].name);
+    j.text(plan.targets[t].target.text());
     program(j, plan, f, f.programs[t]);
     j.close('}');
   }
@@ -245,10 +245,10 @@ void function(Json& j, const Plan& plan, const Function& f) {
   j.close('}');
 }
 
-void target(Json& j, const Plan& plan, const Target& t) {
+void target(Json& j, const Plan& plan, const ForTarget& t) {
   j.open('{');
   j.key("name");
-  j.text(t.name);
+  j.text(t.target.text());
   j.key("prepare");
   j.open('{');
   program(j, plan, t.prepare, t.prepare.programs[0]);
@@ -299,7 +299,7 @@ void target(Json& j, const Plan& plan, const Target& t) {
 
 struct Printer {
   const Plan& plan;
-  const Target& target;
+  const ForTarget& target;
   std::string out = {};
   SizeTexts texts = {};
 
@@ -338,7 +338,7 @@ struct Printer {
   }
 
   void program(const Function& f, const Program& p) {
-    out += fmt::format("{} on {}\n", f.name, target.name);
+    out += fmt::format("{} on {}\n", f.name, target.target.text());
     for (size_t k = 0; k < p.buffers.size(); ++k) {
       const Buffer& b = p.buffers[k];
       if (b.kind == Buffer::Kind::arena) out += fmt::format("  buffer {}: {} bytes, steps {} to {}\n", k, texts.of(f, b.bytes), b.first, b.last);
@@ -370,7 +370,7 @@ std::string describe(const Plan& plan) {
   j.close(']');
   j.key("targets");
   j.open('[');
-  for (const Target& t : plan.targets) target(j, plan, t);
+  for (const ForTarget& t : plan.targets) target(j, plan, t);
   j.close(']');
   j.key("weights");
   j.open('[');

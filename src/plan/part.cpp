@@ -98,7 +98,7 @@ std::vector<bool> only_first_values(const Plan& plan) {
     }
   };
   for (const Function& f : plan.functions) read(f);
-  for (const Target& t : plan.targets) read(t.prepare);
+  for (const ForTarget& t : plan.targets) read(t.prepare);
   return out;
 }
 

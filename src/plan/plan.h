@@ -13,6 +13,7 @@
 
 #include "base/mapped_file.h"
 #include "base/sizes.h"
+#include "base/target.h"
 #include "base/timing.h"
 #include "ir/dtype.h"
 
@@ -124,8 +125,9 @@ struct DeviceCode {
   std::vector<std::byte> image;
 };
 
-struct Target {
-  std::string name;                    // "cpu", "cuda:sm_90"
+// What a plan has for one target.
+struct ForTarget {
+  Target target;
   Function prepare;                    // no bindings; reads weight buffers, writes derived buffers
   std::vector<Derived> derived;
   std::vector<DeviceCode> code;
@@ -148,7 +150,7 @@ enum class Trust : uint8_t { automatic, data, code };
 
 struct Plan {
   std::vector<Function> functions;     // [0] is what run() runs by default
-  std::vector<Target> targets;         // the first is the usual one
+  std::vector<ForTarget> targets;         // the first is the usual one
   std::vector<Weight> weights;
   std::vector<Origin> origins;
   std::string signature;               // JSON of pytree in/out specs and names, for Python; empty from C++

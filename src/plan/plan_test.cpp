@@ -67,7 +67,7 @@ Plan sample() {
                {"tied", DType::f32, {2, 3}, {1, 0}, "a", Weight::Source::embedded, bytes, 24, nullptr},
                {"empty", DType::i8, {0, 7}, {}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
   p.targets = {
-      {"cpu", prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}, {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
+      {Target(), prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}, {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
   p.functions[0].graph = "ingot-graph 1\n";
   p.signature = "{\"in\": \"\xc3\xa9\"}";
@@ -329,7 +329,6 @@ TEST(Plan, TextsAreUtf8) {
       {"the kernel of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].kernel = t; }},
       {"the label of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].label = t; }},
       {"the name of a weight", [](Plan& p, std::string t) { p.weights[0].name = t; }},
-      {"the name of a target", [](Plan& p, std::string t) { p.targets[0].name = t; }},
       {"the name of a derived weight", [](Plan& p, std::string t) { p.targets[0].derived[0].name = t; }},
       {"the name of a kernel", [](Plan& p, std::string t) { p.targets[0].code[0].kernels[0] = t; }},
       {"an origin", [](Plan& p, std::string t) { p.origins[0].code = t; }},

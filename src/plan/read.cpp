@@ -80,9 +80,12 @@ class Reader {
     return out;
   }
 
-  Target target(const fb::Target& t) {
-    Target out;
-    out.name = name(t.name(), "the name of a target");
+  ForTarget target(const fb::Target& t) {
+    ForTarget out;
+    const std::string target = name(t.name(), "the name of a target");
+    const std::optional<Target> known = parse_target(target);
+    if (!known) fail(Code::format, "the plan has programs for \"{}\", which is no target", target);
+    out.target = *known;
     out.prepare = function(t.prepare());
     uint64_t derived = 0;
     each(t.derived(), [&](const fb::Derived& d) {
@@ -210,7 +213,7 @@ void verify_function(const Plan& plan, const Function& f) {
   }
 }
 
-void verify_program(const Plan& plan, const Target& target, const Function& f, const Program& p) {
+void verify_program(const Plan& plan, const ForTarget& target, const Function& f, const Program& p) {
   auto bad = [&](const std::string& what) { fail(Code::format, "function \"{}\" of the plan is damaged: {}", f.name, what); };
   auto size = [&](uint32_t s, const char* what) {
     if (s >= f.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
@@ -303,7 +306,7 @@ void verify_layout(const Plan& plan, std::span<const std::byte> section) {
 }
 
 bool has_device_code(const Plan& plan) {
-  return std::any_of(plan.targets.begin(), plan.targets.end(), [](const Target& t) { return !t.code.empty(); });
+  return std::any_of(plan.targets.begin(), plan.targets.end(), [](const ForTarget& t) { return !t.code.empty(); });
 }
 
 std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust) {
@@ -362,7 +365,7 @@ void verify(const Plan& plan) {
     if (f.programs.size() != plan.targets.size()) fail(Code::format, "function \"{}\" of the plan has {} programs for {} targets", f.name, f.programs.size(), plan.targets.size());
     for (size_t t = 0; t < plan.targets.size(); ++t) verify_program(plan, plan.targets[t], f, f.programs[t]);
   }
-  for (const Target& t : plan.targets) {
+  for (const ForTarget& t : plan.targets) {
     const Function& prepare = t.prepare;
     if (!prepare.bindings.empty() || !prepare.symbols.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
     verify_function(plan, prepare);
@@ -371,7 +374,7 @@ void verify(const Plan& plan) {
     for (const Timing& x : t.timings) {
       bool good = is_timing_text(x.machine) && is_timing_text(x.problem) && is_timing_text(x.choice);
       if (good && &x != t.timings.data()) good = std::pair((&x)[-1].machine, (&x)[-1].problem) < std::pair(x.machine, x.problem);
-      if (!good) fail(Code::format, "the plan is damaged: what was timed for {} is not in order", t.name);
+      if (!good) fail(Code::format, "the plan is damaged: what was timed for {} is not in order", t.target.text());
     }
   }
 }

@@ -24,7 +24,7 @@ class Writer {
     std::vector<Offset<fb::Function>> functions;
     for (const Function& f : plan.functions) functions.push_back(function(f));
     std::vector<Offset<fb::Target>> targets;
-    for (const Target& t : plan.targets) targets.push_back(target(t));
+    for (const ForTarget& t : plan.targets) targets.push_back(target(t));
     std::vector<Offset<fb::Weight>> weights;
     for (size_t i = 0; i < plan.weights.size(); ++i) {
       const Weight& w = plan.weights[i];
@@ -90,7 +90,7 @@ class Writer {
     return fb::CreateProgram(b_, a1, a2);
   }
 
-  Offset<fb::Target> target(const Target& t) {
+  Offset<fb::Target> target(const ForTarget& t) {
     auto prepare = function(t.prepare);
     std::vector<Offset<fb::Derived>> derived;
     for (const Derived& d : t.derived) derived.push_back(fb::CreateDerived(b_, b_.CreateString(d.name), d.bytes));
@@ -100,7 +100,7 @@ class Writer {
       auto image = b_.CreateVector(reinterpret_cast<const uint8_t*>(c.image.data()), c.image.size());
       code.push_back(fb::CreateCode(b_, static_cast<uint8_t>(c.form), c.architecture, kernels, image));
     }
-    auto n = b_.CreateString(t.name);
+    auto n = b_.CreateString(t.target.text());
     auto a1 = b_.CreateVector(derived);
     auto a2 = b_.CreateVector(code);
     std::vector<Offset<fb::Timing>> timings;
@@ -143,7 +143,7 @@ Parts layout(const Plan& plan, Values values) {
   }
   if (values == Values::left_out) std::fill(offsets.begin(), offsets.end(), 0), total = 0;
   std::vector<uint8_t> metadata = Writer().metadata(plan, offsets, values);
-  const bool code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const Target& t) { return !t.code.empty(); });
+  const bool code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const ForTarget& t) { return !t.code.empty(); });
   if (code && plan.code_from == CodeFrom::here) remember_made_here(std::as_bytes(std::span(metadata)));
   Header h{};
   h.magic = file_magic;

@@ -11,8 +11,6 @@ namespace ingot::runtime {
 
 namespace {
 
-constexpr std::string_view cuda_target = "cuda:sm_";
-
 std::optional<int> number(std::string_view text) {
   int n = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -22,18 +20,18 @@ std::optional<int> number(std::string_view text) {
 
 std::string targets_of(const plan::Plan& plan) {
   std::string s;
-  for (const plan::Target& t : plan.targets) s += (s.empty() ? "" : ", ") + t.name;
+  for (const plan::ForTarget& t : plan.targets) s += (s.empty() ? "" : ", ") + t.target.text();
   return s;
 }
 
 size_t cpu_target(const plan::Plan& plan) {
   for (size_t t = 0; t < plan.targets.size(); ++t) {
-    if (plan.targets[t].name == "cpu") return t;
+    if (plan.targets[t].target.is_cpu()) return t;
   }
   throw Error(Code::version, fmt::format("the plan has no program for the CPU: it was compiled for {}", targets_of(plan))).fix("compile the model with \"cpu\" among its targets");
 }
 
-std::vector<backend::CodeImage> images(const plan::Target& target) {
+std::vector<backend::CodeImage> images(const plan::ForTarget& target) {
   std::vector<backend::CodeImage> out;
   for (const plan::DeviceCode& c : target.code) out.push_back({c.form == plan::DeviceCode::Form::ptx, c.architecture, c.kernels, c.image});
   return out;
@@ -46,7 +44,7 @@ bool needs_code(const plan::Program& p) {
 
 // Each kernel of the target's code is in some image that the GPU runs; without code there are no steps that need it.
 bool has_code(const plan::Plan& plan, size_t t, int architecture) {
-  const plan::Target& target = plan.targets[t];
+  const plan::ForTarget& target = plan.targets[t];
   if (!target.code.empty() && plan.code_from == plan::CodeFrom::elsewhere) return false;  // it is not run
   if (target.code.empty()) {
     return !needs_code(target.prepare.programs[0]) &&
@@ -66,9 +64,9 @@ std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) 
   std::optional<size_t> best;
   int nearest = 0;
   for (size_t t = 0; t < plan.targets.size(); ++t) {
-    const plan::Target& target = plan.targets[t];
-    if (!target.name.starts_with(cuda_target)) continue;
-    int sm = number(std::string_view(target.name).substr(cuda_target.size())).value_or(0);
+    const plan::ForTarget& target = plan.targets[t];
+    if (target.target.kind != Target::Kind::cuda) continue;
+    const int sm = target.target.architecture;
     if (sm > architecture || sm <= nearest || !has_code(plan, t, architecture)) continue;
     best = t;
     nearest = sm;
@@ -78,7 +76,7 @@ std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) 
 
 size_t gpu_target(const plan::Plan& plan, int architecture) {
   if (std::optional<size_t> found = find_gpu_target(plan, architecture)) return *found;
-  const bool has_code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return !t.code.empty(); });
+  const bool has_code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return !t.code.empty(); });
   if (has_code && plan.code_from == plan::CodeFrom::elsewhere)
     throw Error(Code::version, "the plan's device code was not compiled by this user on this machine, so it is not run")
         .fix("load the plan with libingot, which compiles its graph anew, or with trust \"code\" if you trust whoever made the file");
@@ -89,7 +87,7 @@ size_t gpu_target(const plan::Plan& plan, int architecture) {
 
 // The number of the GPU that `device` means for this plan; nothing for the CPU.
 std::optional<int> gpu_of(const plan::Plan& plan, std::string_view device) {
-  bool for_cpu = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::Target& t) { return t.name == "cpu"; });
+  bool for_cpu = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.is_cpu(); });
   if (device == "cpu" || (device == "auto" && for_cpu)) return std::nullopt;
   if (device == "cuda" || device == "auto") return 0;
   if (std::optional<int> ordinal = device.starts_with("cuda:") ? number(device.substr(5)) : std::nullopt) return ordinal;
@@ -105,11 +103,11 @@ Placement place(const plan::Plan& plan, std::string_view device) {
   return {target, backend::open_cuda(*ordinal, images(plan.targets[target]), plan.targets[target].timings)};
 }
 
-std::string missing_target(const plan::Plan& plan, std::string_view device) {
+std::optional<Target> missing_target(const plan::Plan& plan, std::string_view device) {
   std::optional<int> ordinal = gpu_of(plan, device);
-  if (!ordinal) return "";
+  if (!ordinal) return std::nullopt;
   int architecture = backend::cuda_architecture(*ordinal);
-  return find_gpu_target(plan, architecture) ? "" : fmt::format("{}{}", cuda_target, architecture);
+  return find_gpu_target(plan, architecture) ? std::nullopt : std::optional(cuda_target(architecture));
 }
 
 }  // namespace ingot::runtime

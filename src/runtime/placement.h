@@ -1,6 +1,7 @@
 // Which device a plan runs on, and which of its programs that is.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,7 @@ struct Placement {
 // the plan has no program for the device, (device) without the device, (invalid_option) for other names.
 Placement place(const plan::Plan&, std::string_view device);
 
-// The target to compile for, "cuda:sm_80", where the device is a GPU that the plan has no program for; empty when nothing is missing. Errors as above.
-std::string missing_target(const plan::Plan&, std::string_view device);
+// The target to compile for where the device is a GPU that the plan has no program for. Errors as above.
+std::optional<Target> missing_target(const plan::Plan&, std::string_view device);
 
 }  // namespace ingot::runtime

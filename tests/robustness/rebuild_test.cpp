@@ -27,8 +27,8 @@ void expect_same(const char* model, const char* from, const char* to, const Sett
   captured.signature = "{\"of\": \"a test\"}";
   plan::Plan old = build(captured, options_of(from, settings));
   std::vector<std::byte> wanted = plan::write(build(captured, options_of(to, settings)));
-  EXPECT_EQ(plan::write(rebuild(old, to)), wanted);
-  EXPECT_EQ(plan::write(rebuild(*plan::read(plan::write(old), nullptr), to)), wanted);
+  EXPECT_EQ(plan::write(rebuild(old, *parse_target(to))), wanted);
+  EXPECT_EQ(plan::write(rebuild(*plan::read(plan::write(old), nullptr), *parse_target(to))), wanted);
 }
 
 TEST(Rebuild, GivesWhatTheModelGives) {
@@ -50,7 +50,7 @@ TEST(Rebuild, KeepsTheOptions) {
   plan::Plan tf32 = build(capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/mlp.pt2"), options_of("cpu", {{"matmul_precision", "tf32"}}));
   auto steps = [](const plan::Plan& p) { return p.functions[0].programs[0].steps; };
   bool differ = false;
-  auto a = steps(rebuild(exact, "cuda:sm_80")), b = steps(rebuild(tf32, "cuda:sm_80"));
+  auto a = steps(rebuild(exact, cuda_target(80))), b = steps(rebuild(tf32, cuda_target(80)));
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) differ = differ || a[i].constants != b[i].constants;
   EXPECT_TRUE(differ);
@@ -58,7 +58,7 @@ TEST(Rebuild, KeepsTheOptions) {
 
 std::string told(const plan::Plan& plan, const char* target) {
   try {
-    rebuild(plan, target);
+    rebuild(plan, *parse_target(target));
   } catch (const Error& e) {
     return fmt::format("{}: {}", static_cast<int>(e.code), e.message);
   }
@@ -105,7 +105,8 @@ TEST(Rebuild, IsForGpusThatSomeKernelHasNoCodeFor) {
   capture::Model model = capture::import_archive(INGOT_SOURCE_DIR "/src/capture/testdata/varied.pt2");
   auto missing = [](int sm, const plan::Plan& plan, const char* device = "cuda") {
     set_gpu(sm);
-    return runtime::missing_target(plan, device);
+    const std::optional<Target> target = runtime::missing_target(plan, device);
+    return target ? target->text() : "";
   };
   plan::Plan plan = build(model, options_of("cuda:sm_80", {}));
   EXPECT_EQ(missing(75, plan), "cuda:sm_75");
@@ -173,7 +174,7 @@ TEST(Rebuild, DamagedGraphsAreErrors) {
         if (size_t at = t.find(from, below(t.size())); at != std::string::npos) t.replace(at, from.size(), to);
       }
       try {
-        rebuild(bad, "cpu");
+        rebuild(bad, Target());
         ++built;
       } catch (const Error& e) {
         EXPECT_NE(e.code, Code::internal) << e.message << "\n" << t;

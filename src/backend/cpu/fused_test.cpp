@@ -174,7 +174,7 @@ TEST(fused, primitives) {
         for (const Shape& b : shapes) {
           if (arity == 1 && &b != &shapes[0]) continue;
           if (ir::size_of(t) != 4 && &a != &shapes[0] && &b != &shapes[0]) continue;  // fewer of the other dtypes
-          bool test = ir::result_of(op) == ir::ResultType::bool_type;
+          bool test = ir::result_of(op) == ir::ResultType::boolean;
           Tensor x(t, a.dims, a.gap), y(t, b.dims, b.gap), out(test ? DType::b8 : t, {rows, columns});
           bool divides = op >= Op::truncdiv && op <= Op::fmod;
           fill(x, random, op == Op::pow || op == Op::gcd);

@@ -62,7 +62,7 @@ class Steps final : public backend::Emitter {
  public:
   explicit Steps(Deterministic deterministic) : in_order_(deterministic == Deterministic::batch) {}
 
-  std::string target() const override { return "cpu"; }
+  Target target() const override { return {}; }
 
   EmittedStep fused(const FusedBody& body, const std::vector<Layout>&) override {
     Emitted code = emit(body);

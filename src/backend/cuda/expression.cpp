@@ -195,7 +195,7 @@ std::string map_expression(Op op, DType dtype, std::span<const Argument> x, bool
   if (for_halves && dtype == DType::f32 && (op == Op::sigmoid || op == Op::silu || op == Op::gelu_tanh)) return fmt::format("{}_for_half({})", ir::name_of(op), x[0].text);
   if (op == Op::cast) return cast(dtype, x[0]);
   if (op == Op::select) return fmt::format("{} ? {} : {}", x[0].text, x[1].text, x[2].text);
-  if (ir::result_of(op) == ir::ResultType::bool_type && op != Op::logical_not) {
+  if (ir::result_of(op) == ir::ResultType::boolean && op != Op::logical_not) {
     DType t = x[0].dtype;
     bool floats = ir::is_float(t);
     const std::string& a = x[0].text;

@@ -185,7 +185,7 @@ std::vector<Case> primitive_cases() {
       Reg x = b.load(t, 1), y = b.load(HostTensor(t, {1, 96}), 2), small = b.load(t, 3, true), positive = b.load(t, 4, true);
       for (size_t k = from; k < to; ++k) {
         Op op = ops[k];
-        bool test = ir::result_of(op) == ir::ResultType::bool_type;
+        bool test = ir::result_of(op) == ir::ResultType::boolean;
         bool divides = (op >= Op::truncdiv && op <= Op::fmod) || op == Op::shift_left || op == Op::shift_right || op == Op::pow || op == Op::gcd;
         std::vector<Reg> in = {op == Op::pow || op == Op::gcd ? positive : x};
         if (ir::arity_of(op) == 2) in.push_back(divides && !ir::is_float(t) ? small : y);

@@ -27,7 +27,7 @@ class Steps final : public backend::Emitter {
  public:
   Steps(int architecture, bool tf32) : architecture_(architecture), tf32_(tf32) {}
 
-  std::string target() const override { return fmt::format("cuda:sm_{}", architecture_); }
+  Target target() const override { return cuda_target(architecture_); }
 
   EmittedStep fused(const FusedBody& body, const std::vector<Layout>& layouts) override {
     Emitted code = emit(body, layouts);

@@ -251,7 +251,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
   if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
   if (i.op == Op::select) return ops.select(i.cls, to, in, count);
-  if (ir::result_of(i.op) == ir::ResultType::bool_type && i.op != Op::logical_not) {
+  if (ir::result_of(i.op) == ir::ResultType::boolean && i.op != Op::logical_not) {
     return ops.test(i.op, p_.code[i.in[0]].cls, static_cast<uint8_t*>(to), in, count);
   }
   switch (i.cls) {
