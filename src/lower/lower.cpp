@@ -1,4 +1,4 @@
-// The passes in their order, and what each is for.
+// The passes in their order.
 #include "lower/lower.h"
 
 #include <algorithm>
@@ -15,29 +15,29 @@ namespace ingot::lower {
 
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"simplify", simplify},                  // views composed, neutral elements, literals
-      {"updates", updates},                    // x[2:4] = v becomes a select
-      {"leading_axes", leading_axes},          // reshape(linear(reshape(x))) works on x
-      {"index_arithmetic", index_arithmetic},  // what only depends on indices is written as indices
+      {"simplify", simplify},                                // composes views, removes neutral elements, folds literals
+      {"update_to_select", update_to_select},                // x[2:4] = v becomes a select
+      {"sink_reshapes", sink_reshapes},                      // a linear layer on [B*S, K] works on [B, S, K]
+      {"index_arithmetic", index_arithmetic},                // values that depend on indices alone become index expressions
       {"simplify_indices", simplify},
-      {"common", common},                      // the same computation twice
-      {"functions", functions},                // written-out gelu, silu
-      {"attention", attention},                // written-out attention
+      {"cse", cse},                                          // common subexpressions
+      {"match_activations", match_activations},              // written-out GELU, SiLU, sigmoid, softplus
+      {"match_attention", match_attention},                  // matmul, scale, mask, softmax, matmul
       {"simplify_attention", simplify},
-      {"masks", masks},                        // the causal part of a mask becomes a flag
-      {"grouped_heads", grouped_heads},        // repeated keys and values are read in place
-      {"joins", joins},                        // RoPE's join becomes a choice between two reads
-      {"turned_rows", turned_rows},            // a batch behind the sequence: linear layers work on it in front
-      {"linears", linears},                    // query, key and value; gate and up: one matmul
+      {"causal_masks", causal_masks},                        // the causal part of a mask becomes a flag
+      {"grouped_query_attention", grouped_query_attention},  // repeated keys and values are read in place
+      {"concat_to_select", concat_to_select},                // RoPE's concatenation becomes a select between two reads
+      {"sink_transposes", sink_transposes},                  // a linear layer between a transpose and its inverse works without them
+      {"merge_linears", merge_linears},                      // query, key and value, or gate and up: one matmul
       {"simplify_linears", simplify},
-      {"common_again", common},
-      {"siblings", siblings},                  // RoPE of queries and keys at once
+      {"cse_again", cse},
+      {"horizontal_fusion", horizontal_fusion},              // RoPE of queries and keys in one step
       {"simplify_again", simplify},
-      {"memory_order", memory_order},          // after convolutions: [N, H, W, C]
-      {"simplify_order", simplify},
-      {"scales", scales},                      // batch normalisation goes into the weights
-      {"constants", constants},                // frequencies of position embeddings: functions in float64
-      {"rounding", rounding},                  // half values that comparisons depend on: last, as equal casts would go
+      {"propagate_layout", propagate_layout},                // [N, H, W, C] behind convolutions
+      {"simplify_layout", simplify},
+      {"fold_scales", fold_scales},                          // batch normalisation goes into the weights
+      {"precise_constants", precise_constants},              // functions of constants are computed in float64
+      {"rounding", rounding},                                // half values that comparisons depend on; last, since simplify removes equal casts
   };
   return list;
 }

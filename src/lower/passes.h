@@ -4,22 +4,22 @@
 
 namespace ingot::lower {
 
-void simplify(ir::Graph&);          // views composed, reshapes made views or merged, casts, neutral elements, literals
-void common(ir::Graph&);            // equal nodes become one
-void index_arithmetic(ir::Graph&);  // integers that are affine in the indices: joins, scans, comparisons, gathers by them
-void leading_axes(ir::Graph&);      // linear layers on [B*S, K] work on [B, S, K]
-void turned_rows(ir::Graph&);       // linear layers between a turn and its inverse work on what was turned
-void functions(ir::Graph&);         // written-out gelu, silu, sigmoid, softplus
-void attention(ir::Graph&);         // matmul, scale, mask, softmax, matmul
-void masks(ir::Graph&);             // the causal part of a mask becomes a flag
-void grouped_heads(ir::Graph&);     // repeated keys and values are read in place
-void joins(ir::Graph&);             // a join between pointwise operations becomes a select
-void linears(ir::Graph&);           // linear layers on one input become one matmul
-void updates(ir::Graph&);           // x[2:4] = v becomes a select
-void memory_order(ir::Graph&);      // work element by element in the order of its operands' memory: [N, H, W, C] after convolutions
-void scales(ir::Graph&);            // columns of a product times numbers made of weights: other weights
-void constants(ir::Graph&);         // functions of what depends on no input and no weight are computed in float64
-void siblings(ir::Graph&);          // the same work on neighbouring parts (RoPE of queries and keys) is done once
-void rounding(ir::Graph&);          // half values that comparisons, floor, remainder, ... depend on are rounded as in eager
+void simplify(ir::Graph&);                 // composes views, turns reshapes into views or merges them, removes casts and neutral elements, folds literals
+void update_to_select(ir::Graph&);         // x[2:4] = v becomes a select by index
+void sink_reshapes(ir::Graph&);            // a linear layer on [B*S, K] works on [B, S, K]
+void index_arithmetic(ir::Graph&);         // integers that are affine in their indices become index expressions: joins, scans, comparisons, gathers by them
+void cse(ir::Graph&);                      // merges equal nodes
+void match_activations(ir::Graph&);        // written-out GELU, SiLU, sigmoid, softplus become primitives
+void match_attention(ir::Graph&);          // matmul, scale, mask, softmax, matmul become attention
+void causal_masks(ir::Graph&);             // the causal part of an attention mask becomes a flag
+void grouped_query_attention(ir::Graph&);  // repeated keys and values are read in place
+void concat_to_select(ir::Graph&);         // a concatenation between pointwise operations becomes a select
+void sink_transposes(ir::Graph&);          // a linear layer between a transpose and its inverse works on the transposed tensor
+void merge_linears(ir::Graph&);            // linear layers of one input become one matmul
+void horizontal_fusion(ir::Graph&);        // the same work on neighbouring parts of a tensor (RoPE of queries and keys) is done once
+void propagate_layout(ir::Graph&);         // pointwise work follows the order of its operands' memory: [N, H, W, C] behind convolutions
+void fold_scales(ir::Graph&);              // a matmul's columns times numbers made of weights: the weights are scaled instead
+void precise_constants(ir::Graph&);        // functions of values that depend on no input and no weight are computed in float64
+void rounding(ir::Graph&);                 // rounds half values that comparisons, floor, remainder and the like depend on, as eager does
 
 }  // namespace ingot::lower

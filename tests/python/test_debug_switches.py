@@ -73,16 +73,16 @@ def test_disable_leaves_passes_out(archive, tmp_path):
     with_all, without = tmp_path / "with", tmp_path / "without"
     build(archive, INGOT_DUMP=str(with_all))
     assert "gelu" in graphs(with_all)[-1][1]
-    done, plan = build(archive, INGOT_DUMP=str(without), INGOT_DISABLE="functions,siblings")
+    done, plan = build(archive, INGOT_DUMP=str(without), INGOT_DISABLE="match_activations,horizontal_fusion")
     assert done.returncode == 0
-    assert [name for name, _ in graphs(without)] == ["captured", "expand", *(p for p in passes() if p not in ("functions", "siblings"))]
+    assert [name for name, _ in graphs(without)] == ["captured", "expand", *(p for p in passes() if p not in ("match_activations", "horizontal_fusion"))]
     assert "gelu" not in graphs(without)[-1][1] and "erf" in graphs(without)[-1][1]
     x, model = torch.randn(4, 8), torch.export.load(archive).module()
     assert torch.allclose(ingot.load(plan)(x), model(x), atol=1e-6)
 
 
 @pytest.mark.parametrize("switch, code, text", [
-    ({"INGOT_DISABLE": "simplify,atention"}, 14, 'ingot: INGOT_DISABLE names "atention", which is no pass\n  remedy: did you mean "attention"?\n'),
+    ({"INGOT_DISABLE": "simplify,match_atention"}, 14, 'ingot: INGOT_DISABLE names "match_atention", which is no pass\n  remedy: did you mean "match_attention"?\n'),
     ({"INGOT_LOG": "loud"}, 14, 'ingot: INGOT_LOG is "loud"; "info" or "debug" is needed\n  remedy: unset it to hear nothing\n'),
     ({"INGOT_DUMP": "/dev/null/folder"}, 21, "ingot: INGOT_DUMP: cannot write /dev/null/folder/00_captured.txt: Not a directory\n  remedy: name a folder that can be written, or unset INGOT_DUMP\n"),
 ])  # fmt: skip

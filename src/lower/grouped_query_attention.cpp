@@ -39,7 +39,7 @@ std::optional<Repeated> repeated(Graph& g, ValueId v) {
 
 }  // namespace
 
-void grouped_heads(Graph& g) {
+void grouped_query_attention(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::attention) return std::nullopt;
     auto k = repeated(to, in[1]);

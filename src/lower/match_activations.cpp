@@ -127,7 +127,7 @@ std::optional<ValueId> recognise(Graph& g, ValueId root) {
 
 }  // namespace
 
-void functions(Graph& g) {
+void match_activations(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if ((node.op != Op::mul && node.op != Op::div) || !is_float(g.type(node.out[0]).dtype)) return std::nullopt;
     // The node itself joins the graph, so that the tree hangs on a value; it goes again when it is replaced.

@@ -42,7 +42,7 @@ std::vector<bool> around_functions(const Graph& g, const ir::Constants& constant
 
 }  // namespace
 
-void constants(Graph& g) {
+void precise_constants(Graph& g) {
   const ir::Constants known = ir::find_constants(g);
   const std::vector<bool> found = around_functions(g, known);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {

@@ -30,7 +30,7 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
 
 }  // namespace
 
-void scales(Graph& g) {
+void fold_scales(Graph& g) {
   WeightValues weights(g, WeightValues::Through::maps);
   const std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {

@@ -92,7 +92,7 @@ std::optional<std::vector<ValueId>> turned_back(const Graph& g, WeightValues& we
 
 }  // namespace
 
-void turned_rows(Graph& g) {
+void sink_transposes(Graph& g) {
   std::vector<std::vector<ir::NodeId>> users(g.values.size());
   for (ir::NodeId n = 0; n < g.nodes.size(); ++n) {
     for (ValueId v : g.nodes[n].in) users[v].push_back(n);

@@ -207,7 +207,7 @@ std::optional<ValueId> reduction_in_order(Graph& g, const Node& node, ValueId x)
 
 }  // namespace
 
-void memory_order(Graph& g) {
+void propagate_layout(Graph& g) {
   WeightValues weights(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     const Dims& dims = g.type(node.out[0]).dims;

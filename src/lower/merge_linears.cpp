@@ -42,7 +42,7 @@ bool available(const Graph& g, ValueId v, ir::NodeId before) {
 
 }  // namespace
 
-void linears(Graph& g) {
+void merge_linears(Graph& g) {
   WeightValues weights(g);
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);

@@ -41,7 +41,7 @@ Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) 
 
 }  // namespace
 
-void joins(Graph& g) {
+void concat_to_select(Graph& g) {
   WeightValues weights(g);
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);

@@ -85,7 +85,7 @@ std::optional<Scores> scores_of(Graph& g, ValueId v, int depth = 0) {
 
 }  // namespace
 
-void attention(Graph& g) {
+void match_attention(Graph& g) {
   std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     // Probabilities that somebody else reads must be made anyway.

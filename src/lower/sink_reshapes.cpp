@@ -69,7 +69,7 @@ std::optional<ValueId> lifted_map(Graph& g, const Node& node, const std::vector<
 
 }  // namespace
 
-void leading_axes(Graph& g) {
+void sink_reshapes(Graph& g) {
   WeightValues weights(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     const Dims& dims = g.type(node.out[0]).dims;

@@ -102,7 +102,7 @@ Seen below(const Graph& g, ValueId v) {
 
 }  // namespace
 
-void siblings(Graph& g) {
+void horizontal_fusion(Graph& g) {
   std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::attention || in[0] == in[1]) return std::nullopt;

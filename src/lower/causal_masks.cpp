@@ -42,7 +42,7 @@ bool is_causal(const Graph& g, AffineForms& forms, ValueId v, const Dim& queries
 
 }  // namespace
 
-void masks(Graph& g) {
+void causal_masks(Graph& g) {
   std::optional<AffineForms> forms;
   const Graph* at = nullptr;
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {

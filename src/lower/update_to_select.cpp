@@ -66,7 +66,7 @@ bool writes_state(const Graph& g, ValueId base, const std::set<std::string>& inp
 
 }  // namespace
 
-void updates(Graph& g) {
+void update_to_select(Graph& g) {
   std::set<std::string> inputs, weights;
   for (const ir::Output& o : g.outputs) {
     if (o.to == ir::Output::To::input) inputs.insert(o.name);

@@ -1,4 +1,4 @@
-// Equal nodes become one.
+// Common subexpressions: equal nodes become one.
 #include <unordered_map>
 
 #include "lower/passes.h"
@@ -30,7 +30,7 @@ void mix(size_t& h, const ir::Attribute& a) {
 
 }  // namespace
 
-void common(Graph& g) {
+void cse(Graph& g) {
   std::unordered_multimap<size_t, ir::NodeId> seen;
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (has_effect(node.op) || node.out.size() != 1) return std::nullopt;
