@@ -362,7 +362,7 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
 }
 
 ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {
-  return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().gpu(); });
+  return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().ordinal(); });
 }
 
 ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, const int64_t* strides, int copy) {

@@ -27,7 +27,7 @@ struct TensorRef {
 };
 
 class Backend;
-class Lane;
+class Stream;
 
 struct Call {
   std::span<const TensorRef> operands;   // inputs first, as the kernel's x_args.h says
@@ -37,7 +37,7 @@ struct Call {
   std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned as the backend's memory; contents undefined
   Workers* workers = nullptr;            // CPU kernels
   const Backend* backend = nullptr;      // other kernels: the one that gave them
-  Lane* lane = nullptr;                  // and where their work goes
+  Stream* stream = nullptr;                  // and where their work goes
 };
 
 struct Resolved {
@@ -57,16 +57,16 @@ struct RunKernel {
   void (*run)(const Call&);
 };
 
-// Work that a lane has recorded, to be done again at once with the same addresses.
+// Work that a stream has recorded, to be done again at once with the same addresses.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
 // Where a session's work goes, in order: a CUDA stream; on the CPU everything happens at once. One caller at a time.
-class Lane {
+class Stream {
  public:
-  virtual ~Lane() = default;
+  virtual ~Stream() = default;
   // The caller's stream (a CUstream; null is the default one), from now on.
   virtual void set_stream(void* stream) = 0;
   // From or to the host, or on the device. What is copied to the host is there after wait(); memory copied from may be reused at once.
@@ -95,12 +95,12 @@ class Backend {
   virtual Allocator* memory() const = 0;
   virtual size_t alignment() const = 0;
   // Whether kernels can use what is at this address.
-  virtual bool reaches(const void*) const = 0;
-  virtual std::unique_ptr<Lane> lane() const = 0;
+  virtual bool can_access(const void*) const = 0;
+  virtual std::unique_ptr<Stream> new_stream() const = 0;
   // Until all work on it so far is done, in whichever stream.
-  virtual void settle() const = 0;
+  virtual void synchronize() const = 0;
   // Its number; -1: the host.
-  virtual int gpu() const = 0;
+  virtual int ordinal() const = 0;
   // What kernels have resolved on it so far and can be done in several ways: each is timed there, the most expensive one first, until the time is used up. What
   // `known` has is not timed again. Gives all that is known of them by then.
   virtual std::vector<Timing> time(std::span<const Timing> known, double seconds) const {

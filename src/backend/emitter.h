@@ -10,14 +10,12 @@
 
 #include "backend/body.h"
 #include "base/target.h"
+#include "ir/strided_layout.h"
 
 namespace ingot::backend {
 
 // Where an operand's elements are, as the plan will say (plan::OperandView). Of a fused body: leading axes are the domain's, then the gathered ones.
-struct Layout {
-  ir::Dims dims, strides;
-  ir::Dim offset = 0;
-};
+using ir::StridedLayout;
 
 // What a step needs besides its operands.
 struct EmittedStep {
@@ -29,7 +27,7 @@ struct EmittedStep {
 // C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast.
 struct Product {
   ir::DType type;                    // of A and B in memory
-  Layout a, b;
+  StridedLayout a, b;
   bool packed = false;               // B is what `matmul_pack` made instead
   bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
@@ -37,19 +35,19 @@ struct Product {
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
   // Without batch axes: B's further columns, where these stand in matrices of their own with the strides of `b`. They are operands behind B.
-  std::vector<Layout> beside = {};
+  std::vector<StridedLayout> beside = {};
   // One row whose body has half as many columns as B and sees both halves of them beside one another (Instruction::half).
   bool halves = false;
   // One row that the step makes itself: by this body, whose one store is a row of `a`'s elements that nobody else sees. Its other operands stand in A's place.
   const FusedBody* made = nullptr;
-  std::vector<Layout> made_of = {};
+  std::vector<StridedLayout> made_of = {};
 };
 
 // Sums over windows, each channel by itself (a depthwise convolution): the result at the kept indices is the sum over the other ones of A times B.
 struct WindowSum {
   size_t kept = 0;
   ir::AffineMap map;                 // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
-  Layout a, b;                       // b: over all indices, stride 0 where it does not depend on one
+  StridedLayout a, b;                       // b: over all indices, stride 0 where it does not depend on one
 };
 
 // softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E].
@@ -88,9 +86,9 @@ class Emitter {
   virtual ~Emitter() = default;
   virtual Target target() const = 0;
   // Operands of the step: the body's, loads first, then stores. Error (unsupported) when a primitive has no meaning for its dtype.
-  virtual EmittedStep fused(const FusedBody&, const std::vector<Layout>&) = 0;
+  virtual EmittedStep fused(const FusedBody&, const std::vector<StridedLayout>&) = 0;
   // The product and the body that uses it as accumulator. Operands of the step: A, B, what stands beside it, then the body's.
-  virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<Layout>&) = 0;
+  virtual ProductAnswer product(const Product&, const FusedBody&, const std::vector<StridedLayout>&) = 0;
   // Whether there may be a kernel for products of this type that make their left operand, a row of this length, themselves (Product::made).
   virtual bool makes_rows(ir::DType, const ir::Dim&) const { return false; }
   // Whether products of this type read as many columns as these, neighbours along K, from a matrix each (Product::beside), and not from one that is made of them.
@@ -100,11 +98,11 @@ class Emitter {
   // Whether there may be a kernel for sums over windows of this type; else, and where it has no step for one, a fused body does it.
   virtual bool sums_windows(ir::DType) const { return false; }
   // The sums and the body that uses them as accumulator. Operands of the step: A, B, then the body's.
-  virtual std::optional<EmittedStep> window_sum(const WindowSum&, const FusedBody&, const std::vector<Layout>&) { return std::nullopt; }
+  virtual std::optional<EmittedStep> window_sum(const WindowSum&, const FusedBody&, const std::vector<StridedLayout>&) { return std::nullopt; }
   // Whether there is a kernel for attention of this type and these sizes of heads; else it is written out.
   virtual bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width) const = 0;
   // Operands of the step: Q, K, V, the mask body's loads (its accumulator is the scaled score), the result. `mask` may be null.
-  virtual EmittedStep attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<Layout>&) = 0;
+  virtual EmittedStep attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<StridedLayout>&) = 0;
   // Products by weights read them packed by a step of their own.
   virtual bool packs() const = 0;
   // A step is in the plan: one that was emitted, or one that no body can hold (scan, sort, scatter), whose constants are the same for all backends.

@@ -86,8 +86,8 @@ Reg BodyWriter::coordinate(const Coordinate& c) {
   return *sum;
 }
 
-Window BodyWriter::over_domain(const Window& w, const Point& at) {
-  Window out{domain_, w.offset, std::vector<Dim>(domain_.size(), Dim(0))};
+StridedLayout BodyWriter::over_domain(const StridedLayout& w, const Point& at) {
+  StridedLayout out{domain_, Dims(domain_.size(), Dim(0)), w.offset};
   for (size_t d = 0; d < at.size(); ++d) {
     out.offset += w.strides[d] * at[d].offset;
     for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
@@ -99,11 +99,11 @@ Window BodyWriter::over_domain(const Window& w, const Point& at) {
   return out;
 }
 
-uint32_t BodyWriter::operand(Place place) {
+uint32_t BodyWriter::operand(BufferView place) {
   for (size_t k = 0; k < out_.operands.size(); ++k) {
-    const Place& p = out_.operands[k];
-    if (p.buffer == place.buffer && p.dtype == place.dtype && p.window.offset == place.window.offset && p.window.strides == place.window.strides &&
-        p.window.dims == place.window.dims) {
+    const BufferView& p = out_.operands[k];
+    if (p.buffer == place.buffer && p.dtype == place.dtype && p.layout.offset == place.layout.offset && p.layout.strides == place.layout.strides &&
+        p.layout.dims == place.layout.dims) {
       return static_cast<uint32_t>(k);
     }
   }
@@ -112,9 +112,9 @@ uint32_t BodyWriter::operand(Place place) {
   return static_cast<uint32_t>(out_.operands.size() - 1);
 }
 
-Reg BodyWriter::load(const Place& place, const Point& at) {
-  Place p = place;
-  p.window = over_domain(place.window, at);
+Reg BodyWriter::load(const BufferView& place, const Point& at) {
+  BufferView p = place;
+  p.layout = over_domain(place.layout, at);
   uint32_t k = operand(std::move(p));
   for (size_t r = 0; r < out_.body.code.size(); ++r) {
     const Instruction& c = out_.body.code[r];
@@ -127,10 +127,10 @@ Reg BodyWriter::load(const Place& place, const Point& at) {
   return push(std::move(i));
 }
 
-Reg BodyWriter::guarded(const Place& place, const Point& at, const Scalar& fill) {
+Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& fill) {
   // `at` may leave the operand: each of its axes follows one domain axis, or is at a place of its own.
-  Place p = place;
-  Window w{domain_, place.window.offset, std::vector<Dim>(domain_.size(), Dim(0))};
+  BufferView p = place;
+  StridedLayout w{domain_, Dims(domain_.size(), Dim(0)), place.layout.offset};
   std::vector<Dim> lower(domain_.size(), Dim(0));
   std::vector<int64_t> step(domain_.size(), 1);
   std::vector<bool> taken(domain_.size(), false);
@@ -138,25 +138,25 @@ Reg BodyWriter::guarded(const Place& place, const Point& at, const Scalar& fill)
   for (size_t d = 0; d < at.size(); ++d) {
     const Coordinate& c = at[d];
     if (c.terms.empty()) {
-      const auto where = c.offset.constant(), extent = place.window.dims[d].constant();
+      const auto where = c.offset.constant(), extent = place.layout.dims[d].constant();
       if (where && (*where < 0 || (extent && *where >= *extent))) return number(fill, compute_type(place.dtype));
-      if (!where || known_less(*where, place.window.dims[d], symbols_) != Truth::yes) throw Cut{pad_value_};
-      w.offset += place.window.strides[d] * c.offset;
+      if (!where || known_less(*where, place.layout.dims[d], symbols_) != Truth::yes) throw Cut{pad_value_};
+      w.offset += place.layout.strides[d] * c.offset;
       continue;
     }
     const auto& [axis, coefficient] = *c.terms.begin();
     const auto by = coefficient.constant();
     if (c.terms.size() != 1 || !by || *by < 1 || *by > backend::most_step || taken[axis]) throw Cut{pad_value_};
     taken[axis] = true;
-    w.strides[axis] = place.window.strides[d];
-    w.dims[axis] = place.window.dims[d];
+    w.strides[axis] = place.layout.strides[d];
+    w.dims[axis] = place.layout.dims[d];
     lower[axis] = -c.offset;
     step[axis] = *by;
   }
   for (size_t d = 0; d < domain_.size(); ++d) {
     if (!taken[d]) w.dims[d] = domain_[d];
   }
-  p.window = std::move(w);
+  p.layout = std::move(w);
   Instruction i{};
   i.kind = Instruction::Kind::load;
   i.dtype = compute_type(place.dtype);
@@ -179,14 +179,14 @@ int BodyWriter::stages_of(Reg r) {
 }
 
 // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
-Reg BodyWriter::gathered(const Place& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point) {
-  Window w = over_domain(table.window, point);
+Reg BodyWriter::gathered(const BufferView& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point) {
+  StridedLayout w = over_domain(table.layout, point);
   for (const auto& [axis, reg] : axes) {
-    w.dims.push_back(table.window.dims[axis]);
-    w.strides.push_back(table.window.strides[axis]);
+    w.dims.push_back(table.layout.dims[axis]);
+    w.strides.push_back(table.layout.strides[axis]);
   }
-  Place p = table;
-  p.window = std::move(w);
+  BufferView p = table;
+  p.layout = std::move(w);
   Instruction i{};
   i.kind = Instruction::Kind::load;
   i.dtype = compute_type(table.dtype);

@@ -1,4 +1,4 @@
-// The instructions of one fused body, each distinct one once, and the memory they read: windows over the body's domain.
+// The instructions of one fused body, each distinct one once, and the memory they read: layouts over the body's domain.
 #pragma once
 #include <map>
 #include <span>
@@ -32,13 +32,13 @@ class BodyWriter {
   Reg size(const ir::Dim& d);
   Reg axis_index(uint32_t axis);
   Reg coordinate(const Coordinate& c);
-  Window over_domain(const Window& w, const Point& at);
-  uint32_t operand(Place place);
-  Reg load(const Place& place, const Point& at);
+  StridedLayout over_domain(const StridedLayout& w, const Point& at);
+  uint32_t operand(BufferView place);
+  Reg load(const BufferView& place, const Point& at);
   // `at` may leave the operand: then `fill` is read. Throws Cut of pad_value_ when no guard can say so.
-  Reg guarded(const Place& place, const Point& at, const ir::Scalar& fill);
+  Reg guarded(const BufferView& place, const Point& at, const ir::Scalar& fill);
   // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
-  Reg gathered(const Place& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point);
+  Reg gathered(const BufferView& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point);
   // How many reductions lie one behind another up to this register.
   int stages_of(Reg r);
   void label(ir::Op op);

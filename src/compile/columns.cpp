@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compile/place.h"
+#include "compile/buffer_view.h"
 
 namespace ingot::compile {
 
@@ -11,11 +11,11 @@ using namespace ir;
 namespace {
 
 // Where a weight's elements are under views; nullopt for what is no view of a weight.
-std::optional<Window> window_on_weight(const Graph& g, ValueId v) {
+std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   const Node& n = g.producer(v);
   if (n.op == Op::weight) return row_major(g.type(v).dims);
   if (n.op != Op::view && n.op != Op::reshape) return std::nullopt;
-  auto w = window_on_weight(g, n.in[0]);
+  auto w = layout_on_weight(g, n.in[0]);
   if (!w) return std::nullopt;
   return through(*w, g, n);
 }
@@ -38,7 +38,7 @@ std::optional<ValueId> columns_apart(const Graph& g, const Node& product, const 
   Dims columns;
   std::optional<Dim> step;
   for (ValueId part : join.in) {
-    auto w = window_on_weight(g, part);
+    auto w = layout_on_weight(g, part);
     if (!w || !(w->strides[1] == Dim(1)) || (step && !(w->strides[0] == *step))) return std::nullopt;
     step = w->strides[0];
     columns.push_back(w->dims[0]);

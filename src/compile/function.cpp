@@ -15,9 +15,9 @@ bool is_plain_view(const Graph& g, ValueId v) {
   return n.op == Op::reshape || (n.op == Op::view && !n.attributes.map("map").fill);
 }
 
-std::vector<backend::Layout> layouts_of(const std::vector<Place>& places) {
-  std::vector<backend::Layout> out;
-  for (const Place& p : places) out.push_back({p.window.dims, p.window.strides, p.window.offset});
+std::vector<StridedLayout> layouts_of(const std::vector<BufferView>& places) {
+  std::vector<StridedLayout> out;
+  for (const BufferView& p : places) out.push_back(p.layout);
   return out;
 }
 
@@ -44,10 +44,10 @@ FunctionCompiler::FunctionCompiler(const Graph& g, backend::Emitter& emitter, Le
   find_window_sums();
 }
 
-plan::Step FunctionCompiler::step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<Place>& operands) {
+plan::Step FunctionCompiler::step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<BufferView>& operands) {
   plan::Step step;
   step.kernel = std::move(emitted.kernel);
-  for (const Place& p : operands) step.operands.push_back(view_of(p));
+  for (const BufferView& p : operands) step.operands.push_back(view_of(p));
   step.sizes = sizes_.refs(emitted.sizes);
   step.constants = std::move(emitted.constants);
   step.label = std::move(label);
@@ -92,8 +92,8 @@ void FunctionCompiler::run(plan::Function& function) {
       try {
         emit();
       } catch (const Cut& cut) {
-        if (layout_.stored[cut.value] && alone_.insert(cut.value).second) return;
-        if (layout_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no window", cut.value, name_of(g_.producer(cut.value).op));
+        if (storage_.stored[cut.value] && alone_.insert(cut.value).second) return;
+        if (storage_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no window", cut.value, name_of(g_.producer(cut.value).op));
         cuts_.insert(cut.value);
       }
     };

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backend/emitter.h"
+#include "compile/buffer_view.h"
 #include "compile/columns.h"
-#include "compile/place.h"
 #include "compile/size_table.h"
 #include "compile/split.h"
 #include "ir/graph.h"
@@ -38,12 +38,12 @@ struct Root {
 };
 
 // The decisions about a graph, made in one pass over it for a given set of cuts.
-struct Layout {
+struct StoragePlan {
   std::vector<bool> stored;
   std::vector<Root> roots;
   std::map<ir::ValueId, uint32_t> root_of;                              // value roots
   std::map<std::pair<ir::NodeId, uint32_t>, uint32_t> part_root;        // join parts, update halves, masks
-  std::vector<Place> places;                                            // per stored value
+  std::vector<BufferView> places;                                            // per stored value
 };
 
 struct Cut {
@@ -52,19 +52,19 @@ struct Cut {
 
 // Whether a value is another one's elements under a map of indices.
 bool is_plain_view(const ir::Graph& g, ir::ValueId v);
-std::vector<backend::Layout> layouts_of(const std::vector<Place>& places);
+std::vector<StridedLayout> layouts_of(const std::vector<BufferView>& places);
 
 struct WrittenBody;
 
 // A value's elements as those of what is stored, under a map of its indices, 0 outside.
 struct Followed {
-  Place place;
+  BufferView place;
   ir::AffineMap map;
 };
 
 // The left operand of a product: a matrix for each batch index, or what a map finds in `place` (backend::Product).
 struct Rows {
-  Place place;
+  BufferView place;
   std::optional<ir::AffineMap> map;
   size_t m_rank = 1;
   ir::ValueId copied = ir::none_id;  // with a map: what is stored instead where the backend cannot follow it
@@ -81,11 +81,11 @@ class FunctionCompiler {
 
   // ---- used by the body writer
   const ir::Graph& graph() const { return g_; }
-  const Layout& layout() const { return layout_; }
-  // The window of v over a stored value, if v is stored or a chain of views over one.
-  std::optional<Place> resolve(ir::ValueId v) const;
+  const StoragePlan& storage() const { return storage_; }
+  // Where v lies, if v is stored or a chain of views over one.
+  std::optional<BufferView> resolve(ir::ValueId v) const;
   // The same, or a Cut of the value that stands in the way.
-  Place require(ir::ValueId v) const;
+  BufferView require(ir::ValueId v) const;
   // Through views to what is stored, or would be for them.
   ir::ValueId base_of(ir::ValueId v) const;
   // Whether the body behind a product may have these sizes and see both halves of its columns.
@@ -101,7 +101,7 @@ class FunctionCompiler {
   void seed();
   void place_all();
   void place_join_parts();
-  Window layout_of(ir::ValueId v) const;
+  StridedLayout layout_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
   bool makes_row(const ir::Node& product) const;
   // The join whose parts a product reads its columns from, if it does; nothing makes such a one.
@@ -117,21 +117,21 @@ class FunctionCompiler {
   void emit_body(WrittenBody written, ir::OriginId origin);
   void emit_product(WrittenBody written);
   void emit_window_sum(WrittenBody written);
-  void emit_product_by_sums(const WrittenBody& written, const Place& a, const Place& b);
+  void emit_product_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b);
   void emit_attention(ir::NodeId n);
   void emit_kernel(ir::NodeId n);
   void emit_pack(ir::ValueId v, uint32_t derived);
-  plan::OperandView view_of(const Place& place);
+  plan::OperandView view_of(const BufferView& place);
   plan::BufferId arena_buffer(const ir::Dim& bytes);
   plan::BufferId leaf_buffer(plan::Buffer::Kind kind, uint32_t index, const ir::Dim& bytes);
   // A step of what the backend emitted, over these places.
-  plan::Step step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<Place>& operands);
+  plan::Step step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<BufferView>& operands);
   void push(plan::Step step, ir::OriginId origin);
   void liveness();
   void place_states();
   bool find_conflicts();
-  bool same_memory(const Place& a, const Place& b) const;
-  void copy(ir::ValueId v, const Place& target, std::string label);
+  bool same_memory(const BufferView& a, const BufferView& b) const;
+  void copy(ir::ValueId v, const BufferView& target, std::string label);
   void copy_outputs();
 
   const ir::Graph& g_;
@@ -144,11 +144,11 @@ class FunctionCompiler {
   std::vector<uint32_t> uses_;  // counting outputs
   std::vector<ir::ValueId> written_;  // per output: the leaf that it writes over, or none_id
   std::set<ir::ValueId> cuts_;
-  std::set<ir::ValueId> alone_;                // made in no join: somebody reads them through a window that a part of a join has not
+  std::set<ir::ValueId> alone_;                // made in no join: somebody reads them with a layout that a part of a join has not
   std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
   std::set<ir::ValueId> unmade_;               // joins that are read by parts
   bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
-  Layout layout_;
+  StoragePlan storage_;
   SizeTable sizes_;
   std::vector<plan::Binding> bindings_;
   plan::Program out_;

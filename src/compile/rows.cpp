@@ -24,7 +24,7 @@ bool pads_with_zeros(const Node& node) {
 // What must be stored for a product to read rows from.
 ValueId FunctionCompiler::rows_base(ValueId v) const {
   ValueId base = base_of(v);
-  if (layout_.stored[base] || !pads_with_zeros(g_.producer(base))) return base;
+  if (storage_.stored[base] || !pads_with_zeros(g_.producer(base))) return base;
   return base_of(g_.producer(base).in[0]);
 }
 
@@ -32,7 +32,7 @@ ValueId FunctionCompiler::rows_base(ValueId v) const {
 bool FunctionCompiler::makes_row(const Node& product) const {
   const ValueId left = product.in[0], base = base_of(left);
   const Type& t = g_.type(left);
-  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !layout_.stored[base] && is_inlined(g_.producer(base)) &&
+  return is_one_row(g_.type(product.out[0]).dims) && output_derived_.empty() && !storage_.stored[base] && is_inlined(g_.producer(base)) &&
          emitter_.makes_rows(t.dtype, t.dims.back());
 }
 
@@ -56,7 +56,7 @@ std::optional<Followed> FunctionCompiler::follow(ValueId v) const {
   for (ValueId at = v;;) {
     if (auto place = resolve(at)) return Followed{std::move(*place), std::move(map)};
     const Node& node = g_.producer(at);
-    if (layout_.stored[at] || node.op != Op::view) return std::nullopt;
+    if (storage_.stored[at] || node.op != Op::view) return std::nullopt;
     AffineMap inner = node.attributes.map("map");
     const bool pads = inner.fill.has_value();
     inner.fill.reset();
@@ -72,7 +72,7 @@ Rows FunctionCompiler::rows_of(ValueId v, const Dims& batch) const {
   if (auto place = resolve(v)) return {with_batch(std::move(*place), batch), std::nullopt};
   auto plain = [&]() -> Rows { return {with_batch(require(v), batch), std::nullopt}; };
   const Node& last = g_.producer(v);
-  if (layout_.stored[v]) return plain();
+  if (storage_.stored[v]) return plain();
   const ValueId windows = last.op == Op::reshape ? last.in[0] : v;
   std::optional<Followed> followed = follow(windows);
   if (!followed) return plain();

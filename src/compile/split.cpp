@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "compile/buffer_view.h"
 #include "compile/columns.h"
-#include "compile/place.h"
 #include "ir/constants.h"
 #include "ir/written.h"
 #include "kernels/matmul/matmul_args.h"
@@ -135,7 +135,7 @@ class Splitter {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
     if (views.empty()) return false;
-    std::optional<Window> w = row_major(g_.type(v).dims);
+    std::optional<StridedLayout> w = row_major(g_.type(v).dims);
     for (size_t k = views.size(); k-- > 0;) {
       const Node& n = *views[k];
       if (n.op == Op::view && n.attributes.map("map").fill) return false;

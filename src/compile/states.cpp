@@ -10,10 +10,10 @@ namespace ingot::compile {
 
 using namespace ir;
 
-bool FunctionCompiler::same_memory(const Place& a, const Place& b) const {
+bool FunctionCompiler::same_memory(const BufferView& a, const BufferView& b) const {
   const plan::Buffer &x = out_.buffers[a.buffer], &y = out_.buffers[b.buffer];
   bool buffer = a.buffer == b.buffer || (x.kind == y.kind && x.kind != plan::Buffer::Kind::arena && x.index == y.index);
-  return buffer && a.window.dims == b.window.dims && a.window.offset == b.window.offset && a.window.strides == b.window.strides;
+  return buffer && a.layout.dims == b.layout.dims && a.layout.offset == b.layout.offset && a.layout.strides == b.layout.strides;
 }
 
 // State that is written in place while somebody still reads what was there: it is copied instead. True when there is such a one.
@@ -33,7 +33,7 @@ bool FunctionCompiler::find_conflicts() {
   std::unordered_map<size_t, size_t> begun;  // per output: the newest version that is begun
   for (const auto& [i, entries] : in_place_) {
     for (size_t n = 0; n < entries.size(); ++n) versions[entries[n]] = {i, n};
-    versions[layout_.places[written_[i]].buffer] = {i, entries.size()};
+    versions[storage_.places[written_[i]].buffer] = {i, entries.size()};
     begun[i] = entries.size();
   }
   // Once a version is begun, nobody may read an older one.
@@ -66,7 +66,7 @@ bool FunctionCompiler::find_conflicts() {
   return found;
 }
 
-void FunctionCompiler::copy(ValueId v, const Place& target, std::string label) {
+void FunctionCompiler::copy(ValueId v, const BufferView& target, std::string label) {
   WrittenBody written = write_root(*this, v, target, false);
   push(step_of(emitter_.fused(written.body, layouts_of(written.operands)), std::move(label), 1, written.operands), none_id);
 }
@@ -76,25 +76,26 @@ void FunctionCompiler::copy_outputs() {
   uint32_t binding = static_cast<uint32_t>(g_.inputs.size());
   for (const Output& o : g_.outputs) {
     if (o.to != Output::To::caller) continue;
-    const Place& made = layout_.places[o.value];
+    const BufferView& made = storage_.places[o.value];
     const plan::Buffer& buffer = out_.buffers[made.buffer];
     if (buffer.kind != plan::Buffer::Kind::binding || buffer.index != binding) {
-      copy(o.value, {leaf_buffer(plan::Buffer::Kind::binding, binding, 0), made.dtype, row_major(made.window.dims)}, "copy");
+      copy(o.value, {leaf_buffer(plan::Buffer::Kind::binding, binding, 0), made.dtype, row_major(made.layout.dims)}, "copy");
     }
     ++binding;
   }
   // To state. What is read from memory that another one of these writes is put aside first.
   std::unordered_map<ValueId, uint32_t> bound;  // leaves that are written, and their bindings
   for (ValueId leaf : written_) {
-    if (leaf != none_id) bound.emplace(leaf, out_.buffers[layout_.places[leaf].buffer].index);
+    if (leaf != none_id) bound.emplace(leaf, out_.buffers[storage_.places[leaf].buffer].index);
   }
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
-    if (o.to == Output::To::caller || in_place_.contains(i) || !bound.contains(o.value) || out_.buffers[layout_.places[o.value].buffer].kind == plan::Buffer::Kind::arena) continue;
+    if (o.to == Output::To::caller || in_place_.contains(i) || !bound.contains(o.value) || out_.buffers[storage_.places[o.value].buffer].kind == plan::Buffer::Kind::arena)
+      continue;
     const Type& t = g_.type(o.value);
-    Place aside{arena_buffer(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
+    BufferView aside{arena_buffer(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
     copy(o.value, aside, "put aside");
-    layout_.places[o.value] = aside;
+    storage_.places[o.value] = aside;
   }
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];

@@ -18,26 +18,26 @@ namespace {
 
 enum class Merge : uint8_t { done, rows_apart, body_apart };
 
-// Joins the last batch axis with M where every window allows it, so that a product by one matrix is one tall product.
-Merge merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
-  Window& w = a.place.window;
+// Joins the last batch axis with M where every layout allows it, so that a product by one matrix is one tall product.
+Merge merge_rows(Rows& a, std::vector<BufferView>& operands, size_t batch_rank) {
+  StridedLayout& w = a.place.layout;
   size_t m = batch_rank, b = m - 1;
   // What there is one of is not stepped along.
-  const Dims& result = operands.back().window.dims;
+  const Dims& result = operands.back().layout.dims;
   const bool one_batch = result[b] == Dim(1), one_row = !a.map && result[m] == Dim(1);
-  auto mergeable = [&](const Window& x, const Dim& extent) {
+  auto mergeable = [&](const StridedLayout& x, const Dim& extent) {
     if (one_batch || one_row || (x.strides[b] == Dim(0) && x.strides[m] == Dim(0))) return true;
     return x.strides[b] == x.strides[m] * extent;
   };
   Dim extent = a.map ? Dim(1) : w.dims[m];
   for (size_t i = 0; a.map && i < a.m_rank; ++i) extent *= a.map->dims[m + i];
   if (!a.map && !mergeable(w, extent)) return Merge::rows_apart;
-  for (const Place& p : operands) {
-    if (!mergeable(p.window, extent)) return Merge::body_apart;
+  for (const BufferView& p : operands) {
+    if (!mergeable(p.layout, extent)) return Merge::body_apart;
   }
-  auto merge = [&](Window& x) {
+  auto merge = [&](StridedLayout& x) {
     // The rows of A and of the result are counted even where they repeat or are empty; what the body reads has size 1 where it repeats.
-    bool repeats = &x != &w && &x != &operands.back().window && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
+    bool repeats = &x != &w && &x != &operands.back().layout && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
     x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
     if (one_row && !one_batch) x.strides[m] = x.strides[b];
     x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
@@ -48,7 +48,7 @@ Merge merge_rows(Rows& a, std::vector<Place>& operands, size_t batch_rank) {
   } else {
     merge(w);
   }
-  for (Place& p : operands) merge(p.window);
+  for (BufferView& p : operands) merge(p.layout);
   return Merge::done;
 }
 
@@ -69,7 +69,7 @@ void leave_out_ones(WrittenBody& written) {
   auto named = [&](size_t axis) {
     return std::any_of(body.code.begin(), body.code.end(), [&](const backend::Instruction& i) {
       if (i.kind == backend::Instruction::Kind::index) return i.axis == axis;
-      return !i.lower.empty() && (!(i.lower[axis] == Dim(0)) || !(written.operands[i.operand].window.dims[axis] == Dim(1)));
+      return !i.lower.empty() && (!(i.lower[axis] == Dim(0)) || !(written.operands[i.operand].layout.dims[axis] == Dim(1)));
     });
   };
   for (size_t axis = body.outer.size() + body.row.size(); axis-- > 0 && body.outer.size() + body.row.size() > kernels::max_domain_rank;) {
@@ -78,9 +78,9 @@ void leave_out_ones(WrittenBody& written) {
     const auto at = static_cast<int64_t>(of_row ? axis - body.outer.size() : axis), whole = static_cast<int64_t>(axis);
     if (!(dims[static_cast<size_t>(at)] == Dim(1)) || (of_row && dims.size() == 1) || named(axis)) continue;
     dims.erase(dims.begin() + at);
-    for (Place& p : written.operands) {
-      p.window.dims.erase(p.window.dims.begin() + whole);
-      p.window.strides.erase(p.window.strides.begin() + whole);
+    for (BufferView& p : written.operands) {
+      p.layout.dims.erase(p.layout.dims.begin() + whole);
+      p.layout.strides.erase(p.layout.strides.begin() + whole);
     }
     for (backend::Instruction& i : body.code) {
       if (i.kind == backend::Instruction::Kind::index && i.axis > axis) --i.axis;
@@ -102,8 +102,8 @@ bool names_rows(const backend::FusedBody& body) {
 }  // namespace
 
 void FunctionCompiler::emit_root(uint32_t r) {
-  const Root& root = layout_.roots[r];
-  Place target = layout_.places[root.target];
+  const Root& root = storage_.roots[r];
+  BufferView target = storage_.places[root.target];
   const Node& node = g_.producer(root.target);
   bool itself = root.kind == Root::Kind::value;
   if (root.kind == Root::Kind::update_base) {
@@ -112,10 +112,10 @@ void FunctionCompiler::emit_root(uint32_t r) {
   }
   if (root.kind == Root::Kind::join_part) {
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
-    target.window.offset += target.window.strides[axis] * root.start;
-    target.window.dims = g_.type(root.value).dims;
+    target.layout.offset += target.layout.strides[axis] * root.start;
+    target.layout.dims = g_.type(root.value).dims;
   } else if (root.kind == Root::Kind::update_value) {
-    target.window = *through_view(target.window, node.attributes.map("map"));
+    target.layout = *through_view(target.layout, node.attributes.map("map"));
   }
   WrittenBody written = write_root(*this, root.value, target, itself);
   if (written.anchor == none_id) {
@@ -139,8 +139,8 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   if (makes_row(anchor)) made = write_row(*this, anchor.in[0]);
   const Type& left = g_.type(anchor.in[0]);
   Rows a = made ? Rows{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt} : rows_of(anchor.in[0], batch);
-  Place b;
-  std::vector<Place> beside;
+  BufferView b;
+  std::vector<BufferView> beside;
   const std::optional<ValueId> apart = this->apart(anchor);
   backend::Product product;
   product.type = left.dtype;
@@ -148,12 +148,12 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   if (product.packed) {
     uint32_t d = packed_operand_[id];
     int64_t floats = derived_bytes_[d] / 4;
-    b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
+    b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, {Dim(1)}}};
   } else if (apart) {
     for (ValueId part : g_.producer(*apart).in) {
       beside.push_back(require(part));
-      std::swap(beside.back().window.dims[0], beside.back().window.dims[1]);
-      std::swap(beside.back().window.strides[0], beside.back().window.strides[1]);
+      std::swap(beside.back().layout.dims[0], beside.back().layout.dims[1]);
+      std::swap(beside.back().layout.strides[0], beside.back().layout.strides[1]);
     }
     b = with_batch(beside.front(), batch);
     beside.erase(beside.begin());
@@ -161,17 +161,17 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     b = with_batch(require(anchor.in[1]), batch);
   }
   // What is stored already cannot be stored otherwise.
-  auto other = [&](ValueId v) { return !layout_.stored[v]; };
+  auto other = [&](ValueId v) { return !storage_.stored[v]; };
   // A product by one matrix is one tall product; rows that lie in another order (a batch behind the sequence) are stored in this one.
-  auto one_matrix = [&] { return product.packed || b.window.strides[batch.size() - 1] == Dim(0); };
+  auto one_matrix = [&] { return product.packed || b.layout.strides[batch.size() - 1] == Dim(0); };
   while (!batch.empty() && one_matrix() && !names_rows(written.body)) {
     Merge merged = merge_rows(a, written.operands, batch.size());
     if (merged == Merge::rows_apart && other(anchor.in[0])) throw Cut{anchor.in[0]};
     if (merged != Merge::done) break;
     merge_domain(written.body);
     if (!product.packed) {
-      b.window.dims.erase(b.window.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
-      b.window.strides.erase(b.window.strides.begin() + static_cast<int64_t>(batch.size()) - 1);
+      b.layout.dims.erase(b.layout.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
+      b.layout.strides.erase(b.layout.strides.begin() + static_cast<int64_t>(batch.size()) - 1);
     }
     batch.pop_back();
   }
@@ -189,7 +189,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
     product.made_of = layouts_of(made->operands);
   }
   // What prepare makes is written while it runs.
-  auto constant = [&](const Place& p) {
+  auto constant = [&](const BufferView& p) {
     const plan::Buffer::Kind where = out_.buffers[p.buffer].kind;
     return where == plan::Buffer::Kind::weight || (where == plan::Buffer::Kind::derived && output_derived_.empty());
   };
@@ -206,7 +206,7 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   if (instead != none_id && answer.kind != Answer::taken) throw Cut{instead};
   if (apart && answer.kind != Answer::taken) throw Cut{*apart};
   if (answer.kind != Answer::taken) return emit_product_by_sums(written, a.place, b);
-  std::vector<Place> operands{std::move(a.place)};
+  std::vector<BufferView> operands{std::move(a.place)};
   if (made) {
     made->operands.pop_back();
     operands = std::move(made->operands);
@@ -220,17 +220,17 @@ void FunctionCompiler::emit_product(WrittenBody written) {
 }
 
 // Any product as a fused body: rows along K.
-void FunctionCompiler::emit_product_by_sums(const WrittenBody& written, const Place& a, const Place& b) {
-  const Place& target = written.operands.back();
-  size_t batch = a.window.dims.size() - 2;
+void FunctionCompiler::emit_product_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b) {
+  const BufferView& target = written.operands.back();
+  size_t batch = a.layout.dims.size() - 2;
   WrittenBody sums;
   sums.label = "matmul by sums";
   backend::FusedBody& body = sums.body;
-  body.outer = target.window.dims;
-  body.row = {a.window.dims.back()};
-  auto over = [&](const Place& place, bool left) {
-    Place p = place;
-    Window& w = p.window;
+  body.outer = target.layout.dims;
+  body.row = {a.layout.dims.back()};
+  auto over = [&](const BufferView& place, bool left) {
+    BufferView p = place;
+    StridedLayout& w = p.layout;
     const Dim along = left ? w.strides[batch + 1] : w.strides[batch];
     Dim rows = left ? w.strides[batch] : Dim(0), columns = left ? Dim(0) : w.strides[batch + 1];
     w.strides.resize(batch);
@@ -260,9 +260,9 @@ void FunctionCompiler::emit_product_by_sums(const WrittenBody& written, const Pl
   sum.reduction = backend::Reduction::sum;
   sum.in = {add(times)};
   backend::Reg result = add(sum);
-  Place store = target;
-  store.window.dims.push_back(1);
-  store.window.strides.push_back(0);
+  BufferView store = target;
+  store.layout.dims.push_back(1);
+  store.layout.strides.push_back(0);
   body.operands = {a.dtype, b.dtype, target.dtype};
   body.stores = {{2, result}};
   sums.operands = {over(a, true), over(b, false), std::move(store)};
@@ -273,15 +273,15 @@ void FunctionCompiler::emit_attention(NodeId n) {
   const Node& node = g_.nodes[n];
   const Dims& out = g_.type(node.out[0]).dims;
   Dims batch(out.begin(), out.end() - 2);
-  Place q = with_batch(require(node.in[0]), batch), k = with_batch(require(node.in[1]), batch), v = with_batch(require(node.in[2]), batch);
+  BufferView q = with_batch(require(node.in[0]), batch), k = with_batch(require(node.in[1]), batch), v = with_batch(require(node.in[2]), batch);
   backend::Attention site;
   site.scale = node.attributes.number("scale");
   site.causal = node.attributes.boolean("causal");
   site.batch_rank = batch.size();
-  site.s = q.window.dims[batch.size()];
-  site.t = k.window.dims[batch.size()];
-  site.d = q.window.dims.back();
-  site.e = v.window.dims.back();
+  site.s = q.layout.dims[batch.size()];
+  site.t = k.layout.dims[batch.size()];
+  site.d = q.layout.dims.back();
+  site.e = v.layout.dims.back();
   std::string label = "attention";
   WrittenBody mask;
   if (node.in.size() == 4) {
@@ -292,18 +292,18 @@ void FunctionCompiler::emit_attention(NodeId n) {
     label += mask.label == "copy" ? " + mask" : " + mask(" + mask.label + ")";
   }
   if (site.causal) label += ", causal";
-  std::vector<Place> operands{std::move(q), std::move(k), std::move(v)};
+  std::vector<BufferView> operands{std::move(q), std::move(k), std::move(v)};
   operands.insert(operands.end(), mask.operands.begin(), mask.operands.end());
-  operands.push_back(with_batch(layout_.places[node.out[0]], batch));
+  operands.push_back(with_batch(storage_.places[node.out[0]], batch));
   const backend::FusedBody* body = node.in.size() == 4 ? &mask.body : nullptr;
   push(step_of(emitter_.attention(site, g_.type(node.in[0]).dtype, body, layouts_of(operands)), std::move(label), 1, operands), node.origin);
 }
 
 namespace {
 
-// A window of the given dims over a value that broadcasts to them.
-Place broadcast_to(Place place, const Dims& dims) {
-  Window& w = place.window;
+// The layout of the given dims over a value that broadcasts to them.
+BufferView broadcast_to(BufferView place, const Dims& dims) {
+  StridedLayout& w = place.layout;
   for (size_t i = 0; i < w.dims.size(); ++i) {
     if (w.dims[i] == Dim(1)) w.strides[i] = 0;
   }
@@ -330,7 +330,7 @@ void FunctionCompiler::emit_kernel(NodeId n) {
   plan::Step step;
   step.label = std::string(name_of(node.op));
   step.writes = static_cast<uint32_t>(node.out.size());
-  auto operand = [&](const Place& place) { step.operands.push_back(view_of(place)); };
+  auto operand = [&](const BufferView& place) { step.operands.push_back(view_of(place)); };
   switch (node.op) {
     case Op::scan: {
       step.kernel = "scan";
@@ -348,7 +348,7 @@ void FunctionCompiler::emit_kernel(NodeId n) {
       break;
     }
     case Op::scatter: {
-      emit_root(layout_.part_root.at({n, 0}));
+      emit_root(storage_.part_root.at({n, 0}));
       step.kernel = "scatter";
       kernels::ScatterArgs args;
       args.kind = scatter_kind(a.string("kind"));
@@ -363,27 +363,27 @@ void FunctionCompiler::emit_kernel(NodeId n) {
       break;
     }
     case Op::scatter_along: {
-      emit_root(layout_.part_root.at({n, 0}));
+      emit_root(storage_.part_root.at({n, 0}));
       step.kernel = "scatter_along";
       kernels::ScatterArgs args;
       args.kind = scatter_kind(a.string("kind"));
       args.axes = {static_cast<uint8_t>(a.integer("axis"))};
       step.constants = kernels::serialise(args);
-      Place index = require(node.in[1]), updates = require(node.in[2]);
-      updates.window.dims = index.window.dims;
+      BufferView index = require(node.in[1]), updates = require(node.in[2]);
+      updates.layout.dims = index.layout.dims;
       operand(index);
       operand(updates);
       break;
     }
     default: fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
   }
-  for (ValueId v : node.out) operand(layout_.places[v]);
+  for (ValueId v : node.out) operand(storage_.places[v]);
   push(std::move(step), node.origin);
 }
 
 void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
-  Place b = require(v);
-  Window& w = b.window;
+  BufferView b = require(v);
+  StridedLayout& w = b.layout;
   while (w.dims.size() > 2) {  // leading axes of size 1
     w.dims.erase(w.dims.begin());
     w.strides.erase(w.strides.begin());
@@ -393,7 +393,7 @@ void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
   step.label = "pack";
   step.writes = 1;
   int64_t floats = derived_bytes_[derived] / 4;
-  Place packed{leaf_buffer(plan::Buffer::Kind::derived, derived, Dim(derived_bytes_[derived])), DType::f32, {{Dim(floats)}, 0, {Dim(1)}}};
+  BufferView packed{leaf_buffer(plan::Buffer::Kind::derived, derived, Dim(derived_bytes_[derived])), DType::f32, {{Dim(floats)}, {Dim(1)}}};
   step.operands = {view_of(b), view_of(packed)};
   step.sizes = {sizes_.ref(w.dims[0]), sizes_.ref(w.dims[1])};
   push(std::move(step), none_id);
@@ -403,21 +403,21 @@ void FunctionCompiler::emit_node(NodeId n) {
   const Node& node = g_.nodes[n];
   if (node.op == Op::attention) return emit_attention(n);
   if (node.op == Op::join) {
-    if (!layout_.stored[node.out[0]]) return;  // read apart
+    if (!storage_.stored[node.out[0]]) return;  // read apart
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       if (emitted_parts_.contains({n, i})) continue;  // made in place
-      emit_root(layout_.part_root.at({n, i}));
+      emit_root(storage_.part_root.at({n, i}));
     }
     return;
   }
   if (node.op == Op::update) {
-    for (uint32_t i = 0; i < 2; ++i) emit_root(layout_.part_root.at({n, i}));
+    for (uint32_t i = 0; i < 2; ++i) emit_root(storage_.part_root.at({n, i}));
     return;
   }
   if (ir::is_leaf(node.op)) return;
   if (ir::is_inlined(node.op) || ir::is_anchor(node.op)) {
     for (ValueId v : node.out) {
-      if (layout_.stored[v]) emit_root(layout_.root_of.at(v));
+      if (storage_.stored[v]) emit_root(storage_.root_of.at(v));
     }
     return;
   }

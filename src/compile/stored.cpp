@@ -11,7 +11,7 @@ namespace ingot::compile {
 using namespace ir;
 
 ValueId FunctionCompiler::base_of(ValueId v) const {
-  while (is_plain_view(g_, v) && !layout_.stored[v]) v = g_.producer(v).in[0];
+  while (is_plain_view(g_, v) && !storage_.stored[v]) v = g_.producer(v).in[0];
   return v;
 }
 
@@ -51,19 +51,19 @@ std::vector<int> FunctionCompiler::costs() const {
   for (const Node& n : g_.nodes) {
     int sum = own_cost(n.op);
     for (ValueId in : n.in) sum = std::min(dear, sum + cost[in]);
-    for (ValueId v : n.out) cost[v] = layout_.stored[v] || is_leaf(v) ? 0 : sum;
+    for (ValueId v : n.out) cost[v] = storage_.stored[v] || is_leaf(v) ? 0 : sum;
   }
   return cost;
 }
 
 uint32_t FunctionCompiler::add_root(Root root) {
-  layout_.roots.push_back(root);
-  return static_cast<uint32_t>(layout_.roots.size() - 1);
+  storage_.roots.push_back(root);
+  return static_cast<uint32_t>(storage_.roots.size() - 1);
 }
 
 // What must be stored whatever else is decided.
 void FunctionCompiler::seed() {
-  auto& stored = layout_.stored;
+  auto& stored = storage_.stored;
   auto store_base = [&](ValueId v) { stored[base_of(v)] = true; };
   for (ValueId v : cuts_) stored[v] = true;
   for (NodeId n = 0; n < g_.nodes.size(); ++n) {
@@ -115,8 +115,8 @@ void FunctionCompiler::seed() {
 
 void FunctionCompiler::decide() {
   size_t n = g_.values.size();
-  layout_ = {};
-  layout_.stored.assign(n, false);
+  storage_ = {};
+  storage_.stored.assign(n, false);
   seed();
   const std::vector<int> cost = costs();
   std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
@@ -129,7 +129,7 @@ void FunctionCompiler::decide() {
   };
   auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > most_values; };
   auto inline_into = [&](uint32_t root, const Size& more) {
-    sizes.resize(layout_.roots.size());
+    sizes.resize(storage_.roots.size());
     sizes[root].reads += more.reads;
     sizes[root].values += more.values;
   };
@@ -137,51 +137,51 @@ void FunctionCompiler::decide() {
     const Node& node = g_.nodes[id];
     if (ir::is_leaf(node.op)) continue;
     const Size own = node.out.empty() ? Size{} : size_of_node(node);
-    sizes.resize(layout_.roots.size());
+    sizes.resize(storage_.roots.size());
     for (ValueId v : node.out) {
-      if (layout_.stored[v]) continue;
+      if (storage_.stored[v]) continue;
       bool several = homes[v].size() > 1 && !is_plain_view(g_, v) && !free(v);
-      if (several && (is_anchor(v) || cost[v] > 6)) layout_.stored[v] = true;
-      if (is_anchor(v) && homes[v].empty()) layout_.stored[v] = true;
-      if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) layout_.stored[v] = true;
-      if (layout_.stored[v]) continue;
+      if (several && (is_anchor(v) || cost[v] > 6)) storage_.stored[v] = true;
+      if (is_anchor(v) && homes[v].empty()) storage_.stored[v] = true;
+      if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) storage_.stored[v] = true;
+      if (storage_.stored[v]) continue;
       for (uint32_t root : homes[v]) inline_into(root, own);
     }
     if (node.op == Op::matmul && makes_row(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
     // The contexts in which this node's operands are computed.
     std::set<uint32_t> context;
     for (ValueId v : node.out) {
-      if (!layout_.stored[v]) {
+      if (!storage_.stored[v]) {
         context.insert(homes[v].begin(), homes[v].end());
       } else if (is_inlined(node)) {
-        auto [found, made] = layout_.root_of.try_emplace(v, 0);
+        auto [found, made] = storage_.root_of.try_emplace(v, 0);
         if (made) inline_into(found->second = add_root({Root::Kind::value, v, v}), own);
         context.insert(found->second);
       }
     }
     if (!node.out.empty() && is_inlined(node)) {
       for (ValueId in : node.in) {
-        if (!layout_.stored[in]) homes[in].insert(context.begin(), context.end());
+        if (!storage_.stored[in]) homes[in].insert(context.begin(), context.end());
       }
-    } else if (!node.out.empty() && is_anchor(node.out[0]) && layout_.stored[node.out[0]]) {
-      layout_.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
+    } else if (!node.out.empty() && is_anchor(node.out[0]) && storage_.stored[node.out[0]]) {
+      storage_.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
     } else if (node.op == Op::attention && node.in.size() == 4) {
       uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});
-      layout_.part_root[{id, 3}] = r;
+      storage_.part_root[{id, 3}] = r;
       homes[node.in[3]].insert(r);
-    } else if (node.op == Op::join && layout_.stored[node.out[0]]) {
+    } else if (node.op == Op::join && storage_.stored[node.out[0]]) {
       const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
       Dim start = 0;
       for (uint32_t i = 0; i < node.in.size(); ++i) {
         uint32_t r = add_root({Root::Kind::join_part, node.in[i], node.out[0], i, start});
         start += g_.type(node.in[i]).dims[axis];
-        layout_.part_root[{id, i}] = r;
+        storage_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);
       }
     } else if (node.op == Op::update || node.op == Op::scatter || node.op == Op::scatter_along) {
       for (uint32_t i = 0; i < (node.op == Op::update ? 2u : 1u); ++i) {
         uint32_t r = add_root({i == 0 ? Root::Kind::update_base : Root::Kind::update_value, node.in[i], node.out[0], i});
-        layout_.part_root[{id, i}] = r;
+        storage_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);
       }
     }

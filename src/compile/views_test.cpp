@@ -4,8 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "compile/buffer_view.h"
 #include "compile/compile.h"
-#include "compile/place.h"
 #include "ir/random_views_test.h"
 #include "lower/lower.h"
 #include "runtime/session.h"
@@ -19,7 +19,7 @@ using ir::RandomViews;
 using Sizes = RandomViews::Sizes;
 
 // The place of every element of a window, in row-major order of its indices.
-Sizes places(const Window& w, const Sizes& setting) {
+Sizes places(const StridedLayout& w, const Sizes& setting) {
   Sizes dims, strides, out;
   for (const Dim& d : w.dims) dims.push_back(d.evaluate(setting));
   for (const Dim& d : w.strides) strides.push_back(d.evaluate(setting));
@@ -33,11 +33,11 @@ Sizes places(const Window& w, const Sizes& setting) {
 }
 
 // Dense in some order of the axes, with room behind each when it is `wide`.
-Window some_window(const Dims& dims, std::mt19937& random, bool wide) {
+StridedLayout some_layout(const Dims& dims, std::mt19937& random, bool wide) {
   std::vector<size_t> order(dims.size());
   std::iota(order.begin(), order.end(), size_t{0});
   if (random() % 3 != 0) std::shuffle(order.begin(), order.end(), random);
-  Window w{dims, wide ? Dim(5) : Dim(0), std::vector<Dim>(dims.size(), Dim(0))};
+  StridedLayout w{dims, Dims(dims.size(), Dim(0)), wide ? Dim(5) : Dim(0)};
   Dim stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
     w.strides[order[i]] = stride;
@@ -52,15 +52,15 @@ TEST(Views, LieWhereTheirWindowsSay) {
     const RandomViews chain(seed, RandomViews::views);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + chain.text);
     std::mt19937 random(seed);
-    const Window input = some_window(chain.items[0].value.dims(), random, seed % 2 == 0);
-    std::vector<std::optional<Window>> windows(chain.graph.values.size());
+    const StridedLayout input = some_layout(chain.items[0].value.dims(), random, seed % 2 == 0);
+    std::vector<std::optional<StridedLayout>> windows(chain.graph.values.size());
     windows[chain.items[0].value.id()] = input;
     for (const ir::Node& n : chain.graph.nodes) {
       if (n.op != ir::Op::view && n.op != ir::Op::reshape) continue;
       if (const auto& w = windows[n.in[0]]) windows[n.out[0]] = through(*w, chain.graph, n);
     }
     for (const RandomViews::Item& item : chain.items) {
-      const std::optional<Window>& w = windows[item.value.id()];
+      const std::optional<StridedLayout>& w = windows[item.value.id()];
       ++all;
       followed += w.has_value();
       for (size_t s = 0; w && s < chain.settings.size(); ++s) {
@@ -74,7 +74,7 @@ TEST(Views, LieWhereTheirWindowsSay) {
   EXPECT_GT(followed * 2, all);
 }
 
-// The window that an operand must have for its view to have a given one.
+// The layout that an operand must have for its view to have a given one.
 TEST(Views, LieWhereTheyAreWanted) {
   size_t found = 0;
   for (uint32_t seed = 0; seed < ir::chains(4000) && !HasFailure(); ++seed) {
@@ -85,8 +85,8 @@ TEST(Views, LieWhereTheyAreWanted) {
       const ir::Node& n = chain.graph.producer(item.value.id());
       if (n.in.empty() || n.in[0] != chain.items[0].value.id()) continue;
       const Dims& operand = chain.items[0].value.dims();
-      const Window wanted = some_window(item.value.dims(), random, seed % 2 == 0);
-      const std::optional<Window> before = n.op == ir::Op::reshape ? through_reshape(wanted, operand) : before_view(wanted, n.attributes.map("map"), operand);
+      const StridedLayout wanted = some_layout(item.value.dims(), random, seed % 2 == 0);
+      const std::optional<StridedLayout> before = n.op == ir::Op::reshape ? through_reshape(wanted, operand) : before_view(wanted, n.attributes.map("map"), operand);
       if (!before) continue;
       ++found;
       for (size_t s = 0; s < chain.settings.size(); ++s) {

@@ -48,7 +48,7 @@ void FunctionCompiler::emit_window_sum(WrittenBody written) {
   const size_t side = window_sums_.at(written.anchor);
   const Dims& dims = g_.type(node.in[0]).dims;
   std::optional<Followed> windows = follow(product.in[side]);
-  Place with = require(product.in[1 - side]);
+  BufferView with = require(product.in[1 - side]);
   // Indices: those of the result, then those that are summed.
   const std::vector<int64_t> summed = node.attributes.integers("axes");
   std::vector<size_t> order;
@@ -57,20 +57,20 @@ void FunctionCompiler::emit_window_sum(WrittenBody written) {
       if ((std::count(summed.begin(), summed.end(), static_cast<int64_t>(d)) != 0) == sum) order.push_back(d);
     }
   }
-  Window b{{}, with.window.offset, {}};
+  StridedLayout b{{}, {}, with.layout.offset};
   std::vector<uint32_t> position(dims.size());
   backend::WindowSum site;
   site.kept = dims.size() - summed.size();
-  const size_t lead = dims.size() - with.window.dims.size();
+  const size_t lead = dims.size() - with.layout.dims.size();
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t d = order[i];
     position[d] = static_cast<uint32_t>(i);
     site.map.dims.push_back(dims[d]);
-    const bool repeats = d < lead || with.window.dims[d - lead] == Dim(1);
+    const bool repeats = d < lead || with.layout.dims[d - lead] == Dim(1);
     b.dims.push_back(repeats ? Dim(1) : dims[d]);
-    b.strides.push_back(repeats ? Dim(0) : with.window.strides[d - lead]);
+    b.strides.push_back(repeats ? Dim(0) : with.layout.strides[d - lead]);
   }
-  with.window = std::move(b);
+  with.layout = std::move(b);
   std::optional<backend::EmittedStep> step;
   if (windows) {
     site.map.axes = windows->map.axes;
@@ -87,7 +87,7 @@ void FunctionCompiler::emit_window_sum(WrittenBody written) {
     declined_ = true;
     return;
   }
-  std::vector<Place> operands{std::move(windows->place), std::move(with)};
+  std::vector<BufferView> operands{std::move(windows->place), std::move(with)};
   const auto writes = static_cast<uint32_t>(written.body.stores.size());
   operands.insert(operands.end(), written.operands.begin(), written.operands.end());
   push(step_of(std::move(*step), std::move(written.label), writes, operands), node.origin);

@@ -29,35 +29,35 @@ class Writer : BodyWriter {
  public:
   explicit Writer(const FunctionCompiler& f) : BodyWriter(f.graph()), f_(f), g_(f.graph()) {}
 
-  WrittenBody write(ValueId value, Place target, bool itself) {
+  WrittenBody write(ValueId value, BufferView target, bool itself) {
     // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
     // (where rows may be reduced).
-    for (const Node* node = &g_.producer(value); itself || !f_.layout().stored[value]; node = &g_.producer(value)) {
-      std::optional<Window> window;
+    for (const Node* node = &g_.producer(value); itself || !f_.storage().stored[value]; node = &g_.producer(value)) {
+      std::optional<StridedLayout> layout;
       const bool view = node->op == Op::view && !node->attributes.map("map").fill && is_bijective(node->attributes.map("map"), g_.type(node->in[0]).dims);
-      if (node->op == Op::reshape) window = through_reshape(target.window, g_.type(node->in[0]).dims);
-      if (view) window = before_view(target.window, node->attributes.map("map"), g_.type(node->in[0]).dims);
-      if (!window) break;
-      target.window = std::move(*window);
+      if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
+      if (view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (!layout) break;
+      target.layout = std::move(*layout);
       value = node->in[0];
       itself = false;
     }
     Point at = choose_domain(value, itself);
     Reg result = itself ? compute(value, at) : pull(value, at);
-    Place store = target;
-    Window over;
+    BufferView store = target;
+    StridedLayout over;
     over.dims = domain_;
-    over.offset = target.window.offset;
+    over.offset = target.layout.offset;
     over.strides.assign(domain_.size(), Dim(0));
     for (size_t d = 0; d < at.size(); ++d) {
-      over.offset += target.window.strides[d] * at[d].offset;
-      for (const auto& [axis, coefficient] : at[d].terms) over.strides[axis] += target.window.strides[d] * coefficient;
+      over.offset += target.layout.strides[d] * at[d].offset;
+      for (const auto& [axis, coefficient] : at[d].terms) over.strides[axis] += target.layout.strides[d] * coefficient;
     }
     // A row-uniform result is stored once.
     if (uniform_store_) {
       for (size_t d = out_.body.outer.size(); d < domain_.size(); ++d) over.dims[d] = 1;
     }
-    store.window = std::move(over);
+    store.layout = std::move(over);
     out_.body.operands.push_back(store.dtype);
     out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
     out_.operands.push_back(std::move(store));
@@ -97,7 +97,7 @@ class Writer : BodyWriter {
   // The reduce nodes that will be inlined, nearest first.
   void find_reductions(ValueId v, std::vector<NodeId>& found, std::set<ValueId>& seen, bool first) {
     if (!seen.insert(v).second) return;
-    if (!first && f_.layout().stored[v]) return;
+    if (!first && f_.storage().stored[v]) return;
     NodeId n = g_.values[v].producer;
     const Node& node = g_.nodes[n];
     if (f_.is_anchor(v) || node.op == Op::attention || ir::is_leaf(node.op)) return;
@@ -109,7 +109,7 @@ class Writer : BodyWriter {
 
   // An anchor that is inlined here, if there is one.
   ValueId find_anchor(ValueId v, std::set<ValueId>& seen, bool first) {
-    if (!seen.insert(v).second || (!first && f_.layout().stored[v])) return none_id;
+    if (!seen.insert(v).second || (!first && f_.storage().stored[v])) return none_id;
     const Node& node = g_.producer(v);
     if (f_.is_anchor(v)) return v;
     ValueId found = none_id;
@@ -294,10 +294,10 @@ class Writer : BodyWriter {
 
   Reg pull_reshape(const Node& node, const Point& at) {
     const Dims &from = g_.type(node.in[0]).dims, &to = g_.type(node.out[0]).dims;
-    // A copy of what lies somewhere: its window is followed although the copy has memory of its own.
+    // A copy of what lies somewhere: its layout is followed although the copy has memory of its own.
     if (auto place = f_.resolve(node.in[0])) {
-      if (auto window = through_reshape(place->window, to)) {
-        place->window = std::move(*window);
+      if (auto window = through_reshape(place->layout, to)) {
+        place->layout = std::move(*window);
         return load(*place, at);
       }
     }
@@ -320,7 +320,7 @@ class Writer : BodyWriter {
     if ((node.op == Op::view && !node.attributes.map("map").fill) || node.op == Op::reshape) {
       ValueId b = base(node.in[0]);
       // Already stored and still no window: the view itself must be copied.
-      return f_.layout().stored[b] ? v : b;
+      return f_.storage().stored[b] ? v : b;
     }
     return v;
   }
@@ -355,7 +355,7 @@ class Writer : BodyWriter {
     i.in = {value(node.in[0], inner)};
     label_text(node.attributes.string("kind"));
     Reg r = push(std::move(i));
-    if (stages_of(r) > 3) throw Cut{f_.layout().stored[v] ? last_stage_ : v};  // what this body is for stays, and what it is made of goes
+    if (stages_of(r) > 3) throw Cut{f_.storage().stored[v] ? last_stage_ : v};  // what this body is for stays, and what it is made of goes
     last_stage_ = v;
     return r;
   }
@@ -408,7 +408,7 @@ class Writer : BodyWriter {
 
 }  // namespace
 
-WrittenBody write_root(const FunctionCompiler& f, ValueId value, const Place& target, bool itself) { return Writer(f).write(value, target, itself); }
+WrittenBody write_root(const FunctionCompiler& f, ValueId value, const BufferView& target, bool itself) { return Writer(f).write(value, target, itself); }
 
 WrittenBody write_row(const FunctionCompiler& f, ValueId value) {
   const Type& t = f.graph().type(value);

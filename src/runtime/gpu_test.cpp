@@ -11,10 +11,10 @@
 namespace ingot::runtime {
 namespace {
 
+using backend::cuda::CudaStream;
 using backend::cuda::Device;
 using backend::cuda::DeviceMemory;
 using backend::cuda::DevicePtr;
-using backend::cuda::Stream;
 
 std::shared_ptr<const plan::Plan> compiled(const std::string& text, const std::vector<std::vector<float>>& weights = {}) {
   ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
@@ -78,7 +78,7 @@ TEST(Gpu, MemoryOfTheHostWithAnyStrides) {
 TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
-  Stream stream(device);
+  CudaStream stream(device);
   Session session(on_gpu(product()), 0, 1);
   session.set_stream(stream.handle());
   std::vector<DeviceMemory> in, out;
@@ -252,7 +252,7 @@ TEST(Gpu, SessionsOfManyThreads) {
   for (int n = 0; n < 16; ++n) {
     threads.emplace_back([&, n] {
       DevicePtr device = Device::open(0);
-      Stream stream(device);
+      CudaStream stream(device);
       Session session(weights, 0, 1);
       session.set_stream(stream.handle());
       for (int run = 0; run < 50; ++run) {

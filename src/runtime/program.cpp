@@ -195,14 +195,15 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   return out;
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Lane& lane, bool marks) {
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream,
+         bool marks) {
   for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
   for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
-  if (marks) lane.mark();
+  if (marks) stream.mark();
   for (size_t n = 0; n < r.steps.size(); ++n) {
     Resolved::Step& s = r.steps[n];
-    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &lane});
-    if (marks) lane.mark();
+    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+    if (marks) stream.mark();
   }
 }
 

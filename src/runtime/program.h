@@ -78,7 +78,7 @@ struct Memory {
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
 // Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
-// `marks`: the lane notes the time before the first step and after each.
-void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Lane&, bool marks = false);
+// `marks`: the stream notes the time before the first step and after each.
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool marks = false);
 
 }  // namespace ingot::runtime

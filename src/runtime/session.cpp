@@ -34,7 +34,7 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
       loaded_(weights_->function(function)),
       allocator_(allocator),
       workers_(make_workers(threads)),
-      lane_(weights_->backend().lane()),
+      stream_(weights_->backend().new_stream()),
       device_(weights_->backend().memory() != nullptr) {
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
@@ -151,7 +151,7 @@ void Session::give_back() noexcept {
 void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   from_host_ = false;
   try {
-    lane_->check();
+    stream_->check();
   } catch (Error& e) {
     e.message = "an earlier call: " + e.message;
     throw;
@@ -194,7 +194,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     if (states_[i].bound.data != nullptr) host = give(first_state + i, states_[i].bound) || host;
   }
   if (!host) return;
-  lane_->wait();
+  stream_->wait();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) scatter(i, inputs[i]);
   }
@@ -215,10 +215,10 @@ void Session::work() {
 // The steps, or what was recorded of them.
 void Session::work_in(std::byte* arena, std::byte* scratch) {
   Entry& entry = cache_.front();
-  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena, scratch, *workers_, *lane_, profiling_); };
-  if (profiling_ || !recording_ || !device() || lane_->recorded_by_caller()) {
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena, scratch, *workers_, *stream_, profiling_); };
+  if (profiling_ || !recording_ || !device() || stream_->recorded_by_caller()) {
     steps();
-    if (profiling_) nanoseconds_ = lane_->nanoseconds();
+    if (profiling_) nanoseconds_ = stream_->nanoseconds();
     return;
   }
   addresses_ = pointers_;
@@ -232,8 +232,8 @@ void Session::work_in(std::byte* arena, std::byte* scratch) {
     return;
   }
   entry.met.splice(entry.met.begin(), entry.met, met);
-  if (!met->recording) met->recording = lane_->record(steps);
-  lane_->replay(*met->recording);
+  if (!met->recording) met->recording = stream_->record(steps);
+  stream_->replay(*met->recording);
 }
 
 // Where kernels find the binding's elements, in its order: the tensor itself, or a copy (`filled`: with what it holds).
@@ -243,7 +243,7 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   bool plain = lies_in(b.order, t);
   if (plain && !device()) return data;
   size_t bytes = bytes_of(t);
-  bool reached = weights_->backend().reaches(data);
+  bool reached = weights_->backend().can_access(data);
   if ((reached && plain) || bytes == 0) return data;
   if (reached && device()) throw lies_otherwise(fmt::format("\"{}\"", b.name), b.order);
   if (!plain) {
@@ -254,7 +254,7 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   if (!device()) return data;
   grow(staged_[binding], bytes, memory(), b.name);
   if (filled) {
-    lane_->copy(staged_[binding].data(), data, bytes);
+    stream_->copy(staged_[binding].data(), data, bytes);
     from_host_ = true;
   }
   return staged_[binding].data();
@@ -265,15 +265,15 @@ bool Session::give(size_t binding, const HostTensor& t) {
   size_t bytes = bytes_of(t);
   if (bytes == 0) return false;
   if (!device()) return true;
-  if (weights_->backend().reaches(t.data)) return false;
-  lane_->copy(lies_in(loaded_.function->bindings[binding].order, t) ? static_cast<std::byte*>(t.data) : gathered_[binding].data(), staged_[binding].data(), bytes);
+  if (weights_->backend().can_access(t.data)) return false;
+  stream_->copy(lies_in(loaded_.function->bindings[binding].order, t) ? static_cast<std::byte*>(t.data) : gathered_[binding].data(), staged_[binding].data(), bytes);
   return true;
 }
 
 // What was written to the copy goes to the tensor.
 void Session::scatter(size_t binding, const HostTensor& t) {
   const std::vector<uint8_t>& order = loaded_.function->bindings[binding].order;
-  if (!lies_in(order, t) && !(device() && weights_->backend().reaches(t.data))) copy_strided(t, order, gathered_[binding].data(), false);
+  if (!lies_in(order, t) && !(device() && weights_->backend().can_access(t.data))) copy_strided(t, order, gathered_[binding].data(), false);
 }
 
 const plan::Binding& Session::state_binding(size_t index) const {
@@ -291,7 +291,7 @@ std::byte* Session::own_state(size_t index) {
       throw problem.fix("give it with ingot_weights_set before committing, or bind memory with ingot_session_bind_state");
     }
     MemoryBlock made = reserve(std::max<size_t>(bytes, 1), memory(), b.name);
-    lane_->copy(made.data(), set_->values[b.weight], bytes);
+    stream_->copy(made.data(), set_->values[b.weight], bytes);
     own = std::move(made);
   }
   return own.data();
@@ -323,12 +323,12 @@ void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {
   if (bytes != have) fail(Code::invalid_input, "state \"{}\" has {} bytes, but {} are given", b.name, have, bytes);
   if (s.bound.data == nullptr) {
     std::byte* own = own_state(index);
-    lane_->copy(out ? data : own, out ? own : data, bytes);
-    lane_->wait();
-  } else if (device() && weights_->backend().reaches(s.bound.data)) {
+    stream_->copy(out ? data : own, out ? own : data, bytes);
+    stream_->wait();
+  } else if (device() && weights_->backend().can_access(s.bound.data)) {
     if (!lies_in({}, s.bound)) fail(Code::unsupported, "state \"{}\" lies on the GPU with strides", b.name);
-    lane_->copy(out ? data : s.bound.data, out ? s.bound.data : data, bytes);
-    lane_->wait();
+    stream_->copy(out ? data : s.bound.data, out ? s.bound.data : data, bytes);
+    stream_->wait();
   } else {
     copy_strided(s.bound, {}, static_cast<std::byte*>(data), out);
   }

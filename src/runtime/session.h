@@ -21,12 +21,12 @@ class Session {
   // stream, as the caller's own, and wait() or the next run tells what became of it.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   // The caller's CUDA stream, from now on; null is the default one.
-  void set_stream(void* stream) { lane_->set_stream(stream); }
+  void set_stream(void* stream) { stream_->set_stream(stream); }
   // Each run takes its memory from there and gives it back before it returns, when on a GPU the stream may still be using it; null: memory of the
   // session's own, kept from run to run.
   void set_run_memory(Allocator* from) { run_memory_ = from; }
   // Until all runs so far are done. Error when one of them could not go on (an index out of range).
-  void wait() { lane_->wait(); }
+  void wait() { stream_->wait(); }
   // State (a buffer that the model writes) is the session's own, begun with the plan's value, until memory of the caller's is bound to it: that
   // is read and written in place from then on, and must outlive its use. Data null: the session's own again.
   void bind_state(size_t index, const HostTensor& tensor);
@@ -67,7 +67,7 @@ class Session {
   const LoadedFunction& loaded_;
   Allocator& allocator_;
   std::unique_ptr<Workers> workers_;
-  std::unique_ptr<backend::Lane> lane_;
+  std::unique_ptr<backend::Stream> stream_;
   bool device_;  // not the host
   // Addresses that the work was done with lately. When they come again it is recorded, and replayed from then on. Several are kept, for a caller's
   // allocator gives results two places in turn while the last one is still held.

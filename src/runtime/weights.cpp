@@ -37,10 +37,10 @@ std::vector<bool> Weights::read_by(const plan::Program& p, std::vector<bool> als
 }
 
 // Copies values to the device, those that share their bytes once. One block for all.
-MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::Lane& lane) const {
+MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
   size_t alignment = backend().alignment(), total = 0;
   std::map<const std::byte*, size_t> offsets;
-  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan_->weights[i].bytes > 0 && !backend().reaches(set.values[i]); };
+  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan_->weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
   for (size_t i = 0; i < which.size(); ++i) {
     if (!copied(i)) continue;
     auto [at, made] = offsets.try_emplace(set.values[i], total);
@@ -58,7 +58,7 @@ MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::L
   for (size_t i = 0; i < which.size(); ++i) {
     if (now[i]) {
       std::byte* to = block.data() + offsets.at(set.values[i]);
-      lane.copy(to, set.values[i], plan_->weights[i].bytes);
+      stream.copy(to, set.values[i], plan_->weights[i].bytes);
       set.memory.weights[i] = to;
     } else if (which[i] && set.memory.weights[i] == nullptr) {
       set.memory.weights[i] = set.values[i];
@@ -80,8 +80,8 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) con
     set->values.push_back(data);
     set->memory.weight_bytes.push_back(w.bytes);
   }
-  backend().settle();  // values in the caller's memory may be work of any stream
-  std::unique_ptr<backend::Lane> lane = backend().lane();
+  backend().synchronize();  // values in the caller's memory may be work of any stream
+  std::unique_ptr<backend::Stream> stream = backend().new_stream();
   std::vector<bool> used(plan_->weights.size(), false);
   for (const LoadedFunction& f : functions_) used = read_by(*f.program, std::move(used));
   MemoryBlock passing;  // what prepare alone reads
@@ -89,8 +89,8 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) con
     set->memory.weights = set->values;
   } else {
     set->memory.weights.resize(plan_->weights.size(), nullptr);
-    set->uploaded = upload(*set, used, *lane);
-    passing = upload(*set, read_by(*prepare_.program, used), *lane);
+    set->uploaded = upload(*set, used, *stream);
+    passing = upload(*set, read_by(*prepare_.program, used), *stream);
   }
   // One block for all, so that huge pages back the small ones too.
   const std::vector<plan::Derived>& derived = plan_->targets[placement_.target].derived;
@@ -110,10 +110,10 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) con
     auto resolved = runtime::resolve(prepare_, *plan_, set->memory, {}, *workers);
     const char* what = "preparing the plan's weights";
     MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
-    runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers, *lane);
-    lane->wait();
+    runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers, *stream);
+    stream->wait();
   }
-  lane->wait();
+  stream->wait();
   // Pages of the file that nothing reads any more are not needed; they come back when asked for.
   bool everything_copied = backend().memory() != nullptr;
   for (size_t i = 0; i < used.size(); ++i) {
@@ -141,7 +141,7 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
     std::shared_ptr<const MemoryBlock> copied;
     const HostTensor value = value_of(w, data, strides);
     const bool lies = lies_in(w.order, value);
-    if (!lies && backend().memory() != nullptr && backend().reaches(data)) throw lies_otherwise(fmt::format("the value given for weight \"{}\"", name), w.order);
+    if (!lies && backend().memory() != nullptr && backend().can_access(data)) throw lies_otherwise(fmt::format("the value given for weight \"{}\"", name), w.order);
     if ((copy || !lies) && bytes > 0) {
       copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
       copy_strided(value, w.order, copied->data(), true);

@@ -44,7 +44,7 @@ class Weights {
   };
   std::shared_ptr<Set> make(const Given&, int threads) const;
   static std::vector<bool> read_by(const plan::Program&, std::vector<bool> also);
-  MemoryBlock upload(Set&, const std::vector<bool>& which, backend::Lane&) const;
+  MemoryBlock upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
   std::shared_ptr<const plan::Plan> plan_;

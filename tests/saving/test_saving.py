@@ -475,3 +475,12 @@ def test_import_order(imports):
 def test_kinds(saved, tmp_path):
     ingot.save(saved[0]["mlp"]["module"], tmp_path / "x.ingot")
     assert torch_archive.kind_of(tmp_path / "x.ingot") == "ingot" and torch_archive.kind_of(saved[0]["mlp"]["file"]) == "exported_program"
+
+
+def test_a_file_has_every_option_of_its_plan():
+    """All but those that say what runs in torch, whichever the table has."""
+    from ingot.assemble import of_a_plan
+
+    table = ingot.options()
+    kept = of_a_plan({o["name"]: o["default"] for o in table})
+    assert {o["name"] for o in table} - kept.keys() == {"fallback", "min_block_size", "torch_executed_ops", "torch_executed_modules"}

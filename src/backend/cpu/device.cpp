@@ -27,7 +27,7 @@ const RunKernel* find_cpu_kernel(std::string_view name) {
 
 namespace {
 
-class HostLane final : public Lane {
+class HostStream final : public Stream {
   using Time = std::chrono::steady_clock::time_point;
   void set_stream(void*) override {}
   void copy(void* to, const void* from, size_t bytes) override {
@@ -52,10 +52,10 @@ class Host final : public Backend {
   const RunKernel* find(std::string_view kernel) const override { return find_cpu_kernel(kernel); }
   Allocator* memory() const override { return nullptr; }
   size_t alignment() const override { return 64; }
-  bool reaches(const void*) const override { return true; }
-  std::unique_ptr<Lane> lane() const override { return std::make_unique<HostLane>(); }
-  void settle() const override {}
-  int gpu() const override { return -1; }
+  bool can_access(const void*) const override { return true; }
+  std::unique_ptr<Stream> new_stream() const override { return std::make_unique<HostStream>(); }
+  void synchronize() const override {}
+  int ordinal() const override { return -1; }
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace ingot::backend::cpu {
 namespace {
 
 // What a step of an index does in memory.
-ir::Dim step_in_memory(const ir::AffineMap& map, const Layout& a, size_t index) {
+ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t index) {
   ir::Dim step = 0;
   for (size_t j = 0; j < map.axes.size(); ++j) {
     for (const ir::AffineMap::Term& t : map.axes[j].terms) {
@@ -64,7 +64,7 @@ class Steps final : public backend::Emitter {
 
   Target target() const override { return {}; }
 
-  EmittedStep fused(const FusedBody& body, const std::vector<Layout>&) override {
+  EmittedStep fused(const FusedBody& body, const std::vector<StridedLayout>&) override {
     Emitted code = emit(body);
     EmittedStep step{"fused", std::move(code.code), std::move(code.sizes)};
     step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
@@ -72,7 +72,7 @@ class Steps final : public backend::Emitter {
     return step;
   }
 
-  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>&) override {
+  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<StridedLayout>&) override {
     Emitted code = emit(body);
     kernels::MatmulArgs args;
     args.packed = p.packed;
@@ -99,7 +99,7 @@ class Steps final : public backend::Emitter {
   }
 
   bool sums_windows(ir::DType type) const override { return type == ir::DType::f32; }
-  std::optional<EmittedStep> window_sum(const WindowSum& w, const FusedBody& body, const std::vector<Layout>&) override {
+  std::optional<EmittedStep> window_sum(const WindowSum& w, const FusedBody& body, const std::vector<StridedLayout>&) override {
     constexpr size_t most = kernels::WindowsArgs::max_rank;
     const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
     if (rank > most || w.kept < 2 || w.kept > most || summed > most || !goes_along_channels(w)) return std::nullopt;
@@ -115,7 +115,7 @@ class Steps final : public backend::Emitter {
   }
 
   bool attends(ir::DType, const ir::Dim&, const ir::Dim&) const override { return true; }
-  EmittedStep attention(const Attention& a, ir::DType, const FusedBody* mask, const std::vector<Layout>&) override {
+  EmittedStep attention(const Attention& a, ir::DType, const FusedBody* mask, const std::vector<StridedLayout>&) override {
     Emitted code;
     if (mask != nullptr) code = emit(*mask);
     kernels::AttentionArgs args;

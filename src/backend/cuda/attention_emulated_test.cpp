@@ -60,7 +60,7 @@ void check(const Site& site, Where where) {
   mask.code[2].in = {0, 1};
   mask.operands = {DType::f32, DType::f32};
   mask.stores = {{1, 2}};
-  std::vector<Layout> layouts;
+  std::vector<StridedLayout> layouts;
   for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
   EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts, site.only);
 

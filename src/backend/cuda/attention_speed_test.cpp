@@ -36,17 +36,17 @@ std::string described(const Args::Shape& x) {
 // One variant, ready to be launched.
 struct Ready {
   std::unique_ptr<Gpu> gpu;
-  std::unique_ptr<GpuLane> lane;
+  std::unique_ptr<GpuStream> stream;
   std::shared_ptr<const void> constants;
   Resolved resolved;
   Call call;
 };
 
-double seconds_of(const DevicePtr& device, const Stream& stream, const RunKernel& kernel, const Ready& r) {
+double seconds_of(const DevicePtr& device, const CudaStream& stream, const RunKernel& kernel, const Ready& r) {
   constexpr int calls = 20, tries = 7;
   Event from(device, true), to(device, true);
   std::vector<double> seconds;
-  r.lane->set_stream(stream.handle());
+  r.stream->set_stream(stream.handle());
   for (int t = 0; t <= tries; ++t) {
     from.record(stream.handle());
     for (int c = 0; c < calls; ++c) kernel.run(r.call);
@@ -64,7 +64,7 @@ double value(uint16_t b) {
   return b >> 15 ? -v : v;
 }
 
-void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
+void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   // Q, K and V beside one another in the rows of one tensor, as one product leaves them.
   const int64_t row = 3 * s.h * s.d, rows = std::max(s.s, s.t);
   std::vector<uint16_t> host(static_cast<size_t>(s.b * rows * row));
@@ -74,7 +74,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   in.copy_from(host.data(), host.size() * 2);
   const std::vector<std::vector<int64_t>> dims = {{s.b, s.h, s.s, s.d}, {s.b, s.h, s.t, s.d}, {s.b, s.h, s.t, s.d}, {s.b, s.h, s.s, s.d}};
   const std::vector<std::vector<int64_t>> strides = {{rows * row, s.d, row, 1}, {rows * row, s.d, row, 1}, {rows * row, s.d, row, 1}, {s.s * s.h * s.d, s.d, s.h * s.d, 1}};
-  std::vector<Layout> layouts;
+  std::vector<StridedLayout> layouts;
   std::vector<TensorRef> operands;
   for (size_t k = 0; k < 4; ++k) {
     layouts.push_back({dims_of(dims[k]), dims_of(strides[k]), Dim(0)});
@@ -109,14 +109,14 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
     const auto k = static_cast<size_t>(v);
     Ready r;
     r.gpu = std::make_unique<Gpu>(0, std::vector<CodeImage>{{false, static_cast<uint32_t>(sm), codes[k].kernels, compiled.code[k]}});
-    r.lane = std::make_unique<GpuLane>(r.gpu->device());
+    r.stream = std::make_unique<GpuStream>(r.gpu->device());
     const RunKernel& kernel = *r.gpu->find("attention");
     r.constants = kernel.load(codes[k].arguments, operands.size(), sizes.size());
     r.call.operands = operands;
     r.call.sizes = sizes;
     r.call.constants = r.constants.get();
     r.call.backend = r.gpu.get();
-    r.call.lane = r.lane.get();
+    r.call.stream = r.stream.get();
     const Args::Shape shape = kernels::parse_attention_cuda(codes[k].arguments).shape(v);
     std::string line = fmt::format("  {:>2}  {:<48}", v, described(shape));
     try {
@@ -150,7 +150,7 @@ TEST(cuda_attention, speed) {
   if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   DevicePtr device = Device::open(0);
-  Stream stream(device);
+  CudaStream stream(device);
   const Site sites[] = {
       {"BERT-large, 32 x 16 heads of 64, 384", 32, 16, 384, 384, 64},
       {"ViT-B/16, 32 x 12 heads of 64, 197", 32, 12, 197, 197, 64},

@@ -414,7 +414,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
 
 class Printer {
  public:
-  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts)
+  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts)
       : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
 
   EmittedAttention run(int only) {
@@ -547,7 +547,7 @@ class Printer {
   const Attention& a_;
   DType type_;
   const FusedBody* mask_;
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   size_t batch_;
   ElementText text_;
   Args args_;
@@ -562,7 +562,7 @@ bool attends(DType type, const ir::Dim& depth, const ir::Dim& width) {
   return (type == DType::f16 || type == DType::bf16) && fits(depth) && fits(width);
 }
 
-EmittedAttention emit_attention(const Attention& site, DType type, const FusedBody* mask, const std::vector<Layout>& layouts, int only) {
+EmittedAttention emit_attention(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
   return Printer(site, type, mask, layouts).run(only);
 }
 

@@ -23,6 +23,6 @@ std::string_view attention_text();
 bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width);
 // `layouts`: of Q, K, V, the mask's loads and the result. `only`: the one kernel that is used where addresses allow it, for measurements; else sizes decide.
 // A pure function. Error (unsupported) for masks that no element function expresses.
-EmittedAttention emit_attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<Layout>& layouts, int only = kernels::AttentionCudaArgs::by_sizes);
+EmittedAttention emit_attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only = kernels::AttentionCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -57,7 +57,7 @@ int compiled_by(std::span<const CodeImage> code) {
   return 0;
 }
 
-// Where lanes' kernels report. Kernels of a lane that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
+// Where streams' kernels report. Kernels of a stream that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
 // would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives: with the
 // context it was taken in, which would take it along.
 class Statuses {
@@ -92,7 +92,7 @@ class Statuses {
 };
 
 Statuses& statuses() {
-  static auto* all = new Statuses;  // lanes may live longer than static objects
+  static auto* all = new Statuses;  // streams may live longer than static objects
   return *all;
 }
 
@@ -136,7 +136,7 @@ const RunKernel* Gpu::find(std::string_view name) const {
   return nullptr;
 }
 
-bool Gpu::reaches(const void* pointer) const {
+bool Gpu::can_access(const void* pointer) const {
   if (pointer == nullptr) return false;
   constexpr int asked[] = {2, 9};  // the kind of memory, the number of the device
   constexpr unsigned on_device = 2;
@@ -147,7 +147,7 @@ bool Gpu::reaches(const void* pointer) const {
   return driver().pointer_attributes(2, asked, values, reinterpret_cast<Address>(pointer)) == 0 && type == on_device && ordinal == device_->ordinal();
 }
 
-std::unique_ptr<Lane> Gpu::lane() const { return std::make_unique<GpuLane>(device_); }
+std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
 
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
@@ -165,18 +165,18 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-GpuLane::GpuLane(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
+GpuStream::GpuStream(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
 
-GpuLane::~GpuLane() { statuses().give_back(status_); }
+GpuStream::~GpuStream() { statuses().give_back(status_); }
 
-void GpuLane::copy(void* to, const void* from, size_t bytes) {
+void GpuStream::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   Device::Use use(*device_);
   driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes,
                  device_->properties().name);
 }
 
-void GpuLane::wait() {
+void GpuStream::wait() {
   {
     Device::Use use(*device_);
     driver().check(driver().stream_synchronize(stream_), "waiting for {}", device_->properties().name);
@@ -184,7 +184,7 @@ void GpuLane::wait() {
   check();
 }
 
-void GpuLane::check() {
+void GpuStream::check() {
   // The device writes it behind the compiler's back.
   const auto* seen = static_cast<const volatile uint64_t*>(&status_->code);
   Status s{seen[0], seen[1], seen[2]};
@@ -195,17 +195,17 @@ void GpuLane::check() {
   fail(Code::internal, "a kernel reports {}", s.code);
 }
 
-bool GpuLane::recorded_by_caller() const {
+bool GpuStream::recorded_by_caller() const {
   Device::Use use(*device_);
   int capturing = 0;
   driver().check(driver().capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
   return capturing != 0;
 }
 
-std::unique_ptr<Recording> GpuLane::record(FunctionRef<void()> work) {
+std::unique_ptr<Recording> GpuStream::record(FunctionRef<void()> work) {
   Device::Use use(*device_);
   const Driver& d = driver();
-  if (!recorder_) recorder_ = std::make_unique<Stream>(device_);
+  if (!recorder_) recorder_ = std::make_unique<CudaStream>(device_);
   constexpr int of_this_thread = 1;
   std::shared_lock together(recordings());
   StreamHandle outside = stream_;
@@ -230,17 +230,17 @@ std::unique_ptr<Recording> GpuLane::record(FunctionRef<void()> work) {
   return out;
 }
 
-void GpuLane::replay(const Recording& recording) {
+void GpuStream::replay(const Recording& recording) {
   Device::Use use(*device_);
   driver().check(driver().graph_launch(static_cast<const Graph&>(recording).exec, stream_), "starting recorded work on {}", device_->properties().name);
 }
 
-void GpuLane::mark() {
+void GpuStream::mark() {
   if (marks_ == events_.size()) events_.push_back(std::make_unique<Event>(device_, true));
   events_[marks_++]->record(stream_);
 }
 
-std::vector<int64_t> GpuLane::nanoseconds() {
+std::vector<int64_t> GpuStream::nanoseconds() {
   std::vector<int64_t> out;
   if (marks_ > 0) events_[marks_ - 1]->synchronize();
   for (size_t i = 1; i < marks_; ++i) out.push_back(static_cast<int64_t>(Event::seconds(*events_[i - 1], *events_[i]) * 1e9));

@@ -1,4 +1,4 @@
-// A GPU as the runtime sees it: memory, the kernels of a plan's code, lanes of work.
+// A GPU as the runtime sees it: memory, the kernels of a plan's code, streams of work.
 #pragma once
 #include <array>
 #include <map>
@@ -20,10 +20,10 @@ class Gpu final : public Backend {
   const RunKernel* find(std::string_view kernel) const override;
   Allocator* memory() const override { return memory_.get(); }
   size_t alignment() const override { return 256; }
-  bool reaches(const void*) const override;
-  std::unique_ptr<Lane> lane() const override;
-  void settle() const override { device_->synchronize(); }
-  int gpu() const override { return device_->ordinal(); }
+  bool can_access(const void*) const override;
+  std::unique_ptr<Stream> new_stream() const override;
+  void synchronize() const override { device_->synchronize(); }
+  int ordinal() const override { return device_->ordinal(); }
   std::vector<Timing> time(std::span<const Timing> known, double seconds) const override { return products().time(known, seconds); }
 
   const DevicePtr& device() const { return device_; }
@@ -47,10 +47,10 @@ struct Status {
   uint64_t code = 0, found = 0, bound = 0;
 };
 
-class GpuLane final : public Lane {
+class GpuStream final : public Stream {
  public:
-  explicit GpuLane(DevicePtr device);
-  ~GpuLane() override;
+  explicit GpuStream(DevicePtr device);
+  ~GpuStream() override;
   void set_stream(void* stream) override { stream_ = static_cast<StreamHandle>(stream); }
   void copy(void* to, const void* from, size_t bytes) override;
   void wait() override;
@@ -62,13 +62,13 @@ class GpuLane final : public Lane {
   std::vector<int64_t> nanoseconds() override;
 
   const DevicePtr& device() const { return device_; }
-  StreamHandle stream() const { return stream_; }
+  StreamHandle handle() const { return stream_; }
   Address status() const { return reinterpret_cast<Address>(status_); }
 
  private:
   DevicePtr device_;
   StreamHandle stream_ = nullptr;
-  std::unique_ptr<Stream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
+  std::unique_ptr<CudaStream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
   Status* status_ = nullptr;          // memory of the host that the GPU writes
   std::vector<std::unique_ptr<Event>> events_;
   size_t marks_ = 0;

@@ -137,22 +137,22 @@ void copy_on_device(const Device& device, Address to, Address from, size_t bytes
   driver().check(driver().copy_on_device(to, from, bytes, stream), "copying {} bytes on {}", bytes, device.properties().name);
 }
 
-Stream::Stream(DevicePtr device) : device_(std::move(device)) {
+CudaStream::CudaStream(DevicePtr device) : device_(std::move(device)) {
   Device::Use use(*device_);
   driver().check(driver().stream_create(&handle_, stream_apart), "making a stream on {}", device_->properties().name);
 }
 
-Stream::~Stream() {
+CudaStream::~CudaStream() {
   Device::Use use(*device_);
   driver().stream_destroy(handle_);
 }
 
-void Stream::synchronize() const {
+void CudaStream::synchronize() const {
   Device::Use use(*device_);
   driver().check(driver().stream_synchronize(handle_), "waiting for a stream of {}", device_->properties().name);
 }
 
-void Stream::wait(const Event& event) const {
+void CudaStream::wait(const Event& event) const {
   Device::Use use(*device_);
   driver().check(driver().stream_wait(handle_, event.handle(), 0), "making a stream of {} wait", device_->properties().name);
 }

@@ -101,11 +101,11 @@ class DeviceMemory {
 
 void copy_on_device(const Device&, Address to, Address from, size_t bytes, StreamHandle stream = nullptr);
 
-class Stream {
+class CudaStream {
  public:
-  explicit Stream(DevicePtr device);
-  ~Stream();
-  Stream(const Stream&) = delete;
+  explicit CudaStream(DevicePtr device);
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
   StreamHandle handle() const { return handle_; }
   void synchronize() const;
   void wait(const class Event&) const;

@@ -52,7 +52,7 @@ TEST(cuda_device, memory_goes_there_and_back) {
   std::thread([&] {  // a thread on which nothing is current
     DeviceMemory a(device, bytes), b(device, bytes), none(device, 0);
     EXPECT_EQ(none.address(), 0u);
-    Stream stream(device), other(device);
+    CudaStream stream(device), other(device);
     Event done(device);
     a.copy_from(host.data(), bytes, stream.handle());
     done.record(stream.handle());
@@ -113,7 +113,7 @@ TEST(cuda_device, modules) {
     Address to;
     int value;
   } p{to.address(), 7};
-  Stream stream(device);
+  CudaStream stream(device);
   Event from(device, true), until(device, true);
   from.record(stream.handle());
   set.launch({1, 64, 0}, std::as_bytes(std::span(&p, 1)), stream.handle());

@@ -13,7 +13,7 @@ class ElementText {
  public:
   // `layouts`: of the operands that numbers speak of. `first_size`: sizes of the step before those of the body. `known`: numbers that are constants stand
   // in the text (and in known()), else all are parameters, so that one text serves all sizes.
-  ElementText(const std::vector<Layout>& layouts, size_t first_size, bool known) : layouts_(layouts), first_size_(first_size), known_constants_(known) {}
+  ElementText(const std::vector<StridedLayout>& layouts, size_t first_size, bool known) : layouts_(layouts), first_size_(first_size), known_constants_(known) {}
 
   std::string number(const kernels::CudaNumber&, const ir::Dim& value);
   std::string stride(size_t operand, size_t axis);
@@ -36,7 +36,7 @@ class ElementText {
   std::string parameter(const kernels::CudaNumber&);
   std::string load(const FusedBody&, const Instruction&, size_t first_operand, const std::vector<std::string>& coordinates);
 
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   size_t first_size_;
   bool known_constants_;
   std::vector<kernels::CudaNumber> numbers_;

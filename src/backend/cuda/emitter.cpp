@@ -153,7 +153,7 @@ void replace_all(std::string& text, std::string_view from, const std::string& to
 
 }  // namespace
 
-Emitted emit(const FusedBody& body, const std::vector<Layout>& layouts, const Tuning& tuning) {
+Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning) {
   size_t rank = body.outer.size() + body.row.size();
   if (rank < 1 || rank > kernels::max_domain_rank || body.operands.size() > kernels::max_operands) {
     fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, body.operands.size());

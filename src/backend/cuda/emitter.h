@@ -25,6 +25,6 @@ struct Emitted {
 
 // A pure function: same body and layouts, same text. Operands of the step: the body's, loads first, then stores. Error
 // (unsupported) when a primitive has no meaning for its dtype or there are too many operands.
-Emitted emit(const FusedBody&, const std::vector<Layout>&, const Tuning& = {});
+Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {});
 
 }  // namespace ingot::backend::cuda

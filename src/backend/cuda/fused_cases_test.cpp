@@ -97,11 +97,11 @@ FusedBody Case::emitted_body() const {
   return b;
 }
 
-std::vector<Layout> Case::layouts() const {
+std::vector<StridedLayout> Case::layouts() const {
   std::vector<int64_t> d = domain();
-  std::vector<Layout> out;
+  std::vector<StridedLayout> out;
   for (const HostTensor& t : tensors) {
-    Layout l;
+    StridedLayout l;
     for (size_t a = 0; a < t.dims.size(); ++a) {
       bool whole = symbolic && a < d.size() && t.dims[a] == d[a] && t.dims[a] != 1;
       l.dims.push_back(whole ? ir::Dim::symbol(static_cast<ir::SymbolId>(a)) : ir::Dim(t.dims[a]));

@@ -43,7 +43,7 @@ struct Case {
   std::vector<int64_t> domain() const;
   // Body and layouts as compile would have them; symbols() are the values of their symbols.
   FusedBody emitted_body() const;
-  std::vector<Layout> layouts() const;
+  std::vector<StridedLayout> layouts() const;
   std::vector<int64_t> symbols() const { return domain(); }
 };
 

@@ -152,7 +152,7 @@ TEST(cuda_fused, runs_like_the_cpu) {
   CompiledCases compiled(cases);
   compiled.compile_for(device->properties().sm, CompileJob::Form::cubin);
   compiled.load(device);
-  Stream stream(device);
+  CudaStream stream(device);
   size_t runs = 0, compared = 0;
   for (size_t k = 0; k < cases.size(); ++k) {
     for (bool shifted : {false, true}) {
@@ -183,7 +183,7 @@ TEST(cuda_fused, wide_kernels_run_like_the_cpu) {
   CompiledCases compiled(cases);
   compiled.compile_for(device->properties().sm, CompileJob::Form::cubin);
   compiled.load(device);
-  Stream stream(device);
+  CudaStream stream(device);
   for (size_t k = 0; k < cases.size(); ++k) {
     SCOPED_TRACE(cases[k].name);
     DeviceCase d(cases[k], compiled.emitted(k), device, false, true);
@@ -223,7 +223,7 @@ TEST(cuda_fused, ptx_runs_too) {
   CompiledCases compiled(cases);
   compiled.compile_for(80, CompileJob::Form::ptx);
   compiled.load(device);
-  Stream stream(device);
+  CudaStream stream(device);
   DeviceCase d(cases[0], compiled.emitted(0), device, false);
   device->synchronize();
   d.launch(compiled, 0, stream.handle());

@@ -36,11 +36,11 @@ backend::Resolved resolve(const backend::Call& call) {
 
 void run(const backend::Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
-  auto& lane = static_cast<GpuLane&>(*call.lane);
-  const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, lane.status());
+  auto& stream = static_cast<GpuStream&>(*call.stream);
+  const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, stream.status());
   if (grid.blocks == 0) return;
   const Function& f = &grid == &prepared.launch.aligned ? prepared.aligned : prepared.any;
-  f.launch({grid.blocks, grid.threads, grid.shared, true}, prepared.launch.parameters, lane.stream());
+  f.launch({grid.blocks, grid.threads, grid.shared, true}, prepared.launch.parameters, stream.handle());
 }
 
 }  // namespace

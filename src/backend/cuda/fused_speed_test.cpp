@@ -16,7 +16,7 @@ using ir::DType;
 
 // Seconds of one call, of several that follow one another; the median of a few tries.
 template <class F>
-double measure(const DevicePtr& device, const Stream& stream, F call) {
+double measure(const DevicePtr& device, const CudaStream& stream, F call) {
   constexpr int calls = 12, tries = 9;
   Event from(device, true), to(device, true);
   std::vector<double> seconds;
@@ -31,7 +31,7 @@ double measure(const DevicePtr& device, const Stream& stream, F call) {
   return seconds[seconds.size() / 2];
 }
 
-double copy_bandwidth(const DevicePtr& device, const Stream& stream) {
+double copy_bandwidth(const DevicePtr& device, const CudaStream& stream) {
   constexpr size_t bytes = size_t{1} << 30;
   DeviceMemory a(device, bytes), b(device, bytes);
   a.fill(0x3c);
@@ -50,7 +50,7 @@ TEST(cuda_fused, speed) {
   if (wanted == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
   bool all = std::string_view(wanted) == "all";
   DevicePtr device = Device::open(0);
-  Stream stream(device);
+  CudaStream stream(device);
   double copy = copy_bandwidth(device, stream);
   fmt::print("{}: a copy moves {:.2f} TB/s\n", device->properties().name, copy / 1e12);
   std::vector<Case> bases;

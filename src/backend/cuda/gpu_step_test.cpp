@@ -16,14 +16,14 @@ GpuStep::GpuStep(const EmittedStep& step, const std::string& text, const std::ve
     images.push_back({false, static_cast<uint32_t>(sm), kernels, code_.code[0]});
   }
   gpu_ = std::make_unique<Gpu>(0, images);
-  lane_ = std::make_unique<GpuLane>(gpu_->device());
+  stream_ = std::make_unique<GpuStream>(gpu_->device());
   kernel_ = gpu_->find(step.kernel);
   constants_ = kernel_->load(step.constants, operands_.size(), sizes_.size());
   call_.operands = operands_;
   call_.sizes = sizes_;
   call_.constants = constants_.get();
   call_.backend = gpu_.get();
-  call_.lane = lane_.get();
+  call_.stream = stream_.get();
   resolved_ = kernel_->resolve(call_);
   scratch_ = DeviceMemory(gpu_->device(), resolved_.scratch);
   call_.prepared = resolved_.state.get();
@@ -31,19 +31,19 @@ GpuStep::GpuStep(const EmittedStep& step, const std::string& text, const std::ve
 }
 
 void GpuStep::run(StreamHandle stream) {
-  lane_->set_stream(stream);
+  stream_->set_stream(stream);
   kernel_->run(call_);
 }
 
 std::unique_ptr<Recording> GpuStep::record(int times) {
-  return lane_->record([&] {
+  return stream_->record([&] {
     for (int k = 0; k < times; ++k) kernel_->run(call_);
   });
 }
 
 void GpuStep::replay(const Recording& recording, StreamHandle stream) {
-  lane_->set_stream(stream);
-  lane_->replay(recording);
+  stream_->set_stream(stream);
+  stream_->replay(recording);
 }
 
 void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,

@@ -17,12 +17,12 @@ class GpuStep {
   // The step some times, one behind the other, as a recording.
   std::unique_ptr<Recording> record(int times);
   void replay(const Recording&, StreamHandle stream);
-  void wait() { lane_->wait(); }
+  void wait() { stream_->wait(); }
 
  private:
   Compiled code_;
   std::unique_ptr<Gpu> gpu_;
-  std::unique_ptr<GpuLane> lane_;
+  std::unique_ptr<GpuStream> stream_;
   std::shared_ptr<const void> constants_;
   std::vector<TensorRef> operands_;
   std::vector<int64_t> sizes_;

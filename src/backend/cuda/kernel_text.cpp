@@ -19,7 +19,7 @@ constexpr int early_registers = 32;
 
 class Printer : UnitText {
  public:
-  Printer(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
+  Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
       : UnitText(body, layouts, walk, variant, numbers, sizes) {}
 
   std::string run(size_t index) {
@@ -438,12 +438,12 @@ class Printer : UnitText {
 
 }  // namespace
 
-std::string kernel_text(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, size_t index, Numbers& numbers,
+std::string kernel_text(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, size_t index, Numbers& numbers,
                         std::vector<ir::Dim>& sizes) {
   return Printer(body, layouts, walk, variant, numbers, sizes).run(index);
 }
 
-std::string row_text(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, const std::string& to, Numbers& numbers,
+std::string row_text(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, const std::string& to, Numbers& numbers,
                      std::vector<ir::Dim>& sizes) {
   return Printer(body, layouts, walk, variant, numbers, sizes).row(to);
 }

@@ -11,10 +11,11 @@
 namespace ingot::backend::cuda {
 
 // The kernel is called @N (N = the variant's index): the name comes when all text is known. `sizes`: symbolic sizes so far, grows.
-std::string kernel_text(const FusedBody&, const std::vector<Layout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, size_t index, Numbers&, std::vector<ir::Dim>& sizes);
+std::string kernel_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, size_t index, Numbers&,
+                        std::vector<ir::Dim>& sizes);
 
 // The same for a body of one row, by all threads of a block, as statements: `p` and the index of a thread are there, and what is stored goes to `to`.
-std::string row_text(const FusedBody&, const std::vector<Layout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, const std::string& to, Numbers&,
+std::string row_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, const std::string& to, Numbers&,
                      std::vector<ir::Dim>& sizes);
 
 }  // namespace ingot::backend::cuda

@@ -66,20 +66,20 @@ backend::Resolved resolve(const backend::Call& call) {
 
 void run(const backend::Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
-  auto& lane = static_cast<GpuLane&>(*call.lane);
+  auto& stream = static_cast<GpuStream&>(*call.stream);
   bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
   Prepared::Part& part = aligned ? prepared.usual : prepared.any;
   for (size_t k = 0; k < part.list.size(); ++k) {
     CudaLaunch& l = part.list[k];
     for (const CudaLaunch::Pointer& p : l.pointers) {
       using Pointer = CudaLaunch::Pointer;
-      Address address = p.what == Pointer::status    ? lane.status()
+      Address address = p.what == Pointer::status    ? stream.status()
                         : p.what == Pointer::operand ? reinterpret_cast<Address>(call.operands[p.index].data)
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    for (const CudaTiles& t : l.tiles) encode(*lane.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
-    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces}, l.parameters, lane.stream());
+    for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
+    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces}, l.parameters, stream.handle());
   }
 }
 

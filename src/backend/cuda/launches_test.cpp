@@ -239,12 +239,12 @@ std::vector<std::vector<HostTensor>> run_on_gpu(const Step& s, const Gpu& gpu, i
   std::vector<TensorRef> refs = refs_of(tensors, [&](size_t k) { return reinterpret_cast<std::byte*>(memory[k].address()); });
   const RunKernel* kernel = gpu.find(s.kernel);
   auto loaded = kernel->load(s.constants, refs.size(), 0);
-  auto lane = gpu.lane();
+  auto stream = gpu.new_stream();
   Call call;
   call.operands = refs;
   call.constants = loaded.get();
   call.backend = &gpu;
-  call.lane = lane.get();
+  call.stream = stream.get();
   Resolved resolved = kernel->resolve(call);
   DeviceMemory scratch(gpu.device(), std::max<size_t>(resolved.scratch, 16));
   call.scratch = reinterpret_cast<std::byte*>(scratch.address());
@@ -255,7 +255,7 @@ std::vector<std::vector<HostTensor>> run_on_gpu(const Step& s, const Gpu& gpu, i
     for (size_t k = 0; k < memory.size(); ++k) memory[k].copy_from(s.tensors[k].bytes.data(), s.tensors[k].bytes.size());
     gpu.device()->synchronize();
     kernel->run(call);
-    lane->wait();
+    stream->wait();
     std::vector<HostTensor> got(tensors.end() - static_cast<int64_t>(s.writes), tensors.end());
     for (size_t k = 0; k < got.size(); ++k) memory[memory.size() - s.writes + k].copy_to(got[k].bytes.data(), got[k].bytes.size());
     gpu.device()->synchronize();

@@ -236,7 +236,7 @@ void run(const backend::Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
   if (prepared.parts.empty()) return;
-  auto& lane = static_cast<GpuLane&>(*call.lane);
+  auto& stream = static_cast<GpuStream&>(*call.stream);
   const TensorRef& d = call.operands.back();
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   auto address = [&](const TensorRef& t, int64_t offset) { return reinterpret_cast<Address>(t.data + offset); };
@@ -244,7 +244,7 @@ void run(const backend::Call& call) {
   auto scratch = reinterpret_cast<Address>(call.scratch);
   if (prepared.zeros > 0) {
     Device::Use use(*static_cast<const Gpu&>(*call.backend).device());
-    driver().check(driver().fill(scratch, 0, prepared.zeros, lane.stream()), "filling {} bytes with zeros", prepared.zeros);
+    driver().check(driver().fill(scratch, 0, prepared.zeros, stream.handle()), "filling {} bytes with zeros", prepared.zeros);
   }
   for (size_t i = 0; i < prepared.parts.size(); ++i) {
     const Part& part = prepared.parts[i];
@@ -253,7 +253,7 @@ void run(const backend::Call& call) {
       Address a = prepared.zeros > 0 ? scratch : address(call.operands[0], o[A]), b = prepared.zeros > 0 ? scratch : address(call.operands[1 + i], o[B]), to = address(d, o[D]);
       Address c = args.residual != 0 ? address(call.operands[args.operand(args.residual)], o[C]) : to;
       Product& product = (a | b | c | to | bias) % together == 0 ? *part.aligned : *part.any;
-      product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, lane.stream());
+      product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, stream.handle());
     }
   }
 }

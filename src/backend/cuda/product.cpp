@@ -19,14 +19,14 @@ namespace {
 bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 
 // Whether elements along the axis are neighbours and those along the other one far enough apart, as far as the sizes are known.
-bool lies(const Layout& x, size_t inner, size_t outer) {
+bool lies(const StridedLayout& x, size_t inner, size_t outer) {
   if (!is(x.strides[inner], 1) && !is(x.dims[inner], 1)) return false;
   if (is(x.dims[outer], 1)) return true;
   const Dim &apart = x.strides[outer], &n = x.dims[inner];
   return !apart.is_constant() || (apart.value() > 0 && (!n.is_constant() || apart.value() >= n.value()));
 }
 
-bool is_matrix(const Layout& x) {
+bool is_matrix(const StridedLayout& x) {
   size_t last = x.dims.size() - 1;
   return lies(x, last, last - 1) || lies(x, last - 1, last);
 }
@@ -34,7 +34,7 @@ bool is_matrix(const Layout& x) {
 // D = activation(alpha acc + residual + bias), read from the store backwards.
 class Matcher {
  public:
-  Matcher(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts) {}
+  Matcher(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts) {}
 
   std::optional<MatmulCudaArgs> run() {
     if (b_.stores.size() != 1) return std::nullopt;
@@ -72,7 +72,7 @@ class Matcher {
   bool term(Reg r) {
     const Instruction& i = code(r);
     if (i.kind != Instruction::Kind::load || !i.in.empty() || !i.lower.empty() || b_.operands[i.operand] != stored()) return false;
-    const Layout& x = layouts_[i.operand];
+    const StridedLayout& x = layouts_[i.operand];
     size_t last = b_.outer.size();
     bool row = true, whole = true;
     for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
@@ -86,12 +86,12 @@ class Matcher {
   }
 
   const FusedBody& b_;
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   MatmulCudaArgs args_;
 };
 
 // Whether a walk along an axis of A certainly stays inside.
-bool stays_inside(const ir::AffineMap& map, const Layout& a, size_t axis) {
+bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
   const ir::AffineMap::Axis& along = map.axes[axis];
   if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
   if (along.terms.empty()) return true;
@@ -163,7 +163,7 @@ bool takes_columns_apart(DType type, bool one_row, const Dim& k, const Dims& col
 }
 bool takes_halves(DType type, const Dim& columns) { return is_half(type) && in_eights(columns); }
 
-ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool tf32) {
+ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool tf32) {
   using Answer = ProductAnswer;
   if (!ir::is_float(p.type)) return {Answer::refused, {}};
   if (p.map || p.made != nullptr) return {Answer::copy_a, {}};
@@ -177,7 +177,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   if (stored != p.type && !(half && stored == DType::f32)) return {Answer::body_apart, {}};
   // The library's epilogues are for f32, f16 and bf16; a bias lies along rows of the result.
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
-  const Layout& d = layouts[body.stores[0].operand];
+  const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
   if (epilogue && (p.type == DType::f64 || !lies(d, last, last - 1))) return {Answer::body_apart, {}};
   if (!is_matrix(d)) return {Answer::refused, {}};
@@ -190,7 +190,7 @@ ProductAnswer emit_product(const Product& p, const FusedBody& body, const std::v
   return {Answer::taken, {"matmul", kernels::serialise(*args), {p.a.dims[p.batch_rank], body.row.back(), p.a.dims.back()}}};
 }
 
-OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts, bool large, int only) {
+OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool large, int only) {
   using Answer = ProductAnswer;
   auto no = [](Answer::Kind kind) { return OwnProduct{{kind, {}}, {}}; };
   const Dim& n = body.row.back();

@@ -21,7 +21,7 @@ using ir::Dim;
 using ir::DType;
 using ir::Op;
 
-Layout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
+StridedLayout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
 
 // An element by its coordinates; 0 outside.
 double at(const HostTensor& t, const std::vector<int64_t>& where) {
@@ -72,7 +72,7 @@ struct Site {
 // gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32. With halves, what GELU gives is a factor of the second one.
 struct Body {
   FusedBody body;
-  std::vector<Layout> layouts;
+  std::vector<StridedLayout> layouts;
   std::vector<HostTensor> tensors;
 
   explicit Body(const Site& s) {
@@ -124,7 +124,7 @@ struct Body {
 
 struct MadeRow {
   FusedBody body;
-  std::vector<Layout> layouts;
+  std::vector<StridedLayout> layouts;
   std::vector<HostTensor> tensors;
 
   explicit MadeRow(const Site& s) {

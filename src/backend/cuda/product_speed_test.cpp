@@ -52,7 +52,7 @@ struct Tensor {
     device->synchronize();
   }
   TensorRef ref() const { return {reinterpret_cast<std::byte*>(memory.address()), dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
-  Layout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
+  StridedLayout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
 };
 
 std::vector<int64_t> sizes_of(const EmittedStep& step) {
@@ -61,7 +61,7 @@ std::vector<int64_t> sizes_of(const EmittedStep& step) {
   return out;
 }
 
-double seconds_of(const DevicePtr& device, const Stream& stream, GpuStep& r) {
+double seconds_of(const DevicePtr& device, const CudaStream& stream, GpuStep& r) {
   constexpr int calls = 20, tries = 7;
   Event from(device, true), to(device, true);
   std::vector<double> seconds;
@@ -91,7 +91,7 @@ std::vector<double> values(const DevicePtr& device, const Tensor& t) {
   return out;
 }
 
-void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
+void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   Tensor b(device, {s.k, s.n}, DType::f16, s.b_along_k), bias(device, {1, s.n}, DType::f16), out(device, {s.m, s.n}, DType::f16), other(device, {s.m, s.n}, DType::f16);
   const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
   const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
@@ -153,7 +153,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
   }
   for (bool gelu : {true, false}) {
     if (s.few() && !gelu) continue;
-    std::vector<Layout> layouts;
+    std::vector<StridedLayout> layouts;
     std::vector<TensorRef> operands = {a.ref(), b.ref()};
     if (gelu) {
       layouts.push_back(s.residual ? other.layout() : bias.layout());
@@ -191,7 +191,7 @@ void measure(const DevicePtr& device, const Stream& stream, const Site& s) {
 TEST(cuda_product, speed) {
   if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
   DevicePtr device = Device::open(0);
-  Stream stream(device);
+  CudaStream stream(device);
   std::vector<Site> sites;
   auto linear = [&](int64_t m, int64_t n, int64_t k, bool along_k = true) {
     sites.push_back({fmt::format("{} x {} x {}{}", m, n, k, along_k ? "" : ", B along N"), m, n, k, along_k});

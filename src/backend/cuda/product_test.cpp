@@ -21,7 +21,7 @@ constexpr int64_t M = 6, N = 8, K = 4;
 struct Site {
   Product product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}, false, 0};
   FusedBody body;
-  std::vector<Layout> layouts;
+  std::vector<StridedLayout> layouts;
   Reg accumulator;
   bool tf32 = false;
 
@@ -44,7 +44,7 @@ struct Site {
     i.in = std::move(in);
     return add(i, t);
   }
-  Reg load(Layout layout, DType t = DType::f16) {
+  Reg load(StridedLayout layout, DType t = DType::f16) {
     Instruction i{};
     i.kind = Instruction::Kind::load;
     i.operand = static_cast<uint32_t>(layouts.size());
@@ -60,7 +60,7 @@ struct Site {
     i.number = v;
     return add(i);
   }
-  ProductAnswer store(Reg value, Layout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
+  ProductAnswer store(Reg value, StridedLayout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
     body.stores = {{static_cast<uint32_t>(layouts.size()), value}};
     layouts.push_back(std::move(layout));
     body.operands.push_back(t);
@@ -182,7 +182,7 @@ TEST(cuda_product, rows_that_are_made) {
     row.body.code.clear();
     row.body.outer = {Dim(1)};
     row.body.row = {Dim(16)};
-    Layout along{{Dim(1), Dim(16)}, {Dim(0), Dim(1)}};
+    StridedLayout along{{Dim(1), Dim(16)}, {Dim(0), Dim(1)}};
     row.store(row.map(Op::mul, {row.load(along), row.load(along, DType::f32)}), along);
     s.product.made = &row.body;
     s.product.made_of = row.layouts;

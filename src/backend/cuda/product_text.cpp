@@ -21,7 +21,7 @@ bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n;
 
 class Printer {
  public:
-  Printer(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
+  Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
 
   EmittedProduct run(const ProductKernels& of) {
     const EmittedRow* row = of.row;
@@ -69,7 +69,7 @@ class Printer {
   enum class Along { same, neighbours, apart };  // how an operand lies along N
 
   Along along(size_t operand) {
-    const Layout& x = layouts_[operand];
+    const StridedLayout& x = layouts_[operand];
     Number stride{Number::stride, static_cast<uint8_t>(operand), 1};
     if (x.dims.size() > 2) return Along::apart;
     if (is(x.dims[1], 1) || is(x.strides[1], 0)) {
@@ -165,13 +165,13 @@ class Printer {
   }
 
   const FusedBody& b_;
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   ElementText text_;
   Args args_;
 };
 
 }  // namespace
 
-EmittedProduct emit_product_text(const ProductKernels& of, const FusedBody& body, const std::vector<Layout>& layouts) { return Printer(body, layouts).run(of); }
+EmittedProduct emit_product_text(const ProductKernels& of, const FusedBody& body, const std::vector<StridedLayout>& layouts) { return Printer(body, layouts).run(of); }
 
 }  // namespace ingot::backend::cuda

@@ -36,6 +36,6 @@ struct ProductKernels {
 };
 
 // One text serves all sizes. The body is one of elements (element_text.h) over [M, N], N a multiple of 8. A pure function.
-EmittedProduct emit_product_text(const ProductKernels&, const FusedBody&, const std::vector<Layout>&);
+EmittedProduct emit_product_text(const ProductKernels&, const FusedBody&, const std::vector<StridedLayout>&);
 
 }  // namespace ingot::backend::cuda

@@ -42,7 +42,7 @@ Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int un
 
 }  // namespace
 
-std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<Layout>& layouts) {
+std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<StridedLayout>& layouts) {
   EmittedRow out;
   const size_t loads = body.operands.size() - 1;
   if (body.stores.size() != 1 || loads == 0 || loads > kernels::max_operands || !known(body.row)) return std::nullopt;

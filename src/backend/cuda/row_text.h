@@ -15,6 +15,6 @@ struct EmittedRow {
   int64_t length = 0;
 };
 // nullopt where the body has no such row, reads it element by element, or its sizes are not all known. A pure function.
-std::optional<EmittedRow> emit_row(const FusedBody&, const std::vector<Layout>&);
+std::optional<EmittedRow> emit_row(const FusedBody&, const std::vector<StridedLayout>&);
 
 }  // namespace ingot::backend::cuda

@@ -29,7 +29,7 @@ class Steps final : public backend::Emitter {
 
   Target target() const override { return cuda_target(architecture_); }
 
-  EmittedStep fused(const FusedBody& body, const std::vector<Layout>& layouts) override {
+  EmittedStep fused(const FusedBody& body, const std::vector<StridedLayout>& layouts) override {
     Emitted code = emit(body, layouts);
     EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
     step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
@@ -39,7 +39,7 @@ class Steps final : public backend::Emitter {
   }
 
   // The library multiplies; what it cannot follow (maps), and what would cost a pass of its own behind it, ingot's kernel does.
-  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<Layout>& layouts) override {
+  ProductAnswer product(const Product& p, const FusedBody& body, const std::vector<StridedLayout>& layouts) override {
     ProductAnswer library = emit_product(p, body, layouts, tf32_);
     const bool must = p.map || p.made != nullptr || p.halves;
     bool own = must || streams(p) || (library.kind == ProductAnswer::body_apart && worth_it(p));
@@ -58,7 +58,7 @@ class Steps final : public backend::Emitter {
 
   // Matrix instructions of this kind came with sm_80.
   bool attends(ir::DType type, const ir::Dim& depth, const ir::Dim& width) const override { return architecture_ >= 80 && cuda::attends(type, depth, width); }
-  EmittedStep attention(const Attention& a, ir::DType type, const FusedBody* mask, const std::vector<Layout>& layouts) override {
+  EmittedStep attention(const Attention& a, ir::DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts) override {
     EmittedAttention code = emit_attention(a, type, mask, layouts);
     EmittedStep step{"attention", std::move(code.arguments), {a.s, a.t, a.d, a.e}};
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());

@@ -23,7 +23,7 @@ int64_t elements(const Problem::Matrix& m, int64_t batches) {
 // Memory for one problem, where it is done again and again.
 class Bench {
  public:
-  Bench(const DevicePtr& device, GpuLane& lane, const Problem& p) : lane_(lane), problem_(p), start_(device, true), stop_(device, true) {
+  Bench(const DevicePtr& device, GpuStream& stream, const Problem& p) : stream_(stream), problem_(p), start_(device, true), stop_(device, true) {
     const auto in = static_cast<int64_t>(ir::size_of(static_cast<ir::DType>(p.in))), out = static_cast<int64_t>(ir::size_of(static_cast<ir::DType>(p.out)));
     const auto cache = static_cast<int64_t>(device->properties().l2);
     constexpr int64_t apart = 256;
@@ -37,7 +37,7 @@ class Bench {
     if (a_bytes_ == 0 || sizes[1] == 0 || sizes[3] == 0 || static_cast<size_t>(all) > device->free_memory() / 2) return;
     for (size_t k = 0; k < std::size(sizes); ++k) {
       operands_[k] = DeviceMemory(device, static_cast<size_t>(sizes[k]));
-      operands_[k].fill(0x3c, lane.stream());  // small numbers in every type: zeros would take less power, and so less time
+      operands_[k].fill(0x3c, stream.handle());  // small numbers in every type: zeros would take less power, and so less time
     }
     fits_ = true;
   }
@@ -48,13 +48,13 @@ class Bench {
     for (int64_t i = 0; i < times; ++i) {
       // A of the library mostly is a weight. In a model others have been read since it was, and it is in no cache.
       Address from = a.address() + static_cast<Address>(turn_++ % copies_ * a_bytes_);
-      product.run(1, problem_.residual ? 1 : 0, from, b.address(), problem_.residual ? c.address() : d.address(), d.address(), bias.address(), workspace, lane_.stream());
+      product.run(1, problem_.residual ? 1 : 0, from, b.address(), problem_.residual ? c.address() : d.address(), d.address(), bias.address(), workspace, stream_.handle());
     }
   }
   double seconds(FunctionRef<void()> work) {
-    start_.record(lane_.stream());
+    start_.record(stream_.handle());
     work();
-    stop_.record(lane_.stream());
+    stop_.record(stream_.handle());
     stop_.synchronize();
     return Event::seconds(start_, stop_);
   }
@@ -62,7 +62,7 @@ class Bench {
   static constexpr int64_t most_together = 32;
 
  private:
-  GpuLane& lane_;
+  GpuStream& stream_;
   const Problem& problem_;
   Event start_, stop_;
   std::array<DeviceMemory, 5> operands_;
@@ -108,14 +108,14 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
   if (wanted.empty() || is_over()) return out;
   Device::Use use(*device_);
   Unrecorded apart;
-  Stream stream(device_);
-  GpuLane lane(device_);
-  lane.set_stream(stream.handle());
+  CudaStream own(device_);
+  GpuStream stream(device_);
+  stream.set_stream(own.handle());
 
   // The usual choice of each: how long it takes tells which are worth the most.
   for (Wanted& w : wanted) {
     if (is_over()) return out;
-    Bench bench(device_, lane, w.problem);
+    Bench bench(device_, stream, w.problem);
     if (!bench.fits()) continue;
     Product product(*this, w.problem);
     DeviceMemory workspace(device_, product.workspace());
@@ -126,7 +126,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
 
   for (const Wanted& w : wanted) {
     if (is_over()) break;
-    Bench bench(device_, lane, w.problem);
+    Bench bench(device_, stream, w.problem);
     if (!bench.fits()) continue;
     constexpr double sample = 200e-6;  // long beside what an event can tell apart
     auto together = static_cast<int64_t>(std::clamp(sample / std::max(w.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
@@ -138,7 +138,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
       c.product->take(algorithms[rank]);
       try {
         bench.work(*c.product, c.workspace.address(), 1);  // what is loaded late is loaded now
-        c.recording = lane.record([&] { bench.work(*c.product, c.workspace.address(), together); });
+        c.recording = stream.record([&] { bench.work(*c.product, c.workspace.address(), together); });
       } catch (const Error&) {
         if (rank == 0) throw;  // nothing works here
         continue;              // the library names some that it then refuses
@@ -151,7 +151,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
     for (; measured < rounds && !is_over(); ++measured) {
       double best = std::numeric_limits<double>::infinity();
       for (Candidate& c : candidates) {
-        double s = bench.seconds([&] { lane.replay(*c.recording); });
+        double s = bench.seconds([&] { stream.replay(*c.recording); });
         if (measured >= 0) c.seconds = std::min(c.seconds, s);
         best = std::min(best, c.seconds);
       }
@@ -165,7 +165,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
     size_t rank = fastest->seconds < candidates[0].seconds * noise ? fastest->rank : 0;
     out.push_back({machine_, w.text, choice_of(rank)});
   }
-  stream.synchronize();
+  own.synchronize();
   return out;
 }
 

@@ -29,7 +29,7 @@ class UnitText {
   using Number = kernels::FusedCudaArgs::Number;
   using Variant = kernels::FusedCudaArgs::Variant;
 
-  UnitText(const FusedBody& body, const std::vector<Layout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
+  UnitText(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
       : b_(body), layouts_(layouts), w_(walk), v_(variant), numbers_(numbers), sizes_(sizes), unit_(variant.vector), index_(variant.wide ? "u64" : "u32") {}
 
   template <class... A>
@@ -61,7 +61,7 @@ class UnitText {
   std::string shifted(int load, size_t group, bool element);
 
   const FusedBody& b_;
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   const Walk& w_;
   const Variant& v_;
   Numbers& numbers_;

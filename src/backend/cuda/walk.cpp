@@ -16,7 +16,7 @@ bool splits(const ir::Dim& d, int64_t by) { return d.is_constant() && d.value() 
 
 class Maker {
  public:
-  Maker(const FusedBody& body, const std::vector<Layout>& layouts) : b_(body), layouts_(layouts) {
+  Maker(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts) {
     extents_ = body.outer;
     extents_.insert(extents_.end(), body.row.begin(), body.row.end());
   }
@@ -48,7 +48,7 @@ class Maker {
     for (const Store& s : b_.stores) plain[s.operand] = 1;
     for (size_t k = 0; k < b_.operands.size(); ++k) {
       if (plain[k]) w_.guarded[k] = 0;
-      const Layout& l = layouts_[k];
+      const StridedLayout& l = layouts_[k];
       if (l.dims.size() < rank() || l.strides.size() != l.dims.size()) fail(Code::internal, "operand {} of a fused body has {} axes in a domain of {}", k, l.dims.size(), rank());
       ir::Dims strides(l.strides.begin(), l.strides.begin() + static_cast<std::ptrdiff_t>(rank()));
       for (size_t a = 0; a < rank(); ++a) {
@@ -181,14 +181,14 @@ class Maker {
   }
 
   const FusedBody& b_;
-  const std::vector<Layout>& layouts_;
+  const std::vector<StridedLayout>& layouts_;
   ir::Dims extents_;
   Walk w_;
 };
 
 }  // namespace
 
-Walk make_walk(const FusedBody& body, const std::vector<Layout>& layouts) { return Maker(body, layouts).run(); }
+Walk make_walk(const FusedBody& body, const std::vector<StridedLayout>& layouts) { return Maker(body, layouts).run(); }
 
 std::vector<uint8_t> needed(const FusedBody& b, const Walk& w, int stage) {
   std::vector<uint8_t> wanted(b.code.size(), 0);

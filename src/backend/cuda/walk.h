@@ -56,7 +56,7 @@ struct Walk {
 };
 
 // Error (unsupported) for what CUDA code cannot do (an accumulator outside a product).
-Walk make_walk(const FusedBody&, const std::vector<Layout>&);
+Walk make_walk(const FusedBody&, const std::vector<StridedLayout>&);
 
 // What a pass over the row computes: `stage`'s reductions, or with -1 the stores. Flags by instruction.
 std::vector<uint8_t> needed(const FusedBody&, const Walk&, int stage);

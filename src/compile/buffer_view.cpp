@@ -1,4 +1,4 @@
-#include "compile/place.h"
+#include "compile/buffer_view.h"
 
 #include <algorithm>
 
@@ -10,15 +10,15 @@ using ir::AffineMap;
 using ir::Dim;
 using ir::Dims;
 
-Window row_major(const Dims& dims) {
-  Window w{dims, 0, std::vector<Dim>(dims.size(), Dim(1))};
+StridedLayout row_major(const Dims& dims) {
+  StridedLayout w{dims, Dims(dims.size(), Dim(1))};
   for (size_t i = dims.size(); i-- > 1;) w.strides[i - 1] = w.strides[i] * dims[i];
   return w;
 }
 
-std::optional<Window> through_view(const Window& w, const AffineMap& map) {
+std::optional<StridedLayout> through_view(const StridedLayout& w, const AffineMap& map) {
   if (map.fill) return std::nullopt;
-  Window out{map.dims, w.offset, std::vector<Dim>(map.dims.size(), Dim(0))};
+  StridedLayout out{map.dims, Dims(map.dims.size(), Dim(0)), w.offset};
   for (size_t j = 0; j < map.axes.size(); ++j) {
     out.offset += w.strides[j] * map.axes[j].offset;
     for (const AffineMap::Term& t : map.axes[j].terms) out.strides[t.axis] += w.strides[j] * Dim(t.coefficient);
@@ -26,9 +26,9 @@ std::optional<Window> through_view(const Window& w, const AffineMap& map) {
   return out;
 }
 
-std::optional<Window> through_reshape(const Window& w, const Dims& to) {
-  Window out{to, w.offset, std::vector<Dim>(to.size(), Dim(0))};
-  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return Window{to, w.offset, row_major(to).strides};  // no element, no stride
+std::optional<StridedLayout> through_reshape(const StridedLayout& w, const Dims& to) {
+  StridedLayout out{to, Dims(to.size(), Dim(0)), w.offset};
+  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return StridedLayout{to, row_major(to).strides, w.offset};  // no element, no stride
   for (const ir::ReshapeGroup& group : ir::reshape_groups(w.dims, to)) {
     // The old axes of a group must lie one after another in memory.
     for (size_t k = 1; k < group.from.size(); ++k) {
@@ -44,7 +44,7 @@ std::optional<Window> through_reshape(const Window& w, const Dims& to) {
   return out;
 }
 
-std::optional<Window> through(const Window& w, const ir::Graph& g, const ir::Node& n) {
+std::optional<StridedLayout> through(const StridedLayout& w, const ir::Graph& g, const ir::Node& n) {
   return n.op == ir::Op::reshape ? through_reshape(w, g.type(n.out[0]).dims) : through_view(w, n.attributes.map("map"));
 }
 
@@ -69,17 +69,17 @@ bool is_bijective(const AffineMap& map, const Dims& operand) {
   return true;
 }
 
-std::optional<Window> before_view(const Window& w, const AffineMap& map, const Dims& operand) {
+std::optional<StridedLayout> before_view(const StridedLayout& w, const AffineMap& map, const Dims& operand) {
   if (!is_bijective(map, operand)) return std::nullopt;
-  Window out{operand, w.offset, std::vector<Dim>(operand.size(), Dim(0))};
+  StridedLayout out{operand, Dims(operand.size(), Dim(0)), w.offset};
   for (size_t j = 0; j < map.axes.size(); ++j) {
     if (!map.axes[j].terms.empty()) out.strides[j] = w.strides[map.axes[j].terms[0].axis];
   }
   return out;
 }
 
-Place with_batch(Place place, const Dims& batch) {
-  Window& w = place.window;
+BufferView with_batch(BufferView place, const Dims& batch) {
+  StridedLayout& w = place.layout;
   size_t have = w.dims.size() - 2;
   for (size_t i = 0; i < have; ++i) {
     if (w.dims[i] == Dim(1)) w.strides[i] = 0;

@@ -1,0 +1,31 @@
+// Where a value's elements are: a buffer and a strided layout. A view of a value is another layout on the same buffer.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/strided_layout.h"
+#include "plan/plan.h"
+
+namespace ingot::compile {
+
+using ir::StridedLayout;
+
+StridedLayout row_major(const ir::Dims&);
+// The layout of view(x) or reshape(x) when x has the layout `w`; nothing where no strides express it.
+std::optional<StridedLayout> through_view(const StridedLayout& w, const ir::AffineMap&);
+std::optional<StridedLayout> through_reshape(const StridedLayout& w, const ir::Dims& to);
+std::optional<StridedLayout> through(const StridedLayout& w, const ir::Graph&, const ir::Node& view_or_reshape);
+// The reverse: the layout of x for which view(x) has the layout `w`. Only for views that keep every element.
+std::optional<StridedLayout> before_view(const StridedLayout& w, const ir::AffineMap&, const ir::Dims& operand);
+bool is_bijective(const ir::AffineMap&, const ir::Dims& operand);
+
+struct BufferView {
+  plan::BufferId buffer = UINT32_MAX;
+  ir::DType dtype = ir::DType::f32;
+  StridedLayout layout;
+};
+// [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
+BufferView with_batch(BufferView place, const ir::Dims& batch);
+
+}  // namespace ingot::compile
