@@ -251,7 +251,7 @@ def grow(seed: int, kinds: Kinds = Kinds()) -> Program:
         try:
             run_plain(program)
             return program
-        except (RuntimeError, IndexError):  # a later call meets what an earlier one wrote
+        except (RuntimeError, IndexError, ValueError):  # a later call meets what an earlier one wrote
             pass
     raise AssertionError(f"no program of seed {seed} runs")
 
