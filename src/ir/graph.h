@@ -151,7 +151,7 @@ struct Node {
   std::vector<ValueId> in, out;
   Attributes attributes;
   OriginId origin = none_id;
-  // Nodes expanded from one row share a group, so that fuse tries them together first. 0 = none.
+  // Nodes that one row expanded to share a group: eager rounds half values between rows, not inside one (lower/rounding.cpp). 0 = none.
   uint32_t group = 0;
 };
 

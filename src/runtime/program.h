@@ -57,7 +57,6 @@ struct Resolved {
     std::vector<backend::TensorRef> operands;
     std::vector<int64_t> sizes;
     backend::Resolved kernel;
-    std::vector<size_t> arena;                // per operand: arena offset in bytes plus 1, or 0
   };
   std::vector<Step> steps;
   std::vector<Patch> patches;
