@@ -183,6 +183,21 @@ def build(peer, module, inputs, timed_seconds):
     return lambda: compiled(*inputs), None
 
 
+def started(peer, module, inputs, timed_seconds):
+    """(the call, its first result, a dict of what starting it took)."""
+    import torch
+
+    free = torch.cuda.mem_get_info()[0]
+    start = time.perf_counter()
+    call, built = build(peer, module, inputs, timed_seconds)
+    result = call().clone()
+    torch.cuda.synchronize()
+    head = {"first_s": round(time.perf_counter() - start, 2), "build_s": built and round(built, 2)}
+    call()
+    torch.cuda.synchronize()
+    return call, result, head | {"memory_mb": round((free - torch.cuda.mem_get_info()[0]) / 2**20)}
+
+
 class Elsewhere:
     """The peer "before": the same row in a process with another build of ingot, told when to run a burst."""
 
@@ -223,17 +238,10 @@ def serve(row, arguments):
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     module, inputs = row.make()
-    free = torch.cuda.mem_get_info()[0]
-    start = time.perf_counter()
-    call, built = build("ingot", module, inputs, arguments.build_seconds)
-    result = call()
-    torch.cuda.synchronize()
-    first = time.perf_counter() - start
-    call()
-    torch.cuda.synchronize()
+    call, result, head = started("ingot", module, inputs, arguments.build_seconds)
     with tempfile.NamedTemporaryFile(suffix=".pt", delete=False) as file:
         torch.save(result.cpu(), file)
-    print(json.dumps({"first_s": round(first, 2), "build_s": round(built, 2), "memory_mb": round((free - torch.cuda.mem_get_info()[0]) / 2**20), "result": file.name}), file=answers, flush=True)
+    print(json.dumps(head | {"result": file.name}), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(burst(call, float(line))), file=answers, flush=True)
 
@@ -253,19 +261,10 @@ def run_row(row, peers, arguments):
     wide = torch.float32 if inputs[0].dtype is torch.bfloat16 or size > 4e9 else torch.float64
     results, calls = {}, {}
     for peer in peers:
-        free = torch.cuda.mem_get_info()[0]
-        start = time.perf_counter()
         try:
-            calls[peer], built = build(peer, module, inputs, arguments.build_seconds)
-            result = calls[peer]().clone()
-            torch.cuda.synchronize()
-            results[peer] = {"row": row.name, "peer": peer, "first_s": round(time.perf_counter() - start, 2), "build_s": built and round(built, 2)}
-            calls[peer]()
-            torch.cuda.synchronize()
-            results[peer]["memory_mb"] = round((free - torch.cuda.mem_get_info()[0]) / 2**20)
-            results[peer]["result"] = result.double()
+            calls[peer], result, head = started(peer, module, inputs, arguments.build_seconds)
+            results[peer] = {"row": row.name, "peer": peer} | head | {"result": result.double()}
         except Exception as problem:  # told, and the others go on
-            calls.pop(peer, None)
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
     bursts = {peer: lambda seconds, call=call: burst(call, seconds) for peer, call in calls.items()}
     if arguments.before:

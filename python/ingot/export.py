@@ -216,16 +216,16 @@ def _refusal(problem):
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
-    if isinstance(problem, _NEEDS_VALUES) or _in_symbols(problem):
+    if isinstance(problem, _NEEDS_VALUES):
         return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
     if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
         )
-    if line:
+    if line and not _in_symbols(problem):
         return None
-    # No line of the model's failed: torch has no form for what it takes, keeps or returns.
-    return UnsupportedError(f"torch.export does not take the model: {reason}", remedy=JUST_IN_TIME)
+    # Without a line of the model's, torch has no form for what it takes, keeps or returns.
+    return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
 
 
 def _reason(problem):
@@ -236,7 +236,7 @@ JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of 
 
 
 def _in_symbols(problem):
-    """Whether torch's arithmetic of symbolic sizes failed, which no call of the model itself does."""
+    """Whether torch's arithmetic of symbolic sizes raised it: a limit of torch.export, no exception of the model's."""
     innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
     return "/sympy/" in innermost or innermost.startswith(os.path.join(os.path.dirname(torch.__file__), "fx", "experimental"))
 

@@ -84,7 +84,6 @@ struct DeviceCode {
 class Emitter {
  public:
   virtual ~Emitter() = default;
-  virtual Target target() const = 0;
   // Operands of the step: the body's, loads first, then stores. Error (unsupported) when a primitive has no meaning for its dtype.
   virtual EmittedStep fused(const FusedBody&, const std::vector<StridedLayout>&) = 0;
   // The product and the body that uses it as accumulator. Operands of the step: A, B, what stands beside it, then the body's.

@@ -101,9 +101,7 @@ StridedLayout BodyWriter::over_domain(const StridedLayout& w, const Point& at) {
 
 uint32_t BodyWriter::operand(BufferView place) {
   for (size_t k = 0; k < out_.operands.size(); ++k) {
-    const BufferView& p = out_.operands[k];
-    if (p.buffer == place.buffer && p.dtype == place.dtype && p.layout.offset == place.layout.offset && p.layout.strides == place.layout.strides &&
-        p.layout.dims == place.layout.dims) {
+    if (out_.operands[k] == place) {
       return static_cast<uint32_t>(k);
     }
   }

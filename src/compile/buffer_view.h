@@ -24,6 +24,7 @@ struct BufferView {
   plan::BufferId buffer = UINT32_MAX;
   ir::DType dtype = ir::DType::f32;
   StridedLayout layout;
+  bool operator==(const BufferView&) const = default;
 };
 // [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
 BufferView with_batch(BufferView place, const ir::Dims& batch);

@@ -93,7 +93,7 @@ void FunctionCompiler::run(plan::Function& function) {
         emit();
       } catch (const Cut& cut) {
         if (storage_.stored[cut.value] && alone_.insert(cut.value).second) return;
-        if (storage_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no window", cut.value, name_of(g_.producer(cut.value).op));
+        if (storage_.stored[cut.value]) fail(Code::internal, "value {} ({}) is stored, but has no place", cut.value, name_of(g_.producer(cut.value).op));
         cuts_.insert(cut.value);
       }
     };

@@ -11,7 +11,7 @@
 namespace ingot::compile {
 
 enum class OptionKind : uint8_t {
-  partition,  // what runs in torch instead: of the plan's cache key, of no engine alone
+  partition,  // what runs in torch instead; part of the plan's key, without effect on an engine
   plan,
   build,
   session,

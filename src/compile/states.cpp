@@ -13,7 +13,7 @@ using namespace ir;
 bool FunctionCompiler::same_memory(const BufferView& a, const BufferView& b) const {
   const plan::Buffer &x = out_.buffers[a.buffer], &y = out_.buffers[b.buffer];
   bool buffer = a.buffer == b.buffer || (x.kind == y.kind && x.kind != plan::Buffer::Kind::arena && x.index == y.index);
-  return buffer && a.layout.dims == b.layout.dims && a.layout.offset == b.layout.offset && a.layout.strides == b.layout.strides;
+  return buffer && a.layout == b.layout;
 }
 
 // State that is written in place while somebody still reads what was there: it is copied instead. True when there is such a one.

@@ -19,12 +19,6 @@ struct OpInfo {
   int traits;
 };
 
-constexpr ResultType result_type(std::string_view text) {
-  if (text == "bool") return ResultType::boolean;
-  if (text == "first") return ResultType::first;
-  return text == "attr" ? ResultType::attribute : ResultType::same;
-}
-
 // The words of prim.def mean the traits, not functions of the same name.
 #define TRAITS(words) \
   [] { \
@@ -32,7 +26,7 @@ constexpr ResultType result_type(std::string_view text) {
     return static_cast<int>(words); \
   }()
 constexpr OpInfo ops[] = {
-#define MAP(name, arity, result, operands, cost) {#name, arity, result_type(#result), Operands::operands, Cost::cost, trait::inlined},
+#define MAP(name, arity, result, operands, cost) {#name, arity, ResultType::result, Operands::operands, Cost::cost, trait::inlined},
 #define OP(name, cost, traits) {#name, -1, ResultType::same, Operands::any, Cost::cost, TRAITS(traits)},
 #include "ir/prim.def"
 };

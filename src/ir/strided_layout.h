@@ -8,6 +8,7 @@ namespace ingot::ir {
 struct StridedLayout {
   Dims dims, strides;  // one of each for each axis
   Dim offset = 0;
+  bool operator==(const StridedLayout&) const = default;
 };
 
 }  // namespace ingot::ir

@@ -62,8 +62,6 @@ class Steps final : public backend::Emitter {
  public:
   explicit Steps(Deterministic deterministic) : in_order_(deterministic == Deterministic::batch) {}
 
-  Target target() const override { return {}; }
-
   EmittedStep fused(const FusedBody& body, const std::vector<StridedLayout>&) override {
     Emitted code = emit(body);
     EmittedStep step{"fused", std::move(code.code), std::move(code.sizes)};

@@ -27,8 +27,6 @@ class Steps final : public backend::Emitter {
  public:
   Steps(int architecture, bool tf32) : architecture_(architecture), tf32_(tf32) {}
 
-  Target target() const override { return cuda_target(architecture_); }
-
   EmittedStep fused(const FusedBody& body, const std::vector<StridedLayout>& layouts) override {
     Emitted code = emit(body, layouts);
     EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
