@@ -1,10 +1,9 @@
-# ingot_room(NAME [LINK rooms...] [LIBRARIES third-party...])
+# ingot_room(NAME [SPLIT] [LINK rooms...] [LIBRARIES third-party...])
 #
 # One room = one folder of src/. Its *.cpp files become the static library ingot_NAME; its *_test.cpp files the gtest
-# executable test_NAME. Folders kernels and backend hold two rooms in one, told apart by file name: run-time files
-# (*_cpu.cpp, *_cuda_run.cpp, *_run.cpp, device*.cpp, symbols.cpp, driver.cpp, program*.cpp, block*.cpp, tile*.cpp) go to ingot_NAME_run, the rest to ingot_NAME.
-set(INGOT_RUN_FILES "(_cpu|_cpu_[a-z0-9]+|_cuda_run|_run|/device[a-z_]*|/isa|/symbols|/driver|/program[a-z_]*|/block[a-z0-9_]*|/tile[a-z0-9_]*|_args)\\.cpp$")
-
+# executable test_NAME. In a SPLIT room, files in a folder named run/ become ingot_NAME_run, which the runtime links alone;
+# RUN_LINK and RUN_LIBRARIES are what that one needs.
+#
 function(_ingot_library target)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LIBRARIES" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -22,26 +21,33 @@ function(_ingot_library target)
   target_link_libraries(${target} ${kind} ${ARG_LIBRARIES})
 endfunction()
 
+# ingot_tests(NAME FOLDER [LINK rooms...]): the *_test.cpp files under FOLDER as the executable and the test NAME.
+function(ingot_tests name folder)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${folder}/*_test.cpp")
+  if(tests AND INGOT_TESTS)
+    add_executable(test_${name} ${tests})
+    target_compile_options(test_${name} PRIVATE ${INGOT_WARNINGS})
+    target_link_libraries(test_${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
+    target_compile_definitions(test_${name} PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
+  endif()
+endfunction()
+
 function(ingot_room name)
-  cmake_parse_arguments(ARG "SPLIT" "" "LINK;LIBRARIES;RUN_LINK;RUN_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "SPLIT;OWN_TESTS" "" "LINK;LIBRARIES;RUN_LINK;RUN_LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
-  set(tests ${sources})
-  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "(_test|_bench|_fuzz)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   if(ARG_SPLIT)
     set(run ${sources})
-    list(FILTER run INCLUDE REGEX "${INGOT_RUN_FILES}")
-    list(FILTER sources EXCLUDE REGEX "${INGOT_RUN_FILES}")
+    list(FILTER run INCLUDE REGEX "/run/")
+    list(FILTER sources EXCLUDE REGEX "/run/")
     _ingot_library(ingot_${name}_run SOURCES ${run} LINK ${ARG_RUN_LINK} LIBRARIES ${ARG_RUN_LIBRARIES})
     _ingot_library(ingot_${name} SOURCES ${sources} LINK ${ARG_LINK} ${name}_run LIBRARIES ${ARG_LIBRARIES})
   else()
     _ingot_library(ingot_${name} SOURCES ${sources} LINK ${ARG_LINK} LIBRARIES ${ARG_LIBRARIES})
   endif()
-  if(tests AND INGOT_TESTS)
-    add_executable(test_${name} ${tests})
-    target_compile_options(test_${name} PRIVATE ${INGOT_WARNINGS})
-    target_link_libraries(test_${name} PRIVATE ingot_${name} ${INGOT_TEST_LINK_${name}} GTest::gtest_main)
-    target_compile_definitions(test_${name} PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
+  if(NOT ARG_OWN_TESTS)
+    ingot_tests(${name} "${CMAKE_CURRENT_SOURCE_DIR}" LINK ingot_${name} ${INGOT_TEST_LINK_${name}})
   endif()
 endfunction()

@@ -1,4 +1,4 @@
-"""Writes the folder of a new CPU kernel: arguments, the kernel and a test, which copies until it is written.
+"""Writes a new kernel: its arguments, and the CPU's implementation with a test, which copies until it is written.
 
     make new-kernel NAME=roll
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 FILES = {
-    "{name}_args.h": '''// Arguments of the "{name}" step.
+    "kernels/{name}/run/{name}_args.h": '''// Arguments of the "{name}" step.
 //
 // operands = in, out (written): the same dtype and dims, any strides. sizes = none.
 #pragma once
@@ -30,7 +30,7 @@ std::vector<std::byte> serialise(const {Name}Args&);
 
 }}  // namespace ingot::kernels
 ''',
-    "{name}_args.cpp": '''#include "kernels/{name}/{name}_args.h"
+    "kernels/{name}/run/{name}_args.cpp": '''#include "kernels/{name}/run/{name}_args.h"
 
 #include "base/error.h"
 
@@ -45,11 +45,12 @@ std::vector<std::byte> serialise(const {Name}Args& a) {{ return {{std::byte{{a.a
 
 }}  // namespace ingot::kernels
 ''',
-    "{name}_cpu.cpp": '''#include <algorithm>
+    "backend/cpu/kernels/{name}/run/{name}.cpp": '''#include <algorithm>
 #include <cstring>
 
-#include "kernels/elements.h"
-#include "kernels/{name}/{name}_args.h"
+#include "backend/cpu/kernels/run/elements.h"
+#include "base/error.h"
+#include "kernels/{name}/run/{name}_args.h"
 
 namespace ingot::kernels {{
 
@@ -62,17 +63,17 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
 }}
 
 // Afterwards run() cannot leave its operands, whatever the plan says.
-backend::Resolved resolve(const backend::Call& call) {{
+Resolved resolve(const Call& call) {{
   const auto& args = *static_cast<const {Name}Args*>(call.constants);
-  const backend::TensorRef &in = call.operands[0], &out = call.operands[1];
+  const TensorRef &in = call.operands[0], &out = call.operands[1];
   bool same = in.dtype == out.dtype && in.rank == out.rank && in.rank <= max_rank && std::equal(in.dims, in.dims + in.rank, out.dims);
   if (!same || args.axis >= in.rank) fail(Code::format, "the operands of a {name} do not fit");
   return {{}};
 }}
 
-void run(const backend::Call& call) {{
+void run(const Call& call) {{
   const int axis = static_cast<const {Name}Args*>(call.constants)->axis;
-  const backend::TensorRef &in = call.operands[0], &out = call.operands[1];
+  const TensorRef &in = call.operands[0], &out = call.operands[1];
   for_lines(in, axis, *call.workers, [&](const int64_t* at, int) {{
     int64_t from = 0, to = 0;
     for (int d = 0; d < in.rank; ++d) {{
@@ -85,17 +86,17 @@ void run(const backend::Call& call) {{
 
 }}  // namespace
 
-extern const backend::RunKernel {name}_kernel;
-const backend::RunKernel {name}_kernel{{"{name}", load, resolve, run}};
+extern const RunKernel {name}_kernel;
+const RunKernel {name}_kernel{{"{name}", load, resolve, run}};
 
 }}  // namespace ingot::kernels
 ''',
-    "{name}_test.cpp": '''#include "kernels/{name}/{name}_args.h"
+    "backend/cpu/kernels/{name}/{name}_test.cpp": '''#include "kernels/{name}/run/{name}_args.h"
 
 #include <gtest/gtest.h>
 
+#include "backend/cpu/kernels/kernel_test.h"
 #include "base/error.h"
-#include "kernels/kernel_run.h"
 
 namespace ingot::kernels {{
 namespace {{
@@ -130,17 +131,17 @@ def main():
     root = Path(__file__).resolve().parents[1]
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         sys.exit(f"{name!r} is no name for a kernel: lower case letters, digits and single underscores")
-    folder = root / "src/kernels" / name
-    if folder.exists():
-        sys.exit(f"{folder.relative_to(root)} is there already")
-    folder.mkdir()
+    if (root / "src/kernels" / name).exists():
+        sys.exit(f"src/kernels/{name} is there already")
     words = {"name": name, "Name": "".join(w.capitalize() for w in name.split("_"))}
     for file, text in FILES.items():
-        (folder / file.format(**words)).write_text(text.format(**words))
-    print(f"src/kernels/{name} is written. In src/backend/cpu/device.cpp, add to INGOT_CPU_KERNELS:\n"
+        path = root / "src" / file.format(**words)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(**words))
+    print(f"src/kernels/{name} and src/backend/cpu/kernels/{name} are written. In src/backend/cpu/run/device.cpp, add to INGOT_CPU_KERNELS:\n"
           f"  X({name})\n"
-          f"Then: cmake --build build/release --target test_kernels && build/release/test_kernels --gtest_filter='{name}.*'\n"
-          f"The compiler emits the step in src/compile/function.cpp.")  # fmt: skip
+          f"Then: cmake --build build/release --target test_backend_cpu && build/release/test_backend_cpu --gtest_filter='{name}.*'\n"
+          f"The compiler emits the step in src/compile/steps.cpp.")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #include "backend/emitter.h"
 
-#include "backend/cpu/emitter.h"
-#include "backend/cuda/steps.h"
+#include "backend/cpu/compile/emitter.h"
+#include "backend/cuda/compile/steps.h"
 #include "base/error.h"
 
 namespace ingot::backend {

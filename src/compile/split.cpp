@@ -9,7 +9,7 @@
 #include "compile/columns.h"
 #include "ir/constants.h"
 #include "ir/written.h"
-#include "kernels/matmul/matmul_args.h"
+#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::compile {
 

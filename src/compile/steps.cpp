@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "compile/writer.h"
-#include "kernels/fused/fused_args.h"
-#include "kernels/scan/scan_args.h"
-#include "kernels/scatter/scatter_args.h"
-#include "kernels/sort/sort_args.h"
+#include "kernels/fused/run/fused_args.h"
+#include "kernels/scan/run/scan_args.h"
+#include "kernels/scatter/run/scatter_args.h"
+#include "kernels/sort/run/sort_args.h"
 
 namespace ingot::compile {
 

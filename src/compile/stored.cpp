@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/fused/fused_args.h"
+#include "kernels/fused/run/fused_args.h"
 
 namespace ingot::compile {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "backend/device.h"
+#include "backend/run/device.h"
 #include "plan/plan.h"
 
 namespace ingot::runtime {

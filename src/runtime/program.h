@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/device.h"
+#include "backend/run/device.h"
 #include "base/buffer.h"
 #include "base/parallel.h"
 #include "plan/plan.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "backend/cuda/driver.h"
+#include "backend/cuda/run/driver.h"
 #include "pretend.h"
 
 using namespace ingot::backend::cuda;
@@ -55,7 +55,7 @@ long long setting(const char* name) {
 extern "C" {
 
 #define X(name, symbol, arguments) int symbol arguments;
-#include "backend/cuda/cublaslt_run.def"
+#include "backend/cuda/run/cublaslt.def"
 
 long long pretend_products_get(const char* name) {
   std::string_view which = name;
@@ -104,7 +104,7 @@ namespace {
 // The linker says when one is missing.
 [[maybe_unused]] void* const all[] = {
 #define X(name, symbol, arguments) reinterpret_cast<void*>(&symbol),
-#include "backend/cuda/cublaslt_run.def"
+#include "backend/cuda/run/cublaslt.def"
 };
 
 }  // namespace

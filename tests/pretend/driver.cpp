@@ -19,7 +19,7 @@ using namespace pretended;
 // Each function of the table must be here, with the same arguments.
 extern "C" {
 #define X(name, symbol, arguments) int symbol arguments;
-#include "backend/cuda/driver.def"
+#include "backend/cuda/run/driver.def"
 }
 
 #define LOCKED \
@@ -375,7 +375,7 @@ namespace {
 // The linker says when one is missing.
 [[maybe_unused]] void* const all[] = {
 #define X(name, symbol, arguments) reinterpret_cast<void*>(&symbol),
-#include "backend/cuda/driver.def"
+#include "backend/cuda/run/driver.def"
 };
 
 }  // namespace

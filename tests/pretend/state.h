@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/driver.h"
+#include "backend/cuda/run/driver.h"
 
 namespace pretended {
 

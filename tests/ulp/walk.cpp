@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/run/isa.h"
 #include "ir/op.h"
-#include "kernels/fused/block_ops.h"
 #include "reference.h"
 
 namespace {

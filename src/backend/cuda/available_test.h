@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "backend/cuda/device.h"
-#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/compile/nvrtc.h"
+#include "backend/cuda/run/device.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {

@@ -1,0 +1,11 @@
+#include "backend/cpu/kernels/depthwise_conv/run/tile.h"
+
+// What follows is for one instruction set only.
+#pragma GCC target("avx2,fma")
+namespace ingot::kernels {
+
+#define LANES 8
+#define TABLE window_tiles_avx2
+#include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
+
+}  // namespace ingot::kernels

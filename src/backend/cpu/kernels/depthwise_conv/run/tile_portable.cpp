@@ -1,0 +1,9 @@
+#include "backend/cpu/kernels/depthwise_conv/run/tile.h"
+
+namespace ingot::kernels {
+
+#define LANES 4
+#define TABLE window_tiles_portable
+#include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
+
+}  // namespace ingot::kernels

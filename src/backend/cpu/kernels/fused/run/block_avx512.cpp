@@ -1,0 +1,19 @@
+#include <immintrin.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "base/error.h"
+#include "ir/half.h"
+#include "ir/scalar_functions.h"
+
+// The headers above are compiled for every machine; what follows is for one instruction set only.
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-vector-width=512")
+namespace ingot::kernels {
+
+#define INGOT_VECTOR_BYTES 64
+#define INGOT_TABLE block_ops_avx512
+#include "backend/cpu/kernels/fused/run/block_ops.inc"
+
+}  // namespace ingot::kernels

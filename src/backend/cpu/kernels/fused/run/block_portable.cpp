@@ -1,0 +1,18 @@
+#include <immintrin.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "base/error.h"
+#include "ir/half.h"
+#include "ir/scalar_functions.h"
+
+// The headers above are compiled for every machine; what follows is for one instruction set only.
+namespace ingot::kernels {
+
+#define INGOT_VECTOR_BYTES 16
+#define INGOT_TABLE block_ops_portable
+#include "backend/cpu/kernels/fused/run/block_ops.inc"
+
+}  // namespace ingot::kernels

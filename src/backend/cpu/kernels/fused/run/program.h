@@ -1,0 +1,157 @@
+// A fused body's byte code at run time: verified once at load, bound once per set of sizes, then evaluated block by block.
+// Also the epilogue of matmul (accumulator = the sums) and the mask of attention (accumulator = the scaled score).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "ir/op.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
+enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
+
+struct ProgramInstruction {
+  Kind kind;
+  ir::DType dtype;
+  Class cls;                       // of the result
+  ir::Op op;
+  Reduction reduction;
+  uint8_t axis, operand;
+  std::vector<uint32_t> in;
+  std::vector<uint32_t> lower;     // size indices, one per domain axis; empty = not guarded
+  std::vector<uint32_t> step;      // the same; empty = all 1
+  double f = 0;                    // literal, or fill
+  int64_t i = 0;
+  uint32_t size = 0;
+  int stage = 0;                   // reductions of earlier stages it needs
+  int slot = -1;                   // block memory; -1 for values that are only ever uniform
+};
+
+struct ProgramStore {
+  uint8_t operand;
+  uint32_t reg;
+};
+
+// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores f32.
+struct SimpleEpilogue {
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  bool valid = false;
+  int bias = -1, residual = -1;    // operands
+  Activation activation = none;    // after the bias, before the residual
+};
+
+struct Program {
+  int domain_rank = 0, row_rank = 0;
+  int operands = 0;                // loads and stores; the last stores.size() are written
+  std::vector<ir::DType> memory;   // per operand
+  std::vector<uint8_t> gathered;   // index axes per operand
+  std::vector<ProgramInstruction> code;
+  std::vector<ProgramStore> stores;
+  size_t sizes = 0;
+  int slots = 0;
+  int stages = 1;
+  bool has_reductions = false, has_accumulator = false;
+  Class accumulator = Class::f32;
+  SimpleEpilogue simple;
+};
+
+// Parses and verifies untrusted byte code for a step with this many operands and sizes. `memory_stores`: false for masks,
+// whose single store has no operand. Error (format).
+std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes, bool memory_stores = true);
+
+// Instructions of f32 blocks that run as one pass. Found when a program is bound, because only then it is known which
+// values are uniform.
+struct Together {
+  enum Kind : uint8_t {
+    alone,
+    absorbed,      // inside another one: not computed
+    activate,      // op(in0 + in1) * in2 + in3
+    normalise,     // (in0 - in1) * in2 * in3 + in4
+    multiply_add,  // in0 * in1 + in2
+    exp_sum,       // exp(in0 - in1), and its sum for the reduction `sum`
+    divide,        // in0 / in1, in1 a sum of exponentials: at least 1
+    square_sum,    // of a reduction: the sum of (in0 - in1)^2; in double, in0 may be f32
+    widened_sum,   // of a reduction in double: the sum of in0, which is f32
+  } kind = alone;
+  ir::Op op = ir::Op::add;
+  uint32_t in[5] = {none, none, none, none, none};  // none: the number that changes nothing
+  uint32_t sum = none;
+  static constexpr uint32_t none = UINT32_MAX;
+};
+
+// A program bound to operands of known sizes.
+struct Bound {
+  std::shared_ptr<const Program> program;
+  std::vector<int64_t> domain;
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<int64_t>> strides;  // per operand and domain axis, then gathered axes
+  std::vector<std::vector<int64_t>> dims;
+  std::vector<std::vector<int64_t>> lower, step;  // per instruction, when guarded
+  std::vector<uint8_t> uniform;               // per instruction: the same along the last axes of a row
+  std::vector<Together> together;             // per instruction
+  std::vector<uint32_t> active;               // instructions to run, in order: no numbers, nothing absorbed
+  std::vector<uint32_t> each_row;             // the same for a row that is one block, without loads that are the same for all rows
+  std::vector<uint32_t> reductions;
+  enum : uint8_t { never, always, inside };
+  std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out
+  std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
+  size_t block = 0;                           // elements of a slot
+  size_t scratch = 0;                         // bytes one worker needs
+};
+
+// Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.
+// `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
+Bound bind_program(std::shared_ptr<const Program>, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge);
+
+// Chooses what runs together; needs Bound::uniform.
+void find_together(Bound&, const Program&);
+
+// One worker's state while it evaluates a bound program.
+class Evaluator {
+ public:
+  Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch);
+  // The whole row at outer coordinates `at`, reductions included.
+  void row(const int64_t* at);
+  // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
+  // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
+  void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
+
+ private:
+  struct Value;
+  BlockArgument argument(uint32_t reg) const;
+  bool run_number(const ProgramInstruction&, Value&) const;
+  bool nothing(uint32_t operand) const;
+  void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
+  void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
+  const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;
+  void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
+  void run_together(const Together&, uint32_t id, float* to, int64_t n);
+  void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
+  void finish(const ProgramInstruction&, uint32_t id);
+  void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
+  std::byte* slot(uint32_t id) const;
+
+  const Bound& b_;
+  const Program& p_;
+  std::span<const TensorRef> operands_;
+  std::byte* scratch_;
+  struct Value {                // where an instruction's value is
+    const void* data;
+    uint64_t scalar;            // storage of a uniform value
+    double sum;                 // of a reduction under way
+    int64_t best;
+    uint64_t scalar2;           // the best value of an integer argmax
+    bool started;
+  };
+  Value* values_;
+  const void* accumulator_ = nullptr;
+  bool direct_ = true;          // stores may be written in place
+};
+
+}  // namespace ingot::kernels

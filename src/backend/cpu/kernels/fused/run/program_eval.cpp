@@ -1,0 +1,541 @@
+// Evaluation of a bound program: one row, or one segment of a row, at a time.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/run/isa.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+using ir::DType;
+using ir::Op;
+
+Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch) : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch) {
+  static_assert(sizeof(Value) <= 48);
+  values_ = reinterpret_cast<Value*>(scratch);
+  // Numbers never change.
+  for (uint32_t k = 0; k < p_.code.size(); ++k) {
+    const ProgramInstruction& i = p_.code[k];
+    Value& v = values_[k];
+    v.data = &v.scalar;
+    if (b_.straight[k] == Bound::always) v.data = operands_[i.operand].data;  // of row 0: loads that differ between rows are set for each
+    if (i.kind != Kind::literal && i.kind != Kind::size) continue;
+    if (i.kind == Kind::size) {
+      int64_t s = b_.sizes[i.size];
+      std::memcpy(&v.scalar, &s, 8);
+    } else if (i.cls == Class::f32) {
+      auto f = static_cast<float>(i.f);
+      std::memcpy(&v.scalar, &f, 4);
+    } else if (i.cls == Class::f64) {
+      std::memcpy(&v.scalar, &i.f, 8);
+    } else if (i.cls == Class::b8) {
+      v.scalar = i.i != 0;
+    } else {
+      std::memcpy(&v.scalar, &i.i, 8);
+    }
+  }
+}
+
+std::byte* Evaluator::slot(uint32_t id) const {
+  size_t head = (p_.code.size() * 48 + 127) / 64 * 64;
+  return scratch_ + head + static_cast<size_t>(p_.code[id].slot) * b_.block * 8;
+}
+
+BlockArgument Evaluator::argument(uint32_t reg) const { return {values_[reg].data, b_.uniform[reg] != 0}; }
+
+// Where a guarded load's elements lie one behind another, when all are inside.
+const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const {
+  const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand], &lower = b_.lower[id], &step = b_.step[id];
+  int64_t offset = 0;
+  const size_t last = lower.size() - 1;
+  for (size_t d = 0; d <= last; ++d) {
+    const int64_t c = (d < last ? at[d] * step[d] : begin) - lower[d];
+    if (c < 0 || c + (d < last ? 1 : n) > dims[d]) return nullptr;
+    offset += c * strides[d];
+  }
+  return operands_[i.operand].data + offset * static_cast<int64_t>(ir::size_of(operands_[i.operand].dtype));
+}
+
+// Loads n elements that lie one after another along the innermost axis, from row coordinates `row`.
+void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
+  const TensorRef& t = operands_[i.operand];
+  const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand];
+  int outer = p_.domain_rank - p_.row_rank;
+  size_t memory = ir::size_of(t.dtype), element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
+  auto* out = static_cast<std::byte*>(to) + static_cast<size_t>(done) * element;
+  const BlockOps& ops = block_ops();
+  int64_t offset = 0;
+  int64_t first = 0, last = n;  // the part inside the bounds
+  if (!i.lower.empty()) {
+    const std::vector<int64_t>&lower = b_.lower[id], &step = b_.step[id];
+    bool outside = false;  // on an axis before the last
+    const int64_t by = step.back();
+    for (int a = 0; a < p_.domain_rank; ++a) {
+      auto d = static_cast<size_t>(a);
+      int64_t c = (a < outer ? at[a] : row[a - outer]) * step[d] - lower[d];
+      if (a == p_.domain_rank - 1) {
+        // The least number of steps to what is not below 0, and to what is behind the end.
+        auto steps = [&](int64_t to) { return by == 1 ? to : to > 0 ? (to + by - 1) / by : 0; };
+        first = std::clamp<int64_t>(steps(-c), 0, n);
+        last = std::clamp<int64_t>(steps(dims[d] - c), first, n);
+        offset += (c + first * by) * strides[d];
+      } else if (c < 0 || c >= dims[d]) {
+        outside = true;
+      } else {
+        offset += c * strides[d];
+      }
+    }
+    if (outside) first = last = 0;
+    BlockArgument fill{nullptr, true};
+    float f = static_cast<float>(i.f);
+    uint8_t bit = i.i != 0;
+    fill.data = i.cls == Class::f32   ? static_cast<const void*>(&f)
+                : i.cls == Class::f64 ? static_cast<const void*>(&i.f)
+                : i.cls == Class::b8  ? static_cast<const void*>(&bit)
+                                      : &i.i;
+    DType as = i.cls == Class::f32 ? DType::f32 : i.cls == Class::f64 ? DType::f64 : i.cls == Class::b8 ? DType::b8 : DType::i64;
+    if (first > 0) ops.store(as, out, 1, fill, first);
+    if (last < n) ops.store(as, out + static_cast<size_t>(last) * element, 1, fill, n - last);
+    if (first < last)
+      ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)],
+               last - first);
+    return;
+  }
+  for (int a = 0; a < p_.domain_rank; ++a) offset += (a < outer ? at[a] : row[a - outer]) * strides[static_cast<size_t>(a)];
+  int64_t stride = strides[static_cast<size_t>(p_.domain_rank - 1)];
+  if (i.in.empty()) return ops.load(t.dtype, out, t.data + offset * static_cast<int64_t>(memory), stride, n);
+  // Gathered: an index per axis, checked.
+  auto index = [&](size_t k, int64_t e) {
+    uint32_t reg = i.in[k];
+    const auto* p = static_cast<const int64_t*>(values_[reg].data);
+    int64_t v = p[b_.uniform[reg] ? 0 : e];
+    int64_t extent = dims[static_cast<size_t>(p_.domain_rank) + k];
+    if (v < 0 || v >= extent) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, extent);
+    return v * strides[static_cast<size_t>(p_.domain_rank) + k];
+  };
+  bool all_uniform = true;
+  for (uint32_t reg : i.in) all_uniform = all_uniform && b_.uniform[reg];
+  if (all_uniform) {
+    for (size_t k = 0; k < i.in.size(); ++k) offset += index(k, 0);
+    return ops.load(t.dtype, out, t.data + offset * static_cast<int64_t>(memory), stride, n);
+  }
+  for (int64_t e = 0; e < n; ++e) {
+    int64_t o = offset + e * stride;
+    for (size_t k = 0; k < i.in.size(); ++k) o += index(k, done + e);
+    ops.load(t.dtype, out + static_cast<size_t>(e) * element, t.data + o * static_cast<int64_t>(memory), 1, 1);
+  }
+}
+
+void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to) {
+  int64_t row[16];
+  if (p_.row_rank == 1) {
+    row[0] = begin;
+    return load_piece(i, id, at, row, n, to, 0);
+  }
+  const int64_t* extent = b_.domain.data() + (p_.domain_rank - p_.row_rank);
+  for (int64_t done = 0; done < n;) {
+    int64_t rest = begin + done;
+    for (int a = p_.row_rank - 1; a >= 0; --a) {
+      const int64_t size = std::max<int64_t>(extent[a], 1);  // what is the same for all of a row is read for one of nothing too
+      row[a] = rest % size;
+      rest /= size;
+    }
+    int64_t run = std::min(n - done, std::max<int64_t>(extent[p_.row_rank - 1], 1) - row[p_.row_rank - 1]);
+    load_piece(i, id, at, row, run, to, done);
+    done += run;
+  }
+}
+
+// The usual arithmetic between uniform values, without the way through the tables.
+bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
+  if (i.op != Op::add && i.op != Op::sub && i.op != Op::mul && i.op != Op::div && i.op != Op::rsqrt) return false;
+  float a = *static_cast<const float*>(values_[i.in[0]].data), r = 0;
+  float b = i.in.size() > 1 ? *static_cast<const float*>(values_[i.in[1]].data) : 0;
+  switch (i.op) {
+    case Op::add: r = a + b; break;
+    case Op::sub: r = a - b; break;
+    case Op::mul: r = a * b; break;
+    case Op::div: r = a / b; break;
+    default: r = 1 / std::sqrt(a);
+  }
+  std::memcpy(&v.scalar, &r, sizeof r);
+  v.data = &v.scalar;
+  return true;
+}
+
+// Of a row of nothing: there is no element, not even one that is the same for all of it.
+bool Evaluator::nothing(uint32_t operand) const {
+  for (size_t d = 0; d < b_.dims[operand].size(); ++d) {
+    if (b_.dims[operand][d] == 0 && b_.strides[operand][d] != 0) return true;
+  }
+  return false;
+}
+
+void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
+  Value& v = values_[id];
+  bool uniform = b_.uniform[id] != 0;
+  int64_t count = uniform ? 1 : n;
+  const BlockOps& ops = block_ops();
+  void* to = uniform ? static_cast<void*>(&v.scalar) : nullptr;
+  switch (i.kind) {
+    case Kind::literal:
+    case Kind::size:
+    case Kind::reduce: return;
+    case Kind::accumulator: v.data = accumulator_; return;
+    case Kind::index: {
+      int outer = p_.domain_rank - p_.row_rank;
+      if (uniform) {
+        v.data = &v.scalar;
+        std::memcpy(&v.scalar, &at[i.axis], 8);
+        return;
+      }
+      auto* d = reinterpret_cast<int64_t*>(slot(id));
+      v.data = d;
+      const int64_t* extent = b_.domain.data() + outer;
+      int64_t inner = 1;
+      for (int a = p_.row_rank - 1; a > i.axis - outer; --a) inner *= extent[a];
+      int64_t size = extent[i.axis - outer];
+      if (p_.row_rank == 1) {
+        for (int64_t e = 0; e < n; ++e) d[e] = begin + e;
+      } else {
+        for (int64_t e = 0; e < n; ++e) d[e] = (begin + e) / inner % size;
+      }
+      return;
+    }
+    case Kind::load: {
+      if (n == 0 && nothing(i.operand)) {
+        v.scalar = 0;
+        v.data = &v.scalar;
+        return;
+      }
+      if (b_.straight[id] == Bound::inside) {
+        if (const std::byte* there = whole(i, id, at, begin, n)) {
+          v.data = there;
+          return;
+        }
+      }
+      if (b_.straight[id] == Bound::always) {
+        const TensorRef& t = operands_[i.operand];
+        const int64_t* strides = b_.strides[i.operand].data();
+        int64_t offset = begin * (uniform ? 0 : 1);
+        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
+        v.data = t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
+        return;
+      }
+      if (to == nullptr) to = slot(id);
+      v.data = to;
+      if (uniform) return load(i, id, at, 0, 1, to);
+      return load(i, id, at, begin, n, to);
+    }
+    case Kind::map: break;
+  }
+  const Together& together = b_.together[id];
+  if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
+  if (to == nullptr) {
+    if (uint8_t s = b_.in_place[id]; s != 0 && direct_) {
+      const ProgramStore& st = p_.stores[s - 1u];
+      const TensorRef& t = operands_[st.operand];
+      int64_t offset = begin;
+      for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
+      to = t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
+    } else {
+      to = slot(id);
+    }
+  }
+  v.data = to;
+  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), n);
+  BlockArgument in[3];
+  for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
+  if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
+  if (i.op == Op::select) return ops.select(i.cls, to, in, count);
+  if (ir::result_of(i.op) == ir::ResultType::boolean && i.op != Op::logical_not) {
+    return ops.test(i.op, p_.code[i.in[0]].cls, static_cast<uint8_t*>(to), in, count);
+  }
+  switch (i.cls) {
+    case Class::f32: return ops.map_f32(i.op, static_cast<float*>(to), in, count);
+    case Class::f64: return ops.map_f64(i.op, static_cast<double*>(to), in, count);
+    case Class::b8: return ops.map_b8(i.op, static_cast<uint8_t*>(to), in, count);
+    case Class::i64: {
+      int bits = static_cast<int>(ir::size_of(i.dtype)) * 8;
+      return ops.map_i64(i.op, static_cast<int64_t*>(to), in, count, bits, i.dtype != DType::u8);
+    }
+  }
+}
+
+void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t n) {
+  static constexpr float nothing[2][5] = {{0, -0.0f, 1, -0.0f, 0}, {0, -0.0f, 1, 1, -0.0f}};
+  const float* neutral = nothing[t.kind == Together::normalise];
+  if (t.kind == Together::normalise && t.in[1] == Together::none) neutral = nothing[1];
+  static constexpr float zero = 0;
+  BlockArgument in[5];
+  for (size_t k = 0; k < 5; ++k) {
+    if (t.in[k] != Together::none) {
+      in[k] = argument(t.in[k]);
+    } else {
+      // x - 0 and x + -0 keep every x, its sign of zero included.
+      in[k] = {t.kind == Together::normalise && k == 1 ? &zero : neutral + k, true};
+    }
+  }
+  const BlockOps& ops = block_ops();
+  switch (t.kind) {
+    case Together::activate: return ops.activate(t.op, to, in, n);
+    case Together::normalise: return ops.normalise(to, in, n);
+    case Together::multiply_add: return ops.multiply_add(to, in, n);
+    case Together::divide: return ops.divide(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);
+    case Together::exp_sum: {
+      float sum = ops.exp_sum(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);
+      std::memcpy(&values_[t.sum].scalar2, &sum, sizeof sum);
+      return;
+    }
+    default: fail(Code::internal, "instruction {} of a fused step runs with no other", id);
+  }
+}
+
+// Takes one block of the operand into a reduction.
+void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t begin, int64_t n) {
+  Value& v = values_[id];
+  uint32_t from = i.in[0];
+  BlockArgument x = argument(from);
+  const BlockOps& ops = block_ops();
+  Class c = p_.code[from].cls;
+  auto f32 = [&](int64_t e) { return static_cast<const float*>(x.data)[x.uniform ? 0 : e]; };
+  auto f64 = [&](int64_t e) { return static_cast<const double*>(x.data)[x.uniform ? 0 : e]; };
+  auto i64 = [&](int64_t e) { return static_cast<const int64_t*>(x.data)[x.uniform ? 0 : e]; };
+  auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
+  const Together& together = b_.together[id];
+  if (together.kind == Together::exp_sum) {  // summed while it was computed
+    float sum;
+    std::memcpy(&sum, &v.scalar2, sizeof sum);
+    v.sum += static_cast<double>(sum);
+    return;
+  }
+  const bool wide = i.cls == Class::f64;
+  auto summand = [&] { return p_.code[together.in[0]].cls; };
+  if (together.kind == Together::widened_sum) {
+    v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n);
+    return;
+  }
+  if (together.kind == Together::square_sum && wide) {
+    const double middle = together.in[1] == Together::none ? 0 : *static_cast<const double*>(argument(together.in[1]).data);
+    v.sum += ops.wide_square_sum(summand(), argument(together.in[0]).data, middle, n);
+    return;
+  }
+  if (together.kind == Together::square_sum) {
+    float middle = together.in[1] == Together::none ? 0 : *static_cast<const float*>(argument(together.in[1]).data);
+    v.sum += static_cast<double>(ops.square_sum(static_cast<const float*>(argument(together.in[0]).data), middle, n));
+    return;
+  }
+  bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
+  bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
+  if (arg) {
+    for (int64_t e = 0; e < n; ++e) {
+      bool better = !v.started;
+      if (c == Class::i64 || c == Class::b8) {
+        int64_t now = c == Class::i64 ? i64(e) : b8(e), best = static_cast<int64_t>(v.scalar2);
+        better = better || (up ? now > best : now < best);
+        if (better) v.scalar2 = static_cast<uint64_t>(now);
+      } else {
+        double now = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+        better = better || (!std::isnan(v.sum) && (std::isnan(now) || (up ? now > v.sum : now < v.sum)));
+        if (better) v.sum = now;
+      }
+      if (better) v.best = begin + e;
+      v.started = true;
+    }
+    return;
+  }
+  switch (i.reduction) {
+    case Reduction::sum:
+      if (c == Class::f32) {
+        v.sum += x.uniform ? static_cast<double>(f32(0)) * static_cast<double>(n) : static_cast<double>(ops.sum_f32(static_cast<const float*>(x.data), n));
+      } else if (c == Class::f64) {
+        v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
+      } else {
+        for (int64_t e = 0; e < n; ++e) v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) + static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
+      }
+      return;
+    case Reduction::prod:
+      if (!v.started) {
+        v.sum = 1;
+        v.best = 1;
+      }
+      for (int64_t e = 0; e < n; ++e) {
+        if (c == Class::f32 || c == Class::f64) {
+          v.sum *= c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+        } else {
+          v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) * static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
+        }
+      }
+      v.started = true;
+      return;
+    case Reduction::any:
+      for (int64_t e = 0; e < n; ++e) v.best |= b8(e);
+      return;
+    case Reduction::all:
+      for (int64_t e = 0; e < n; ++e) v.best |= b8(e) == 0;  // turned round at the end
+      return;
+    default:
+      if (c == Class::f32 && up && !x.uniform && n > 0) {
+        auto m = static_cast<double>(ops.max_f32(static_cast<const float*>(x.data), n));
+        if (!v.started || std::isnan(m) || m > v.sum) v.sum = std::isnan(v.sum) && v.started ? v.sum : m;
+        v.started = true;
+        return;
+      }
+      for (int64_t e = 0; e < n; ++e) {
+        if (c == Class::f32 || c == Class::f64) {
+          double now = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+          if (!v.started || std::isnan(now) || (up ? now > v.sum : now < v.sum)) v.sum = v.started && std::isnan(v.sum) ? v.sum : now;
+        } else {
+          int64_t now = c == Class::b8 ? b8(e) : i64(e);
+          if (!v.started || (up ? now > v.best : now < v.best)) v.best = now;
+        }
+        v.started = true;
+      }
+  }
+}
+
+void Evaluator::finish(const ProgramInstruction& i, uint32_t id) {
+  Value& v = values_[id];
+  v.data = &v.scalar;
+  bool extreme = i.reduction == Reduction::max || i.reduction == Reduction::min;
+  if (i.cls == Class::f32 || i.cls == Class::f64) {
+    double r = v.sum;
+    if (i.reduction == Reduction::prod && !v.started) r = 1;
+    if (extreme && !v.started) r = i.reduction == Reduction::max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    if (i.cls == Class::f32) {
+      auto f = static_cast<float>(r);
+      std::memcpy(&v.scalar, &f, 4);
+    } else {
+      std::memcpy(&v.scalar, &r, 8);
+    }
+    return;
+  }
+  int64_t r = v.best;
+  if (i.reduction == Reduction::prod && !v.started) r = 1;
+  if (i.reduction == Reduction::all) r = r == 0;
+  if (i.cls == Class::b8) {
+    v.scalar = r != 0;
+  } else {
+    std::memcpy(&v.scalar, &r, 8);
+  }
+}
+
+void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
+  const ProgramStore& st = p_.stores[s];
+  if (b_.in_place[st.reg] != 0 && direct_) return;  // there already
+  const TensorRef& t = operands_[st.operand];
+  const std::vector<int64_t>& strides = b_.strides[st.operand];
+  int outer = p_.domain_rank - p_.row_rank;
+  size_t memory = ir::size_of(t.dtype);
+  int64_t base = 0;
+  for (int a = 0; a < outer; ++a) base += at[a] * strides[static_cast<size_t>(a)];
+  BlockArgument x = argument(st.reg);
+  const BlockOps& ops = block_ops();
+  bool once = true;
+  for (int a = outer; a < p_.domain_rank; ++a) once = once && b_.dims[st.operand][static_cast<size_t>(a)] == 1;
+  if (once) {
+    if (begin == 0) ops.store(t.dtype, t.data + base * static_cast<int64_t>(memory), 1, x, 1);
+    return;
+  }
+  size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8;
+  const int64_t* extent = b_.domain.data() + outer;
+  for (int64_t done = 0; done < n;) {
+    int64_t rest = begin + done, offset = base, inner = 0;
+    for (int a = p_.row_rank - 1; a >= 0; --a) {
+      int64_t c = rest % extent[a];
+      if (a == p_.row_rank - 1) inner = c;
+      offset += c * strides[static_cast<size_t>(outer + a)];
+      rest /= extent[a];
+    }
+    int64_t run = std::min(n - done, extent[p_.row_rank - 1] - inner);
+    BlockArgument piece{static_cast<const std::byte*>(x.data) + static_cast<size_t>(done) * element, x.uniform};
+    ops.store(t.dtype, t.data + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], piece, run);
+    done += run;
+  }
+}
+
+void Evaluator::segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out) {
+  accumulator_ = accumulator;
+  direct_ = out == nullptr;
+  for (uint32_t k : b_.active) run(p_.code[k], k, at, begin, n);
+  if (out != nullptr) {
+    block_ops().store(p_.memory[p_.stores[0].operand], out, 1, argument(p_.stores[0].reg), n);
+    return;
+  }
+  for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
+}
+
+void Evaluator::row(const int64_t* at) {
+  int64_t length = 1;
+  for (int a = p_.domain_rank - p_.row_rank; a < p_.domain_rank; ++a) length *= b_.domain[static_cast<size_t>(a)];
+  auto block = static_cast<int64_t>(b_.block);
+  direct_ = true;
+  for (uint32_t k : b_.reductions) {
+    Value& v = values_[k];
+    v.sum = 0;
+    v.best = 0;
+    v.started = false;
+  }
+  if (length <= block) {  // everything once, in order
+    for (uint32_t k : b_.each_row) {
+      const ProgramInstruction& i = p_.code[k];
+      if (i.kind == Kind::reduce) {
+        if (length > 0) accumulate(i, k, 0, length);
+        finish(i, k);
+      } else if (length > 0 || b_.uniform[k]) {
+        run(i, k, at, 0, length);
+      }
+    }
+    if (length > 0 || !p_.has_reductions) {
+      for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, 0, length);
+    } else {
+      for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, 0, 0);
+    }
+    return;
+  }
+  // Long rows: one pass over the blocks a stage; what a stage needs is computed again. What the last stage reduces is known when its pass is over.
+  auto ends_with = [&](size_t s) {
+    const ProgramInstruction& i = p_.code[p_.stores[s].reg];
+    return i.kind == Kind::reduce && i.stage + 1 == p_.stages;
+  };
+  for (int stage = 0; stage < p_.stages; ++stage) {
+    bool last = stage + 1 == p_.stages;
+    for (int64_t begin = 0; begin < length; begin += block) {
+      int64_t n = std::min(block, length - begin);
+      for (uint32_t k : b_.active) {
+        const ProgramInstruction& i = p_.code[k];
+        if (i.stage > stage) continue;
+        if (i.kind == Kind::reduce) {
+          if (i.stage == stage) accumulate(i, k, begin, n);
+        } else {
+          run(i, k, at, begin, n);
+        }
+      }
+      for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+        if (!ends_with(s)) write(s, at, begin, n);
+      }
+    }
+    for (uint32_t k : b_.reductions) {
+      if (p_.code[k].stage == stage) finish(p_.code[k], k);
+    }
+    for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+      if (ends_with(s)) write(s, at, 0, length);
+    }
+  }
+}
+
+const BlockOps& block_ops() {
+  static const BlockOps& chosen = []() -> const BlockOps& {
+    switch (backend::cpu::isa()) {
+      case backend::cpu::Isa::avx512: return block_ops_avx512;
+      case backend::cpu::Isa::avx2: return block_ops_avx2;
+      default: return block_ops_portable;
+    }
+  }();
+  return chosen;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,209 @@
+// Which instructions of a bound program run as one pass over their block. Looked for from the outermost one inwards; what is
+// taken in must have no other use.
+#include "backend/cpu/kernels/fused/run/program.h"
+
+namespace ingot::kernels {
+
+using ir::DType;
+using ir::Op;
+
+namespace {
+
+constexpr uint32_t none = Together::none;
+
+class Finder {
+ public:
+  Finder(Bound& b, const Program& p) : b_(b), p_(p), uses_(p.code.size(), 0) {
+    for (const ProgramInstruction& i : p.code) {
+      for (uint32_t in : i.in) ++uses_[in];
+    }
+    for (const ProgramStore& s : p.stores) ++uses_[s.reg];
+  }
+
+  void run() {
+    for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
+      if (b_.together[k].kind != Together::alone) continue;
+      if (p_.code[k].kind == Kind::reduce) {
+        reduction(k);
+      } else if (!b_.uniform[k] && block(k)) {
+        if (activation(k) || normalisation(k) || product_and_sum(k)) continue;
+      }
+    }
+    for (uint32_t k = 0; k < p_.code.size(); ++k) {
+      if (is(k, Op::div) && varies(k)) quotient(k);
+    }
+    // A difference whose every use went into a squared sum or a normalisation need not exist.
+    for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
+      if (uses_[k] != 0 || p_.code[k].kind != Kind::map || b_.together[k].kind != Together::alone) continue;
+      take(k);
+      for (uint32_t in : at(k).in) --uses_[in];
+    }
+  }
+
+ private:
+  const ProgramInstruction& at(uint32_t k) const { return p_.code[k]; }
+  bool block(uint32_t k) const { return at(k).kind == Kind::map && at(k).dtype == DType::f32; }
+  bool is(uint32_t k, Op op) const { return block(k) && at(k).op == op && b_.together[k].kind == Together::alone; }
+  bool varies(uint32_t k) const { return !b_.uniform[k]; }
+  // A varying result of `op` that only its one user reads.
+  bool own(uint32_t k, Op op) const { return is(k, op) && varies(k) && uses_[k] == 1; }
+
+  // The operand of a two-operand instruction that satisfies `good`, and the other one.
+  template <class F>
+  bool either(uint32_t k, F good, uint32_t& chosen, uint32_t& other) const {
+    for (size_t side = 0; side < 2; ++side) {
+      if (!good(at(k).in[side])) continue;
+      chosen = at(k).in[side];
+      other = at(k).in[1 - side];
+      return true;
+    }
+    return false;
+  }
+  // What read k so many times reads k's own operands instead.
+  void pass_by(uint32_t k, int times, std::initializer_list<uint32_t> operands) {
+    uses_[k] -= times;
+    for (uint32_t o : operands) {
+      if (o != none) ++uses_[o];
+    }
+  }
+  void take(uint32_t k) { b_.together[k].kind = Together::absorbed; }
+
+  static bool is_activation(Op op) { return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid; }
+
+  // [+ r] [* y] activation([+ b] x), at least one of the three.
+  bool activation(uint32_t k) {
+    auto active = [&](uint32_t v, bool root) { return block(v) && is_activation(at(v).op) && varies(v) && b_.together[v].kind == Together::alone && (root || uses_[v] == 1); };
+    uint32_t product = none, function = none, y = none, r = none;
+    if (active(k, true)) {
+      function = k;
+    } else if (is(k, Op::mul)) {
+      if (!either(k, [&](uint32_t v) { return active(v, false); }, function, y)) return false;
+    } else if (is(k, Op::add)) {
+      if (either(k, [&](uint32_t v) { return own(v, Op::mul) && (active(at(v).in[0], false) || active(at(v).in[1], false)); }, product, r)) {
+        either(product, [&](uint32_t v) { return active(v, false); }, function, y);
+      } else if (!either(k, [&](uint32_t v) { return active(v, false); }, function, r)) {
+        return false;
+      }
+    } else {
+      return false;
+    }
+    uint32_t x = at(function).in[0], b = none;
+    if (own(x, Op::add)) {
+      uint32_t sum = x;
+      x = at(sum).in[0];
+      b = at(sum).in[1];
+      take(sum);
+    } else if (function == k) {
+      return false;  // nothing to add: the plain map
+    }
+    if (product != none) take(product);
+    if (function != k) take(function);
+    b_.together[k] = {Together::activate, at(function).op, {x, b, y, r, none}, none};
+    return true;
+  }
+
+  // ((x - m) * s) [* w] [+ b] with m and s uniform.
+  bool normalisation(uint32_t k) {
+    uint32_t root = k, b = none, w = none;
+    if (is(k, Op::add)) {
+      if (!either(k, [&](uint32_t v) { return own(v, Op::mul); }, root, b)) return false;
+    } else if (!is(k, Op::mul)) {
+      return false;
+    }
+    uint32_t scaled = root, centred = none, s = none;
+    auto difference = [&](uint32_t v) { return is(v, Op::sub) && varies(v) && !b_.uniform[at(v).in[0]] && b_.uniform[at(v).in[1]]; };
+    auto scaling = [&](uint32_t v, bool inner) {
+      if (!(inner ? own(v, Op::mul) : is(v, Op::mul))) return false;
+      return either(v, [&](uint32_t u) { return b_.uniform[u] != 0; }, s, centred) && varies(centred);
+    };
+    uint32_t inner = none;
+    if (either(root, [&](uint32_t v) { return scaling(v, true); }, inner, w)) {
+      scaling(inner, true);
+      scaled = inner;
+    } else {
+      w = none;
+      if (!scaling(root, false)) return false;
+    }
+    uint32_t x = centred, m = none;
+    if (difference(centred)) {
+      x = at(centred).in[0];
+      m = at(centred).in[1];
+    } else if (scaled == root) {
+      return false;  // a product and a sum: the next pattern
+    }
+    if (scaled != root) take(scaled);
+    if (root != k) take(root);
+    if (m != none) pass_by(centred, 1, {x, m});
+    b_.together[k] = {Together::normalise, Op::add, {x, m, s, w, b}, none};
+    return true;
+  }
+
+  bool product_and_sum(uint32_t k) {
+    if (!is(k, Op::add)) return false;
+    uint32_t product = none, c = none;
+    if (!either(k, [&](uint32_t v) { return own(v, Op::mul); }, product, c)) return false;
+    take(product);
+    b_.together[k] = {Together::multiply_add, Op::add, {at(product).in[0], at(product).in[1], c, none, none}, none};
+    return true;
+  }
+
+  // e / sum(e): the sum has a 1 in it (or is NaN), so its inverse is as good.
+  void quotient(uint32_t k) {
+    uint32_t x = at(k).in[0], s = at(k).in[1];
+    if (varies(x) && at(s).kind == Kind::reduce && b_.together[s].kind == Together::exp_sum) b_.together[k] = {Together::divide, Op::div, {x, s, none, none, none}, none};
+  }
+
+  // What is summed in double is mostly a float32.
+  uint32_t narrow(uint32_t k) const {
+    const bool widened = at(k).kind == Kind::map && at(k).op == Op::cast && at(k).cls == Class::f64 && at(at(k).in[0]).cls == Class::f32 && varies(at(k).in[0]);
+    return widened ? at(k).in[0] : k;
+  }
+
+  void reduction(uint32_t k) {
+    if (at(k).reduction != Reduction::sum || (at(k).dtype != DType::f32 && at(k).dtype != DType::f64)) return;
+    const uint32_t v = at(k).in[0];
+    auto plain = [&](uint32_t u, Op op) { return at(u).kind == Kind::map && at(u).dtype == at(k).dtype && at(u).op == op && b_.together[u].kind == Together::alone && varies(u); };
+    if (plain(v, Op::mul) && uses_[v] == 1 && at(v).in[0] == at(v).in[1]) {
+      uint32_t x = at(v).in[0], m = none;
+      const uint32_t c = x;
+      if (plain(c, Op::sub) && varies(at(c).in[0]) && b_.uniform[at(c).in[1]]) {
+        x = at(c).in[0];
+        m = at(c).in[1];
+      }
+      if (at(k).dtype == DType::f64) x = narrow(x);
+      if (x != c) pass_by(c, 2, {x, m});
+      take(v);
+      b_.together[k] = {Together::square_sum, Op::add, {x, m, none, none, none}, none};
+      return;
+    }
+    if (at(k).dtype == DType::f64) {
+      if (const uint32_t x = narrow(v); x != v) {
+        pass_by(v, 1, {x, none});
+        b_.together[k] = {Together::widened_sum, Op::add, {x, none, none, none, none}, none};
+      }
+      return;
+    }
+    if (is(v, Op::exp) && varies(v) && own(at(v).in[0], Op::sub)) {
+      uint32_t difference = at(v).in[0], x = at(difference).in[0], m = at(difference).in[1];
+      // Only under its own maximum: there the exponential never grows beyond 1.
+      bool maximum = at(m).kind == Kind::reduce && at(m).reduction == Reduction::max && at(m).in[0] == x;
+      if (!maximum || !varies(x)) return;
+      take(difference);
+      b_.together[v] = {Together::exp_sum, Op::exp, {x, m, none, none, none}, k};
+      b_.together[k] = {Together::exp_sum, Op::exp, {v, none, none, none, none}, none};
+    }
+  }
+
+  Bound& b_;
+  const Program& p_;
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+void find_together(Bound& b, const Program& p) {
+  b.together.assign(p.code.size(), {});
+  Finder(b, p).run();
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,136 @@
+// One step on memory of its own, for tests: guarded, poisoned, and checked for writes outside its views.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "backend/run/device.h"
+#include "ir/half.h"
+
+namespace ingot::kernels {
+
+// A strided tensor of numbers with guards on both sides.
+class TestTensor {
+ public:
+  ir::DType dtype;
+  std::vector<int64_t> dims, strides;
+
+  // `order`: axes from outermost to innermost in memory; empty = row-major. `broadcast` axes have stride 0. `pad`: unused elements
+  // behind each innermost row.
+  TestTensor(ir::DType t, std::vector<int64_t> sizes, std::vector<size_t> order = {}, std::vector<size_t> broadcast = {}, int64_t pad = 0)
+      : dtype(t), dims(std::move(sizes)), strides(dims.size(), 0) {
+    if (order.empty()) {
+      order.resize(dims.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+    }
+    int64_t count = 1;
+    for (size_t k = order.size(); k-- > 0;) {
+      if (std::find(broadcast.begin(), broadcast.end(), order[k]) != broadcast.end()) continue;
+      strides[order[k]] = count;
+      count = count * dims[order[k]] + (k + 1 == order.size() ? pad : 0);
+    }
+    bytes_.assign((static_cast<size_t>(count) * ir::size_of(t) + 63) / 64 * 64 + 2 * guard, poison);
+  }
+
+  double get(const std::vector<int64_t>& at) const {
+    const std::byte* p = bytes_.data() + offset(at);
+    auto as = [&](auto v) {
+      std::memcpy(&v, p, sizeof v);
+      return v;
+    };
+    switch (dtype) {
+      case ir::DType::f32: return static_cast<double>(as(float{}));
+      case ir::DType::f64: return as(double{});
+      case ir::DType::f16: return static_cast<double>(ir::f16_to_float(as(uint16_t{})));
+      case ir::DType::bf16: return static_cast<double>(ir::bf16_to_float(as(uint16_t{})));
+      case ir::DType::i8: return as(int8_t{});
+      case ir::DType::i32: return as(int32_t{});
+      case ir::DType::i64: return static_cast<double>(as(int64_t{}));
+      default: throw std::logic_error("a dtype that tests do not use");
+    }
+  }
+  void put(const std::vector<int64_t>& at, double v) {
+    std::byte* p = bytes_.data() + offset(at);
+    auto as = [&](auto x) { std::memcpy(p, &x, sizeof x); };
+    switch (dtype) {
+      case ir::DType::f32: return as(static_cast<float>(v));
+      case ir::DType::f64: return as(v);
+      case ir::DType::f16: return as(ir::float_to_f16(static_cast<float>(v)));
+      case ir::DType::bf16: return as(ir::float_to_bf16(static_cast<float>(v)));
+      case ir::DType::i8: return as(static_cast<int8_t>(v));
+      case ir::DType::i32: return as(static_cast<int32_t>(v));
+      case ir::DType::i64: return as(static_cast<int64_t>(v));
+      default: throw std::logic_error("a dtype that tests do not use");
+    }
+  }
+  // All elements, the last axis fastest.
+  std::vector<double> values() const {
+    std::vector<double> v;
+    each([&](const std::vector<int64_t>& at) { v.push_back(get(at)); });
+    return v;
+  }
+  // Calls fn(index) for every element, the last axis fastest.
+  template <class F>
+  void each(F fn) const {
+    for (int64_t d : dims) {
+      if (d == 0) return;
+    }
+    std::vector<int64_t> at(dims.size(), 0);
+    for (;;) {
+      fn(at);
+      size_t d = dims.size();
+      while (d > 0 && ++at[d - 1] == dims[d - 1]) at[--d] = 0;
+      if (d == 0) return;
+    }
+  }
+  TensorRef ref() { return {bytes_.data() + guard, dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
+
+  // Every byte that belongs to no element is as it was made.
+  bool untouched_outside() const {
+    std::vector<bool> own(bytes_.size());
+    each([&](const std::vector<int64_t>& at) {
+      for (size_t k = 0; k < ir::size_of(dtype); ++k) own[offset(at) + k] = true;
+    });
+    for (size_t k = 0; k < own.size(); ++k) {
+      if (!own[k] && bytes_[k] != poison) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t guard = 256;
+  static constexpr std::byte poison{0xff};  // NaN in every float
+
+  size_t offset(const std::vector<int64_t>& at) const {
+    int64_t n = 0;
+    for (size_t d = 0; d < at.size(); ++d) n += at[d] * strides[d];
+    return guard + static_cast<size_t>(n) * ir::size_of(dtype);
+  }
+  std::vector<std::byte> bytes_;
+};
+
+// Runs the kernel with scratch full of NaN; throws when it writes behind it.
+inline void run_kernel(const char* name, const std::vector<std::byte>& constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
+  const RunKernel* kernel = backend::find_cpu_kernel(name);
+  std::vector<TensorRef> refs;
+  for (TestTensor* t : operands) refs.push_back(t->ref());
+  auto loaded = kernel->load(constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = refs;
+  call.sizes = sizes;
+  call.constants = loaded.get();
+  call.workers = &workers;
+  Resolved resolved = kernel->resolve(call);
+  std::vector<std::byte> scratch(resolved.scratch + 64 + 256, std::byte{0xff});
+  auto start = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  call.scratch = start;
+  call.prepared = resolved.state.get();
+  kernel->run(call);
+  for (std::byte* p = start + resolved.scratch; p < scratch.data() + scratch.size(); ++p) {
+    if (*p != std::byte{0xff}) throw std::logic_error("the kernel wrote behind its scratch");
+  }
+}
+
+}  // namespace ingot::kernels

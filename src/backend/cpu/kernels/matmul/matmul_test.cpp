@@ -1,0 +1,280 @@
+// Products against plain loops. The numbers are small integers, so that every sum is exact in any order and results must be equal.
+#include "kernels/matmul/run/matmul_args.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cpu/compile/body_builder_test.h"
+#include "backend/cpu/kernels/kernel_test.h"
+#include "backend/cpu/run/isa.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+enum class End { plain, bias, relu, bias_relu, residual, bias_gelu_residual, scaled_by_column };
+
+struct Case {
+  int64_t m, n, k;
+  std::vector<int64_t> batch = {};
+  DType type = DType::f32;
+  DType out = DType::f32;
+  bool a_transposed = false, b_transposed = false, out_transposed = false;
+  bool packed = false;
+  int64_t pad = 0;                     // behind the rows of A, B and the result
+  std::vector<size_t> a_broadcast = {}, b_broadcast = {};
+  End end = End::plain;
+};
+
+std::string text(const Case& c) {
+  std::string s = fmt::format("{} x {} x {}, batch", c.m, c.n, c.k);
+  for (int64_t b : c.batch) s += " " + std::to_string(b);
+  return s + fmt::format(", {} -> {}, transposed {}{}{}, packed {}, pad {}, end {}", ir::name_of(c.type), ir::name_of(c.out), c.a_transposed, c.b_transposed, c.out_transposed,
+                         c.packed, c.pad, static_cast<int>(c.end));
+}
+
+// Integers of -3 .. 3 without a pattern that a transposition would keep.
+void fill(TestTensor& t, uint32_t seed) {
+  t.each([&](const std::vector<int64_t>& at) {
+    uint32_t h = seed;
+    for (size_t d = 0; d < at.size(); ++d) h = (h ^ static_cast<uint32_t>(t.strides[d] == 0 ? 0 : at[d])) * 2654435761u + 40503u, h ^= h >> 15;
+    t.put(at, static_cast<double>(h % 7) - 3);
+  });
+}
+
+std::vector<size_t> order(size_t rank, bool transposed) {
+  std::vector<size_t> o(rank);
+  std::iota(o.begin(), o.end(), size_t{0});
+  if (transposed) std::swap(o[rank - 1], o[rank - 2]);
+  return o;
+}
+
+std::vector<int64_t> with(std::vector<int64_t> batch, int64_t rows, int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+void check(const Case& c, Workers& workers) {
+  SCOPED_TRACE(text(c));
+  const size_t rank = c.batch.size() + 2;
+  TestTensor a(c.type, with(c.batch, c.m, c.k), order(rank, c.a_transposed), c.a_broadcast, c.pad);
+  TestTensor b = c.packed ? TestTensor(c.type, {c.k, c.n}, order(2, c.b_transposed), {}, c.pad)
+                          : TestTensor(c.type, with(c.batch, c.k, c.n), order(rank, c.b_transposed), c.b_broadcast, c.pad);
+  TestTensor out(c.out, with(c.batch, c.m, c.n), order(rank, c.out_transposed), {}, c.pad);
+  std::vector<size_t> all_but_last(rank - 1);
+  std::iota(all_but_last.begin(), all_but_last.end(), size_t{0});
+  TestTensor bias(DType::f32, with(c.batch, c.m, c.n), {}, all_but_last), residual(DType::f32, with(c.batch, c.m, c.n));
+  fill(a, 1);
+  fill(b, 2);
+  fill(bias, 3);
+  fill(residual, 4);
+
+  std::vector<int64_t> outer = c.batch;
+  outer.push_back(c.m);
+  backend::cpu::BodyBuilder body(outer, {c.n});
+  std::vector<TestTensor*> operands = {&a, &b};
+  DType sum = ir::is_float(c.type) ? ir::compute_type(c.type) : c.type;
+  backend::Instruction accumulator{};
+  accumulator.kind = backend::Instruction::Kind::accumulator;
+  accumulator.dtype = sum;
+  backend::Reg value = body.push(accumulator);
+  auto load = [&](TestTensor& t) {
+    operands.push_back(&t);
+    return body.load(t.dtype);
+  };
+  switch (c.end) {
+    case End::plain: break;
+    case End::bias: value = body.map(Op::add, DType::f32, {value, load(bias)}); break;
+    case End::relu: value = body.map(Op::relu, DType::f32, {value}); break;
+    case End::bias_relu: value = body.map(Op::relu, DType::f32, {body.map(Op::add, DType::f32, {value, load(bias)})}); break;
+    case End::residual: value = body.map(Op::add, DType::f32, {value, load(residual)}); break;
+    case End::bias_gelu_residual: {
+      backend::Reg x = body.map(Op::gelu, DType::f32, {body.map(Op::add, DType::f32, {value, load(bias)})});
+      value = body.map(Op::add, DType::f32, {x, load(residual)});
+      break;
+    }
+    case End::scaled_by_column: value = body.map(Op::mul, DType::f32, {value, body.map(Op::cast, DType::f32, {body.index(static_cast<uint32_t>(rank - 1))})}); break;
+  }
+  body.store(c.out, value);
+  operands.push_back(&out);
+  backend::cpu::Emitted code = backend::cpu::emit(body.body);
+  std::vector<int64_t> sizes = {c.m, c.n, c.k};
+  for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
+
+  TestTensor packed(DType::f32, {c.packed ? c.k * ((c.n + 31) / 32 * 32) + packed_pad / 4 : 0});
+  if (c.packed) {
+    run_kernel("matmul_pack", {}, {&b, &packed}, {c.k, c.n}, workers);
+    operands[1] = &packed;
+  }
+  run_kernel("matmul", serialise(MatmulArgs{c.packed, static_cast<uint8_t>(c.batch.size()), code.code}), operands, sizes, workers);
+
+  const std::vector<double> rows = a.values(), columns = b.values();
+  int64_t element = 0;
+  int wrong = 0;
+  out.each([&](const std::vector<int64_t>& at) {
+    const int64_t row = element / c.n, matrix = c.packed ? 0 : row / c.m;
+    ++element;
+    double x = 0;
+    for (int64_t k = 0; k < c.k; ++k) x += rows[static_cast<size_t>(row * c.k + k)] * columns[static_cast<size_t>((matrix * c.k + k) * c.n + at.back())];
+    double slack = 0;
+    switch (c.end) {
+      case End::plain: break;
+      case End::bias: x += bias.get(at); break;
+      case End::relu: x = std::max(x, 0.0); break;
+      case End::bias_relu: x = std::max(x + bias.get(at), 0.0); break;
+      case End::residual: x += residual.get(at); break;
+      case End::bias_gelu_residual:
+        x += bias.get(at);
+        x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))) + residual.get(at);
+        slack = 4 * std::ldexp(std::max(std::abs(x), 1.0), -23);  // the gelu of f32 and one sum
+        break;
+      case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
+    }
+    if (c.type == DType::i8) x = static_cast<int8_t>(static_cast<int64_t>(x));  // wraps
+    if (!(std::abs(out.get(at) - x) <= slack) && ++wrong < 4) ADD_FAILURE() << "at " << fmt::format("{}, {}", at[rank - 2], at[rank - 1]) << ": " << out.get(at) << ", not " << x;
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(out.untouched_outside());
+}
+
+Workers& three() {
+  static std::unique_ptr<Workers> pool = make_pool(3);
+  return *pool;
+}
+
+TEST(matmul, every_small_size) {
+  for (int64_t m : {0, 1, 2, 5, 6, 7, 13, 16}) {
+    for (int64_t n : {0, 1, 7, 8, 15, 16, 17, 33, 48}) {
+      for (int64_t k : {0, 1, 2, 5, 17}) {
+        for (bool packed : {false, true}) check({.m = m, .n = n, .k = k, .packed = packed, .end = End::bias}, inline_workers());
+      }
+    }
+  }
+}
+
+// Beyond a block of rows, of K and of a segment, and either way of sharing the work.
+TEST(matmul, sizes_beyond_the_blocks) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{127, 50, 400}, {130, 530, 33}, {3, 600, 2060}, {1, 1030, 515}, {300, 17, 390}, {520, 96, 64}}) {
+    for (bool packed : {false, true}) {
+      for (End end : {End::plain, End::residual, End::scaled_by_column}) check({.m = m, .n = n, .k = k, .packed = packed, .end = end}, three());
+    }
+  }
+}
+
+TEST(matmul, transposed_and_padded_operands) {
+  for (int bits = 0; bits < 16; ++bits) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{9, 20, 70}, {40, 33, 5}, {5, 16, 64}}) {
+      check({.m = m,
+             .n = n,
+             .k = k,
+             .a_transposed = (bits & 1) != 0,
+             .b_transposed = (bits & 2) != 0,
+             .out_transposed = (bits & 4) != 0,
+             .packed = (bits & 8) != 0,
+             .pad = 3,
+             .end = End::bias_relu},
+            inline_workers());
+    }
+  }
+}
+
+TEST(matmul, batches_and_broadcast_batch_axes) {
+  for (Workers* workers : {&inline_workers(), &three()}) {
+    for (bool transposed : {false, true}) {
+      check({.m = 5, .n = 20, .k = 9, .batch = {3}, .b_transposed = transposed}, *workers);
+      check({.m = 5, .n = 32, .k = 9, .batch = {2, 3}, .b_transposed = transposed, .end = End::residual}, *workers);
+      check({.m = 7, .n = 16, .k = 8, .batch = {2, 3}, .a_transposed = transposed, .a_broadcast = {0}}, *workers);
+      check({.m = 7, .n = 17, .k = 8, .batch = {2, 3}, .b_transposed = transposed, .b_broadcast = {0, 1}, .end = End::bias}, *workers);
+    }
+    check({.m = 4, .n = 6, .k = 3, .batch = {0}}, *workers);
+    check({.m = 4, .n = 6, .k = 0, .batch = {2}}, *workers);
+    check({.m = 1, .n = 1, .k = 1, .batch = {17}}, *workers);
+  }
+}
+
+TEST(matmul, every_ending) {
+  for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+    for (int64_t n : {16, 48, 50}) {  // whole panels end in the tile, others in a segment
+      for (bool packed : {false, true}) {
+        check({.m = 13, .n = n, .k = 20, .packed = packed, .end = end}, inline_workers());
+        check({.m = 13, .n = n, .k = 20, .out_transposed = true, .packed = packed, .end = end}, inline_workers());
+      }
+    }
+  }
+}
+
+TEST(matmul, dtypes) {
+  for (bool transposed : {false, true}) {
+    for (DType t : {DType::f16, DType::bf16}) {
+      for (bool packed : {false, true}) check({.m = 13, .n = 33, .k = 21, .type = t, .b_transposed = transposed, .packed = packed}, inline_workers());
+      check({.m = 13, .n = 32, .k = 21, .type = t, .out = t, .a_transposed = transposed}, inline_workers());  // sums of 21 products below 10 are exact in either
+    }
+    for (DType t : {DType::f64, DType::i64, DType::i32, DType::i8}) {
+      check({.m = 5, .n = 600, .k = 7, .batch = {2}, .type = t, .out = t, .b_transposed = transposed}, three());
+    }
+  }
+  check({.m = 2, .n = 3, .k = 400, .type = DType::i8, .out = DType::i8}, inline_workers());
+}
+
+TEST(matmul, infinity_and_nan_stay_in_their_row) {
+  const int64_t m = 9, n = 20, k = 6;
+  for (double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    TestTensor a(DType::f32, {m, k}), b(DType::f32, {k, n}), out(DType::f32, {m, n});
+    a.each([&](const auto& at) { a.put(at, 1); });
+    b.each([&](const auto& at) { b.put(at, 1); });
+    a.put({4, 2}, bad);
+    backend::cpu::BodyBuilder body({m}, {n});
+    backend::Instruction accumulator{};
+    accumulator.kind = backend::Instruction::Kind::accumulator;
+    accumulator.dtype = DType::f32;
+    body.store(DType::f32, body.push(accumulator));
+    run_kernel("matmul", serialise(MatmulArgs{false, 0, backend::cpu::emit(body.body).code}), {&a, &b, &out}, {m, n, k}, inline_workers());
+    out.each([&](const std::vector<int64_t>& at) {
+      double x = out.get(at);
+      EXPECT_TRUE(at[0] != 4 ? x == 6 : std::isnan(bad) ? std::isnan(x) : x == bad) << at[0] << ", " << at[1] << ": " << x;
+    });
+  }
+}
+
+TEST(matmul, operands_that_do_not_fit_are_refused) {
+  TestTensor a(DType::f32, {4, 5}), b(DType::f32, {5, 6}), out(DType::f32, {4, 6}), ints(DType::i32, {5, 6}), small(DType::f32, {10});
+  backend::cpu::BodyBuilder body({4}, {6});
+  backend::Instruction accumulator{};
+  accumulator.kind = backend::Instruction::Kind::accumulator;
+  accumulator.dtype = DType::f32;
+  body.store(DType::f32, body.push(accumulator));
+  std::vector<std::byte> code = backend::cpu::emit(body.body).code;
+  auto code_of = [&](bool packed, std::vector<TestTensor*> operands, std::vector<int64_t> sizes) {
+    try {
+      run_kernel("matmul", serialise(MatmulArgs{packed, 0, code}), operands, sizes, inline_workers());
+    } catch (const Error& e) {
+      return e.code;
+    }
+    return Code::ok;
+  };
+  EXPECT_EQ(code_of(false, {&a, &b, &out}, {4, 6, 5}), Code::ok);
+  EXPECT_EQ(code_of(false, {&a, &b, &out}, {4, 6, 4}), Code::format);
+  EXPECT_EQ(code_of(false, {&a, &b, &out}, {4, 7, 5}), Code::format);
+  EXPECT_EQ(code_of(false, {&a, &b, &out}, {4, 6}), Code::format);
+  EXPECT_EQ(code_of(false, {&a, &ints, &out}, {4, 6, 5}), Code::format);
+  EXPECT_EQ(code_of(false, {&a, &b, &a}, {4, 6, 5}), Code::format);
+  EXPECT_EQ(code_of(true, {&a, &small, &out}, {4, 6, 5}), Code::format);
+  EXPECT_EQ(code_of(false, {&a, &b}, {4, 6, 5}), Code::format);
+}
+
+TEST(matmul, arguments_cut_off_or_damaged_are_refused) {
+  std::vector<std::byte> bytes = serialise(MatmulArgs{true, 2, {}});
+  EXPECT_TRUE(parse_matmul(bytes).packed);
+  EXPECT_EQ(parse_matmul(bytes).batch_rank, 2);
+  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_THROW(parse_matmul(std::span(bytes).first(n)), Error);
+  bytes[0] = std::byte{2};
+  EXPECT_THROW(parse_matmul(bytes), Error);
+}
+
+}  // namespace
+}  // namespace ingot::kernels

@@ -1,0 +1,156 @@
+// Products whose left operand is read through a map, against plain loops; the numbers are small integers, so results must be equal.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/compile/body_builder_test.h"
+#include "backend/cpu/kernels/kernel_test.h"
+#include "base/error.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::kernels {
+namespace {
+
+using ir::DType;
+
+// A convolution of x [N, H, W, C] (or [N, C, H, W] in memory) with a kernel [R, S, C, O]. Indices: n, places; r, s, c.
+struct Convolution {
+  int64_t n, h, w, c, o, r, s;
+  int64_t stride = 1, pad = 0, dilation = 1;
+  DType type = DType::f32;
+  bool channels_first = false;
+  bool batched = false;  // n is a batch index, else one of M's
+
+  int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+MatmulMap map_of(const Convolution& v) {
+  // Indices n, i, j, r, s, c and axes N, H, W, C.
+  return {4, static_cast<uint8_t>(v.batched ? 2 : 3), 3, {1, 0, 0, 0, 0, 0, /**/ 0, v.stride, 0, v.dilation, 0, 0, /**/ 0, 0, v.stride, 0, v.dilation, 0, /**/ 0, 0, 0, 0, 0, 1}};
+}
+
+void fill(TestTensor& t, uint32_t seed) {
+  t.each([&](const std::vector<int64_t>& at) {
+    uint32_t h = seed;
+    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
+    t.put(at, static_cast<double>(h % 7) - 3);
+  });
+}
+
+void check(const Convolution& v, bool packed, Workers& workers) {
+  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", v.n, v.h, v.w, v.c, v.r, v.s, v.o, v.stride, v.pad,
+                           v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
+  const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
+  TestTensor x(v.type, {v.n, v.h, v.w, v.c}, v.channels_first ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{});
+  std::vector<int64_t> rows = v.batched ? std::vector<int64_t>{v.n, places} : std::vector<int64_t>{v.n * places};
+  std::vector<int64_t> matrix = v.batched ? std::vector<int64_t>{v.n, k, v.o} : std::vector<int64_t>{k, v.o}, result = rows;
+  result.push_back(v.o);
+  TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{}), out(DType::f32, result);
+  fill(x, 1);
+  fill(weight, 2);
+  TestTensor all(DType::f32, {packed ? k * ((v.o + 31) / 32 * 32) + packed_pad / 4 : 0});
+  if (packed) run_kernel("matmul_pack", {}, {&weight, &all}, {k, v.o}, workers);
+  backend::cpu::BodyBuilder body(rows, {v.o});
+  backend::Instruction accumulator{};
+  accumulator.kind = backend::Instruction::Kind::accumulator;
+  accumulator.dtype = DType::f32;
+  body.store(DType::f32, body.push(accumulator));
+  backend::cpu::Emitted code = backend::cpu::emit(body.body);
+  std::vector<int64_t> sizes = {rows.back(), v.o, k, v.n, height, width, v.r, v.s, v.c, 0, -v.pad, -v.pad, 0};
+  for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
+  MatmulArgs args{packed, static_cast<uint8_t>(v.batched), code.code, false, map_of(v)};
+  run_kernel("matmul", serialise(args), {&x, packed ? &all : &weight, &out}, sizes, workers);
+
+  int wrong = 0;
+  for (int64_t n = 0; n < v.n; ++n) {
+    for (int64_t p = 0; p < places; ++p) {
+      for (int64_t o = 0; o < v.o; ++o) {
+        double sum = 0;
+        for (int64_t i = 0; i < k; ++i) {
+          const int64_t c = i % v.c, s = i / v.c % v.s, r = i / v.c / v.s;
+          const int64_t y = p / width * v.stride - v.pad + r * v.dilation, z = p % width * v.stride - v.pad + s * v.dilation;
+          if (y < 0 || y >= v.h || z < 0 || z >= v.w) continue;
+          sum += x.get({n, y, z, c}) * (packed || !v.batched ? weight.get({i, o}) : weight.get({n, i, o}));
+        }
+        wrong += out.get(v.batched ? std::vector<int64_t>{n, p, o} : std::vector<int64_t>{n * places + p, o}) != sum;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(mapped_rows, convolutions) {
+  auto pool = make_pool(2);
+  const Convolution cases[] = {
+      {1, 9, 11, 5, 7, 3, 3, 1, 1},
+      {2, 9, 11, 5, 33, 3, 3, 2, 1},
+      {2, 16, 13, 3, 40, 7, 7, 2, 3, 1, DType::f32, true},   // a first layer: rows of the kernel are neighbours, not channels
+      {2, 8, 8, 64, 48, 3, 3, 1, 1},                         // more than one block of K
+      {3, 8, 7, 6, 5, 3, 2, 1, 2, 2},                        // padding wider than the kernel at an edge
+      {1, 4, 4, 6, 5, 3, 3, 1, 4, 3},                        // windows that lie outside altogether
+      {2, 5, 6, 8, 9, 1, 1, 2, 0},
+      {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f16},
+      {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::bf16, true},
+      {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, false, true},
+      {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, true, true},
+      {1, 20, 20, 12, 20, 5, 5, 1, 2},
+  };
+  for (int64_t channels : {1, 2, 3, 4, 7, 8, 11, 16, 17, 61}) check({1, 6, 7, channels, 5, 3, 3, 1, 1}, true, *pool);  // runs of so many elements, also cut
+  for (const Convolution& v : cases) {
+    for (bool packed : {false, true}) {
+      if (packed && v.batched) continue;
+      check(v, packed, inline_workers());
+      check(v, packed, *pool);
+    }
+  }
+}
+
+TEST(mapped_rows, nothing_to_read) {
+  check({0, 4, 4, 3, 5, 3, 3, 1, 1}, false, inline_workers());
+  check({2, 4, 4, 0, 5, 3, 3, 1, 1}, false, inline_workers());
+}
+
+TEST(mapped_rows, maps_that_do_not_fit_are_refused) {
+  TestTensor x(DType::f32, {1, 4, 4, 2}), b(DType::f32, {18, 3}), out(DType::f32, {16, 3}), ints(DType::i32, {1, 4, 4, 2}), int_matrix(DType::i32, {18, 3});
+  backend::cpu::BodyBuilder body({16}, {3});
+  backend::Instruction accumulator{};
+  accumulator.kind = backend::Instruction::Kind::accumulator;
+  accumulator.dtype = DType::f32;
+  body.store(DType::f32, body.push(accumulator));
+  const std::vector<std::byte> code = backend::cpu::emit(body.body).code;
+  const MatmulMap good = map_of({1, 4, 4, 2, 3, 3, 3, 1, 1});
+  auto code_of = [&](MatmulMap map, std::vector<int64_t> sizes, TestTensor* a) {
+    try {
+      run_kernel("matmul", serialise(MatmulArgs{false, 0, code, false, std::move(map)}), {a, a == &ints ? &int_matrix : &b, &out}, sizes, inline_workers());
+    } catch (const Error& e) {
+      return e.code;
+    }
+    return Code::ok;
+  };
+  const std::vector<int64_t> sizes = {16, 3, 18, 1, 4, 4, 3, 3, 2, 0, -1, -1, 0};
+  EXPECT_EQ(code_of(good, sizes, &x), Code::ok);
+  EXPECT_EQ(code_of(good, sizes, &ints), Code::format);
+  EXPECT_EQ(code_of(good, sizes, &b), Code::format);  // of another rank
+  for (size_t i = 3; i < 9; ++i) {
+    std::vector<int64_t> other = sizes;
+    other[i] += 1;
+    EXPECT_EQ(code_of(good, other, &x), Code::format) << i;
+    other[i] = -1;
+    EXPECT_EQ(code_of(good, other, &x), Code::format) << i;
+    other[i] = INT64_MAX;
+    EXPECT_EQ(code_of(good, other, &x), Code::format) << i;
+  }
+  std::vector<int64_t> far = sizes;
+  far.back() = INT64_MIN;
+  EXPECT_EQ(code_of(good, far, &x), Code::format);
+  EXPECT_EQ(code_of(good, {16, 3, 18, 1, 4, 4}, &x), Code::format);
+  for (int64_t step : {int64_t{-1}, int64_t{INT32_MAX} + 1}) {
+    MatmulMap other = good;
+    other.steps[7] = step;
+    EXPECT_EQ(code_of(other, sizes, &x), Code::format) << step;
+  }
+  std::vector<std::byte> bytes = serialise(MatmulArgs{true, 0, {}, true, good});
+  EXPECT_TRUE(parse_matmul(bytes).in_order && parse_matmul(bytes).packed && parse_matmul(bytes).map->steps == good.steps);
+  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_THROW(parse_matmul(std::span(bytes).first(n)), Error);
+}
+
+}  // namespace
+}  // namespace ingot::kernels

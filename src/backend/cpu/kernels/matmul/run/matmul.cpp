@@ -1,0 +1,434 @@
+// The "matmul" and "matmul_pack" kernels.
+//
+// B lies in panels of `columns` columns, [N / columns][K][columns], zero-padded. A block of rows of A times a panel is done K
+// block by K block, so that A's block stays in the second-level cache and a panel's in the first. The epilogue runs on a tile as
+// it leaves the registers (bias, activation, residual), or on row segments of a finished block (any fused body).
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/matmul/run/rows.h"
+#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/run/isa.h"
+#include "base/error.h"
+#include "kernels/matmul/run/matmul_args.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+const TileOps& tile_ops() {
+  switch (backend::cpu::isa()) {
+    case backend::cpu::Isa::avx512: return tile_ops_avx512;
+    case backend::cpu::Isa::avx2: return tile_ops_avx2;
+    default: return tile_ops_portable;
+  }
+}
+
+namespace {
+
+using ir::DType;
+
+struct Constants {
+  bool packed;
+  const TileOps::Tile* tiles;
+  int batch_rank;
+  std::optional<MatmulMap> map;
+  std::shared_ptr<const Program> body;
+  // Of the step's sizes: those of the map, behind M, N and K.
+  size_t map_sizes() const { return map ? static_cast<size_t>(batch_rank + map->m_rank + map->k_rank + map->rank) : 0; }
+};
+
+std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
+  MatmulArgs args = parse_matmul(bytes);
+  auto c = std::make_shared<Constants>();
+  c->packed = args.packed;
+  c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
+  c->batch_rank = args.batch_rank;
+  c->map = std::move(args.map);
+  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
+  if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
+  return c;
+}
+
+// Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a panel's part in the first. Few rows: panels are
+// read once and whole, and the next is fetched while this one is used.
+constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
+// Blocks of about m_block rows, even in size so that no sliver reads all of B once more; none has more than m_most.
+constexpr int64_t m_most = m_block * 3 / 2;
+constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
+constexpr int64_t own_rows = 48, copy_columns = 256;
+constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
+
+struct Plan {
+  Bound bound;
+  int64_t m, n, k, batch;
+  int64_t panels;
+  std::optional<MappedRows> rows;  // of A, read through a map
+  bool f32;             // the tile path; else simple loops in double or int64
+  bool direct;          // tiles store into the result themselves
+  int64_t k_size;       // of a K block
+  int64_t row_tasks, column_tasks;
+  size_t a_bytes, c_bytes, b_bytes, per_worker;
+  SimpleEpilogue simple;
+};
+
+int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Resolved resolve(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  auto p = std::make_shared<Plan>();
+  p->m = call.sizes[0];
+  p->n = call.sizes[1];
+  p->k = call.sizes[2];
+  const TensorRef &a = call.operands[0], &b = call.operands[1];
+  if (p->m < 0 || p->n < 0 || p->k < 0) fail(Code::format, "matmul: a negative size");
+  if (c.map) p->rows.emplace(*c.map, c.batch_rank, a, call.sizes.subspan(3, c.map_sizes()), p->m, p->k);
+  if (!c.map && a.rank != c.batch_rank + 2) fail(Code::format, "matmul: A has rank {}", a.rank);
+  std::vector<int64_t> domain;
+  p->batch = 1;
+  for (int d = 0; d < c.batch_rank; ++d) {
+    domain.push_back(c.map ? p->rows->batch(d) : a.dims[d]);
+    p->batch *= domain.back();
+  }
+  if (!c.map && (a.dims[c.batch_rank] != p->m || a.dims[c.batch_rank + 1] != p->k)) fail(Code::format, "matmul: A does not have the sizes M and K");
+  domain.push_back(p->m);
+  domain.push_back(p->n);
+  const TileOps& ops = tile_ops();
+  p->panels = (p->n + ops.columns - 1) / ops.columns;
+  if (c.packed) {
+    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] < static_cast<__int128>(p->k) * p->panels * ops.columns)
+      fail(Code::format, "matmul: the packed operand is too small");
+  } else {
+    if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
+    for (int d = 0; d < c.batch_rank; ++d) {
+      if (b.dims[d] != domain[static_cast<size_t>(d)]) fail(Code::format, "matmul: A and B have different batch sizes");
+    }
+  }
+  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  auto half_or_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
+  p->f32 = half_or_float(a.dtype) && half_or_float(b.dtype) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
+  if (!p->f32) {
+    if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
+    Class want = c.body->accumulator;
+    bool fits = a.dtype == b.dtype && (want == Class::f64 ? a.dtype == DType::f64 : want == Class::i64 && !is_float(a.dtype) && a.dtype != DType::b8);
+    if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
+  }
+  p->simple = c.body->simple;
+  p->direct = p->f32 && p->simple.valid && p->n % ops.columns == 0 && p->k > 0;
+  if (p->direct) {
+    const auto& strides = p->bound.strides;
+    auto is_row = [&](int k) {  // the same for all rows: a bias
+      for (size_t d = 0; d + 1 < strides[static_cast<size_t>(k)].size(); ++d) {
+        if (strides[static_cast<size_t>(k)][d] != 0) return false;
+      }
+      return strides[static_cast<size_t>(k)].back() == 1;
+    };
+    SimpleEpilogue& s = p->simple;
+    // Without an activation a sum of one or two operands is a bias and a residual in either order.
+    if (s.activation == SimpleEpilogue::none) {
+      if (s.bias >= 0 && !is_row(s.bias) && s.residual < 0) std::swap(s.bias, s.residual);
+      if (s.bias >= 0 && s.residual >= 0 && !is_row(s.bias) && is_row(s.residual)) std::swap(s.bias, s.residual);
+    }
+    if (s.bias >= 0 && !is_row(s.bias)) p->direct = false;
+    if (s.residual >= 0 && strides[static_cast<size_t>(s.residual)].back() != 1) p->direct = false;
+    if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
+  }
+  int64_t workers = call.workers->count();
+  int64_t blocks = (p->k + k_block(p->m) - 1) / k_block(p->m);
+  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
+  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (p->k_size + 16) * 4));
+  p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (n_segment + ops.columns) * 8));
+  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(p->k * p->panels * ops.columns * 4 + packed_pad));
+  p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
+  // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
+  const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
+  const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
+  // Where each worker can have rows enough of its own, it has them: the step before wrote them and the step after reads them on the same core.
+  p->row_tasks = std::min(p->m >= own_rows * workers ? (row_blocks(p->m) + workers - 1) / workers * workers : row_blocks(p->m), most);
+  p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
+  // Through a map each group of panels copies its rows once more: only as many groups as have columns enough to pay for that, or as every worker needs.
+  if (c.map) p->column_tasks = std::min(p->column_tasks, std::max(p->n / copy_columns, (workers + p->row_tasks - 1) / p->row_tasks));
+  if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
+    (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / ops.rows, 1, workers);
+  }
+  return {static_cast<size_t>(workers) * p->per_worker, p};
+}
+
+// One worker's share of one product: rows [m0, m1), panels [p0, p1).
+class Block {
+ public:
+  Block(const Call& call, const Constants& c, const Plan& p, int worker)
+      : call_(call), c_(c), p_(p), ops_(tile_ops()), scratch_(call.scratch + static_cast<size_t>(worker) * p.per_worker) {
+    a_ = reinterpret_cast<float*>(scratch_);
+    c_block_ = scratch_ + p.a_bytes;
+    b_ = reinterpret_cast<float*>(scratch_ + p.a_bytes + p.c_bytes);
+    body_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
+  }
+
+  void set_batch(int64_t batch) {
+    const TensorRef &a = call_.operands[0], &b = call_.operands[1];
+    int64_t a_offset = 0, b_offset = 0;
+    for (int d = c_.batch_rank - 1; d >= 0; --d) {
+      const int64_t extent = p_.rows ? p_.rows->batch(d) : a.dims[d];
+      at_[d] = batch % extent;
+      batch /= extent;
+      if (!p_.rows) a_offset += at_[d] * a.strides[d];
+      if (!c_.packed) b_offset += at_[d] * b.strides[d];
+    }
+    a_data_ = a.data + a_offset * static_cast<int64_t>(ir::size_of(a.dtype));
+    b_data_ = b.data + b_offset * static_cast<int64_t>(ir::size_of(b.dtype));
+    if (p_.rows) return;
+    a_row_ = a.strides[c_.batch_rank];
+    a_column_ = a.strides[c_.batch_rank + 1];
+  }
+
+  const float* panels() {
+    if (c_.packed) return reinterpret_cast<const float*>(b_data_);
+    const TensorRef& b = call_.operands[1];
+    pack(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, 0, p_.panels, b_);
+    return b_;
+  }
+
+  static void pack(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, float* to) {
+    const TileOps& ops = tile_ops();
+    const BlockOps& block = block_ops();
+    auto size = static_cast<int64_t>(ir::size_of(dtype));
+    for (int64_t p = p0; p < p1; ++p) {
+      float* panel = to + p * k * ops.columns;
+      int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
+      if (dtype == DType::f32 && row == 1) {
+        // A transposed weight: its rows are the panel's columns; read them in strips that stay in cache.
+        const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
+        for (int64_t k0 = 0; k0 < k; k0 += 64) {
+          const int64_t count = std::min<int64_t>(64, k - k0);
+          block.transpose(panel + k0 * ops.columns, ops.columns, from + k0, column, columns, count);
+          for (int64_t j = columns; j < ops.columns; ++j) {
+            for (int64_t i = k0; i < k0 + count; ++i) panel[i * ops.columns + j] = 0;
+          }
+        }
+        continue;
+      }
+      for (int64_t i = 0; i < k; ++i) {
+        block.load(dtype, panel + i * ops.columns, data + (i * row + p * ops.columns * column) * size, column, columns);
+        std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
+      }
+    }
+  }
+
+  void run(const float* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
+    const int64_t blocks = row_blocks(m1 - m0);
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
+      if (p_.direct) {
+        direct(b, m, rows, p0, p1);
+      } else {
+        segments(b, m, rows, p0, p1);
+      }
+    }
+  }
+
+  // Simple loops for f64 and integers: exact, not fast.
+  template <class T>
+  void plain(int64_t m0, int64_t m1) {
+    const TensorRef &a = call_.operands[0], &b = call_.operands[1];
+    const BlockOps& block = block_ops();
+    auto* sum = reinterpret_cast<T*>(c_block_);
+    T line[n_segment];
+    auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    for (int64_t m = m0; m < m1; ++m) {
+      for (int64_t n = 0; n < p_.n; n += n_segment) {
+        int64_t columns = std::min(n_segment, p_.n - n);
+        std::fill(sum, sum + columns, T(0));
+        for (int64_t k = 0; k < p_.k; ++k) {
+          T x;
+          block.load(a.dtype, &x, a_data_ + (m * a_row_ + k * a_column_) * size, 1, 1);
+          block.load(b.dtype, line, b_data_ + (k * b.strides[c_.batch_rank] + n * b.strides[c_.batch_rank + 1]) * size, b.strides[c_.batch_rank + 1], columns);
+          for (int64_t j = 0; j < columns; ++j) {
+            if constexpr (std::is_same_v<T, int64_t>) {
+              sum[j] = static_cast<int64_t>(static_cast<uint64_t>(sum[j]) + static_cast<uint64_t>(x) * static_cast<uint64_t>(line[j]));
+            } else {
+              sum[j] += x * line[j];
+            }
+          }
+        }
+        if constexpr (std::is_same_v<T, int64_t>) {
+          BlockArgument in{sum, false};
+          block.cast(Class::i64, a.dtype, line, in, columns);  // wraps as the type does
+          std::copy(line, line + columns, sum);
+        }
+        at_[c_.batch_rank] = m;
+        evaluator.segment(at_, n, columns, sum);
+      }
+    }
+  }
+
+ private:
+  // Rows [m, m + rows), columns [k0, k1) of A as f32 with unit column stride: itself where possible, else copied.
+  const float* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
+    const TensorRef& a = call_.operands[0];
+    if (p_.rows) {
+      stride = p_.k_size + 16;
+      for (int64_t r = 0; r < rows; ++r) p_.rows->copy(a, at_, m + r, k0, k1, a_ + r * stride);
+      return a_;
+    }
+    bool aliases = (a_row_ * 4) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
+    if (a.dtype == DType::f32 && a_column_ == 1 && !aliases) {
+      stride = a_row_;
+      return reinterpret_cast<const float*>(a_data_) + m * a_row_ + k0;
+    }
+    stride = p_.k_size + 16;
+    auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+    for (int64_t r = 0; r < rows; ++r) block_ops().load(a.dtype, a_ + r * stride, a_data_ + ((m + r) * a_row_ + k0 * a_column_) * size, a_column_, k1 - k0);
+    return a_;
+  }
+
+  const float* place(int operand, int64_t& row_stride) const {
+    const auto k = static_cast<size_t>(operand);
+    const std::vector<int64_t>& strides = p_.bound.strides[k];
+    const auto* data = reinterpret_cast<const float*>(call_.operands[2 + k].data);
+    for (int d = 0; d < c_.batch_rank; ++d) data += at_[d] * strides[static_cast<size_t>(d)];
+    row_stride = strides[static_cast<size_t>(c_.batch_rank)];
+    return data;
+  }
+
+  // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
+  Ahead following(const float* panel, int64_t tiles) const {
+    if (tiles < 2 || p_.m > few_rows) return {};
+    return {panel + p_.k * ops_.columns, static_cast<int>((ops_.columns / 4 + tiles - 1) / tiles)};
+  }
+
+  void direct(const float* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+    const SimpleEpilogue& s = p_.simple;
+    int64_t ldc, ldr = 0, ignored;
+    auto* c = const_cast<float*>(place(c_.body->stores[0].operand, ldc)) + m * ldc;
+    const float* bias = s.bias >= 0 ? place(s.bias, ignored) : nullptr;
+    const float* residual = s.residual >= 0 ? place(s.residual, ldr) + m * ldr : nullptr;
+    TileEnd end;
+    end.activation = static_cast<TileEnd::Activation>(s.activation);
+    end.residual_stride = ldr;
+    int64_t tiles = (rows + ops_.rows - 1) / ops_.rows;
+    for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
+      int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
+      const float* a = a_block(m, rows, k0, k1, lda);
+      bool last = k1 == p_.k;
+      for (int64_t p = p0; p < p1; ++p) {
+        const float* panel = b + (p * p_.k + k0) * ops_.columns;
+        int64_t n = p * ops_.columns;
+        Ahead ahead = following(panel, tiles);
+        end.bias = bias != nullptr ? bias + n : nullptr;
+        for (int64_t t = 0; t < tiles; ++t) {
+          int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
+          end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
+          c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
+          if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
+        }
+      }
+    }
+  }
+
+  void segments(const float* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+    auto* c = reinterpret_cast<float*>(c_block_);
+    int64_t per = std::max<int64_t>(1, n_segment / ops_.columns), tiles = (rows + ops_.rows - 1) / ops_.rows;
+    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    for (int64_t q = p0; q < p1; q += per) {
+      int64_t q1 = std::min(p1, q + per), ldc = (q1 - q) * ops_.columns;
+      if (p_.k == 0) std::fill(c, c + rows * ldc, 0.0f);
+      for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
+        int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
+        const float* a = a_block(m, rows, k0, k1, lda);
+        for (int64_t p = q; p < q1; ++p) {
+          const float* panel = b + (p * p_.k + k0) * ops_.columns;
+          Ahead ahead = following(panel, tiles);
+          for (int64_t t = 0; t < tiles; ++t) {
+            int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
+            c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
+            if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
+          }
+        }
+      }
+      int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
+      for (int64_t r = 0; r < rows; ++r) {
+        at_[c_.batch_rank] = m + r;
+        for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
+          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), c + r * ldc + j);
+        }
+      }
+    }
+  }
+
+  const Call& call_;
+  const Constants& c_;
+  const Plan& p_;
+  const TileOps& ops_;
+  std::byte* scratch_;
+  float *a_, *b_;
+  std::byte *c_block_, *body_;
+  const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
+  int64_t a_row_ = 0, a_column_ = 0;
+  int64_t at_[16] = {};
+};
+
+void run(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  const auto& p = *static_cast<const Plan*>(call.prepared);
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  if (c.packed && p.batch == 1 && p.f32) {
+    const int64_t rows = tile_ops().rows, tiles = (p.m + rows - 1) / rows;
+    call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
+      Block block(call, c, p, worker);
+      block.set_batch(0);
+      const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // a worker's tasks share rows; workers go through the panels side by side
+      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+                p.panels * (g + 1) / p.column_tasks);
+    });
+    return;
+  }
+  // A batch: one product a task.
+  call.workers->run(p.batch, [&](int64_t batch, int worker) {
+    Block block(call, c, p, worker);
+    block.set_batch(batch);
+    if (p.f32) {
+      block.run(block.panels(), 0, p.m, 0, p.panels);
+    } else if (c.body->accumulator == Class::f64) {
+      block.plain<double>(0, p.m);
+    } else {
+      block.plain<int64_t>(0, p.m);
+    }
+  });
+}
+
+// ---- packing
+
+std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operands, size_t sizes) {
+  if (operands != 2 || sizes != 2) fail(Code::format, "a matmul_pack step has {} operands and {} sizes", operands, sizes);
+  return nullptr;
+}
+
+Resolved resolve_pack(const Call& call) {
+  const TensorRef &b = call.operands[0], &to = call.operands[1];
+  const TileOps& ops = tile_ops();
+  int64_t k = call.sizes[0], n = call.sizes[1];
+  bool types = (b.dtype == DType::f32 || b.dtype == DType::f16 || b.dtype == DType::bf16) && to.dtype == DType::f32;
+  if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || to.rank != 1 || to.strides[0] != 1 || to.dims[0] < (n + ops.columns - 1) / ops.columns * ops.columns * k) {
+    fail(Code::format, "matmul_pack: the operands do not fit");
+  }
+  return {};
+}
+
+void run_pack(const Call& call) {
+  const TensorRef& b = call.operands[0];
+  const TileOps& ops = tile_ops();
+  int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
+  auto* to = reinterpret_cast<float*>(call.operands[1].data);
+  call.workers->run(panels, [&](int64_t p, int) { Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, to); });
+}
+
+}  // namespace
+
+extern const RunKernel matmul_kernel, matmul_pack_kernel;
+const RunKernel matmul_kernel{"matmul", load, resolve, run};
+const RunKernel matmul_pack_kernel{"matmul_pack", load_pack, resolve_pack, run_pack};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,51 @@
+// What this machine can do at most: the figures that measured speeds are held against.
+#include <chrono>
+#include <vector>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/run/device.h"
+#include "base/buffer.h"
+
+namespace ingot::backend {
+
+MachineLimits measure_limits(Workers& workers, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  auto since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
+  const int64_t count = workers.count();
+  // Longer than any last-level cache, touched so that it is there.
+  constexpr int64_t floats = int64_t{64} << 20;
+  std::vector<MemoryBlock> memory;
+  for (int64_t w = 0; w < count; ++w) memory.emplace_back(floats * 4, system_allocator());
+  workers.run(count, [&](int64_t w, int) {
+    auto* p = reinterpret_cast<float*>(memory[static_cast<size_t>(w)].data());
+    for (int64_t i = 0; i < floats; ++i) p[i] = 1;
+  });
+  MachineLimits best;
+  std::vector<double> done(static_cast<size_t>(count));
+  volatile float sink = 0;
+  for (auto start = Clock::now(); since(start) < seconds;) {
+    auto t = Clock::now();
+    workers.run(count, [&](int64_t w, int) { done[static_cast<size_t>(w)] = kernels::tile_ops().multiply_adds(2000000); });
+    double operations = 0;
+    for (double d : done) operations += d;
+    best.flops = std::max(best.flops, operations / since(t));
+    t = Clock::now();
+    workers.run(count, [&](int64_t w, int) {
+      const auto* p = reinterpret_cast<const float*>(memory[static_cast<size_t>(w)].data());
+      // Several places at a time: one prefetcher alone does not fill the memory's pipes.
+      constexpr int64_t places = 4, part = floats / places, piece = 1024;
+      double sum = 0;
+      for (int64_t i = 0; i < part; i += piece) {
+        for (int64_t k = 0; k < places; ++k) sum += static_cast<double>(kernels::block_ops().sum_f32(p + k * part + i, piece));
+      }
+      done[static_cast<size_t>(w)] = sum;
+    });
+    best.bytes_per_second = std::max(best.bytes_per_second, static_cast<double>(count * floats * 4) / since(t));
+    sink = static_cast<float>(done[0]);
+  }
+  (void)sink;
+  return best;
+}
+
+}  // namespace ingot::backend

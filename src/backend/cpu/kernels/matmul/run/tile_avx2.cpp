@@ -1,0 +1,16 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/matmul/run/tile.h"
+
+// What follows is for one instruction set only.
+#pragma GCC target("avx2,fma")
+namespace ingot::kernels {
+
+#define LANES 8
+#define VECTORS 2
+#include "backend/cpu/kernels/matmul/run/tile.inc"
+
+using All = Tiles<1, 2, 3, 4, 5, 6>;
+const TileOps tile_ops_avx2{6, LANES* VECTORS, All::list, All::in_order, multiply_adds};
+
+}  // namespace ingot::kernels

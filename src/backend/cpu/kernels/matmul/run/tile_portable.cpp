@@ -1,0 +1,16 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/matmul/run/tile.h"
+
+// What follows is for one instruction set only.
+
+namespace ingot::kernels {
+
+#define LANES 4
+#define VECTORS 2
+#include "backend/cpu/kernels/matmul/run/tile.inc"
+
+using All = Tiles<1, 2, 3, 4>;
+const TileOps tile_ops_portable{4, LANES* VECTORS, All::list, All::in_order, multiply_adds};
+
+}  // namespace ingot::kernels

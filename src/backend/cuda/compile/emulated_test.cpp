@@ -1,0 +1,593 @@
+#include "backend/cuda/compile/emulated_test.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/prelude.h"
+#include "backend/cuda/kernels/gpu_step_test.h"
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+constexpr std::string_view head = R"(
+#include <ucontext.h>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+#define __device__
+#define __global__
+#define __noinline__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __shared__ static
+#define __align__(n)
+#define INGOT_BLOCKS(n) n
+)";
+
+constexpr std::string_view body = R"(
+struct uint4 { u32 x, y, z, w; };
+struct float4 { f32 x, y, z, w; };
+inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
+struct Index { u32 x = 0; };
+Index threadIdx, blockIdx, gridDim, blockDim;
+alignas(1024) uint4 tiles_of_block[232448 / 16];
+
+// ---- threads as fibers, and what they wait for
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  bool done = false;
+  std::deque<std::vector<std::function<void()>>> groups;  // copies under way
+  std::vector<std::function<void()>> copies, products;
+  std::deque<std::vector<std::function<void()>>> product_groups;
+  std::vector<std::function<void()>> sent;  // boxes on their way to memory, and whether they are committed
+  size_t committed = 0;
+};
+struct Barrier { u32 count = 0, generation = 0; };
+std::vector<Fiber> fibers;
+ucontext_t scheduler;
+u32 current = 0;
+bool late = false;
+Barrier block_barrier, warp_barriers[64], group_barriers[16];
+// A barrier in shared memory: arrivals and bytes that are still to come in this phase, and copies that are under way to it.
+struct Arrivals {
+  u32 of = 0, left = 0, phase = 0;
+  i64 bytes = 0;
+  std::vector<std::function<void()>> copies;
+  void look() {
+    if (left > 0 || bytes != 0) return;
+    left = of;
+    ++phase;
+  }
+};
+std::map<u32, Arrivals> arrivals;
+void (*kernel_now)(const void*);
+const void* parameters_now;
+
+void yield() { swapcontext(&fibers[current].context, &scheduler); }
+void meet(Barrier& b, u32 of) {
+  const u32 generation = b.generation;
+  if (++b.count == of) {
+    b.count = 0;
+    ++b.generation;
+  } else {
+    while (b.generation == generation) yield();
+  }
+}
+void meet_warp() { meet(warp_barriers[current / 32], 32); }
+void __syncthreads() { meet(block_barrier, (u32)fibers.size()); }
+int __syncthreads_or(int x) {
+  static int any = 0;
+  any |= x;
+  __syncthreads();
+  const int out = any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  return out;
+}
+void enter() {
+  kernel_now(parameters_now);
+  fibers[current].done = true;
+  swapcontext(&fibers[current].context, &scheduler);
+}
+extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 threads, int as_late) {
+  late = as_late != 0;
+  kernel_now = kernel;
+  parameters_now = parameters;
+  gridDim.x = blocks;
+  blockDim.x = threads;
+  for (u32 block = 0; block < blocks; ++block) {
+    blockIdx.x = block;
+    std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
+    fibers.clear();
+    fibers.resize(threads);
+    for (Fiber& f : fibers) {
+      constexpr size_t size = 64 << 10;
+      f.stack.reset(new char[size]);
+      getcontext(&f.context);
+      f.context.uc_stack.ss_sp = f.stack.get();
+      f.context.uc_stack.ss_size = size;
+      f.context.uc_link = &scheduler;
+      makecontext(&f.context, enter, 0);
+    }
+    for (u32 left = threads, turns = 0; left > 0; ++turns) {
+      // Threads run in another order each time.
+      for (u32 k = 0; k < threads; ++k) {
+        current = (k * 37 + turns * 11) % threads;
+        if (fibers[current].done) continue;
+        threadIdx.x = current;
+        swapcontext(&scheduler, &fibers[current].context);
+        if (fibers[current].done) --left;
+      }
+      if (turns > 10000000) std::fprintf(stderr, "the kernel does not end\n"), std::abort();
+    }
+    for (auto& [at, a] : arrivals) {
+      if (!a.copies.empty() || a.bytes != 0) std::fprintf(stderr, "a block ends before its copies\n"), std::abort();
+    }
+    arrivals.clear();
+    for (const Fiber& f : fibers) {
+      if (!f.sent.empty()) std::fprintf(stderr, "a block ends before what it sent was read\n"), std::abort();
+    }
+    block_barrier = {};
+    for (Barrier& b : warp_barriers) b = {};
+    for (Barrier& b : group_barriers) b = {};
+  }
+}
+
+// ---- values
+
+template <class To, class From> To bits_of(From v) { To out; std::memcpy(&out, &v, sizeof out); return out; }
+inline f32 of_bits(u32 v) { return bits_of<f32>(v); }
+inline f64 of_bits(u64 v) { return bits_of<f64>(v); }
+inline f32 value(f32 v) { return v; }
+inline f64 value(f64 v) { return v; }
+inline int value(i32 v) { return v; }
+inline i64 value(i64 v) { return v; }
+inline f32 value(f16 v) { return (f32)bits_of<_Float16>(v.bits); }
+inline f32 value(bf16 v) { return of_bits((u32)v.bits << 16); }
+inline void put(f32& m, f32 v) { m = v; }
+inline void put(f16& m, f32 v) { m.bits = bits_of<unsigned short>((_Float16)v); }
+inline void put(bf16& m, f32 v) { u32 u = bits_of<u32>(v); m.bits = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16); }
+template <class M, class V> void put2(M* m, V first, V second) { put(m[0], first); put(m[1], second); }
+template <class M, class V> M memory(V v) { M m; put(m, v); return m; }
+template <int N, class M> void read(M* to, const M* at) {
+  if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
+  std::memcpy(to, at, N * sizeof(M));
+}
+template <int N, class M> void read_constant(M* to, const M* at) { read<N>(to, at); }
+template <int N, class M> void write(M* at, const M* from) {
+  if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a write of 16 bytes to an address that is none\n"), std::abort();
+  std::memcpy(at, from, N * sizeof(M));
+}
+inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
+template <class T> T most(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
+inline f32 power_of_2(f32 x) { return std::exp2(x); }
+inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
+inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
+inline f32 silu_of(f32 x) { return x / (1 + std::exp(-x)); }
+inline f32 silu_for_half(f32 x) { return silu_of(x); }
+inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
+inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
+
+// ---- what a warp does together
+
+f32 shuffled[64][32];
+inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
+  f32* all = shuffled[current / 32];
+  all[current % 32] = v;
+  meet_warp();
+  f32 out = all[(current % 32) ^ mask];
+  meet_warp();
+  return out;
+}
+inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
+inline char* shared(u32 at) {
+  if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
+  return (char*)tiles_of_block + at;
+}
+u32 addresses[64][32];
+template <bool Turned> void matrices(u32* r, u32 at) {
+  u32* all = addresses[current / 32];
+  const u32 lane = current % 32;
+  all[lane] = at;
+  meet_warp();
+  for (u32 m = 0; m < 4; ++m) {
+    unsigned short two[2];
+    for (u32 e = 0; e < 2; ++e) {
+      const u32 row = Turned ? lane % 4 * 2 + e : lane / 4, column = Turned ? lane / 4 : lane % 4 * 2 + e;
+      std::memcpy(&two[e], shared(all[m * 8 + row] + column * 2), 2);
+    }
+    r[m] = (u32)two[0] | (u32)two[1] << 16;
+  }
+  meet_warp();
+}
+inline void four_matrices(u32* r, u32 at) { matrices<false>(r, at); }
+inline void four_matrices_turned(u32* r, u32 at) { matrices<true>(r, at); }
+inline void put_four_matrices(u32 at, const u32* r) {
+  u32* all = addresses[current / 32];
+  const u32 lane = current % 32;
+  all[lane] = at;
+  meet_warp();
+  for (u32 m = 0; m < 4; ++m) std::memcpy(shared(all[m * 8 + lane / 4] + lane % 4 * 4), &r[m], 4);
+  meet_warp();
+}
+struct Fragments { u32 a[4], b[2]; } fragments[64][32];
+template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
+  Fragments* all = fragments[current / 32];
+  const u32 lane = current % 32;
+  std::memcpy(all[lane].a, a, 16);
+  std::memcpy(all[lane].b, b, 8);
+  meet_warp();
+  auto half = [](u32 both, u32 which) { H h; h.bits = (unsigned short)(both >> 16 * which); return value(h); };
+  for (u32 e = 0; e < 4; ++e) {
+    const u32 row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (u32 k = 0; k < 16; ++k) {
+      const Fragments &of_row = all[row % 8 * 4 + k % 8 / 2], &of_column = all[column * 4 + k % 8 / 2];
+      c[e] += half(of_row.a[row / 8 + k / 8 * 2], k % 2) * half(of_column.b[k / 8], k % 2);
+    }
+  }
+  meet_warp();
+}
+
+// ---- copies that arrive later
+
+inline void bring_or_zero(u32 to, const void* from, u32 bytes) {
+  if ((uintptr_t)from % 16 != 0 || to % 16 != 0) std::fprintf(stderr, "a copy of 16 bytes between addresses that are none\n"), std::abort();
+  auto copy = [=] {
+    std::memset(shared(to), 0, 16);
+    std::memcpy(shared(to), from, bytes);
+  };
+  if (late) {
+    fibers[current].copies.push_back(copy);
+  } else {
+    copy();
+  }
+}
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+inline uint4 streamed(const void* from) {
+  if ((uintptr_t)from % 16 != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
+  uint4 out;
+  std::memcpy(&out, from, 16);
+  return out;
+}
+inline void bring_near(const void* from, u32 bytes) {
+  if ((uintptr_t)from % 16 != 0 || bytes % 16 != 0) std::fprintf(stderr, "bytes that cannot be brought near\n"), std::abort();
+}
+inline void commit_brought() {
+  fibers[current].groups.push_back(std::move(fibers[current].copies));
+  fibers[current].copies.clear();
+}
+template <int Left> void wait_brought() {
+  auto& groups = fibers[current].groups;
+  for (; groups.size() > Left; groups.pop_front()) {
+    for (auto& copy : groups.front()) copy();
+  }
+}
+
+// ---- products of four warps
+
+template <int N> void begin_multiplying(f32*) { meet(group_barriers[current / 128], 128); }
+inline void go_on_multiplying() { meet(group_barriers[current / 128], 128); }
+inline void multiplying() {
+  fibers[current].product_groups.push_back(std::move(fibers[current].products));
+  fibers[current].products.clear();
+}
+// The four warps are done together.
+template <int Left> void leave_multiplying() {
+  auto& groups = fibers[current].product_groups;
+  for (; groups.size() > Left; groups.pop_front()) {
+    for (auto& product : groups.front()) product();
+  }
+  meet(group_barriers[current / 128], 128);
+}
+template <int N> void wait_multiplied(f32*) { leave_multiplying<0>(); }
+
+// ---- barriers in shared memory, and the unit that copies boxes there
+
+inline void make_barrier(u32 at, u32 count) {
+  Arrivals& a = arrivals[at];
+  a = {};
+  a.of = a.left = count;
+}
+inline void show_barriers() {}
+inline void arrive(u32 at) {
+  Arrivals& a = arrivals.at(at);
+  if (a.left == 0) std::fprintf(stderr, "an arrival too many\n"), std::abort();
+  --a.left;
+  a.look();
+}
+inline void arrive_with(u32 at, u32 bytes) {
+  arrivals.at(at).bytes += bytes;
+  arrive(at);
+}
+inline void wait_barrier(u32 at, u32 parity) {
+  Arrivals& a = arrivals.at(at);
+  while ((a.phase & 1) == parity) {
+    auto copies = std::move(a.copies);
+    a.copies.clear();
+    for (auto& copy : copies) copy();
+    if ((a.phase & 1) == parity) yield();
+  }
+}
+inline void fetch_map(const void*) {}
+// What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
+struct TileMap {
+  const char* memory;
+  i64 rank, dims[4], strides[3], box[4], steps[4], lower[2], upper[2];
+};
+inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
+inline void piece_to(u32 to, i64 row, i64 column, const char* from) {
+  unsigned short half = 0;
+  if (from != nullptr) std::memcpy(&half, from, 2);
+  u32 at = to + (u32)(row * 128 + column * 2);
+  at ^= (at >> 7 & 7) << 4;
+  std::memcpy(shared(at), &half, 2);
+}
+template <class Copy> void bring_later(u32 barrier, u32 bytes, Copy copy) {
+  auto all = [=] {
+    copy();
+    Arrivals& a = arrivals.at(barrier);
+    a.bytes -= bytes;
+    a.look();
+  };
+  if (late) {
+    arrivals.at(barrier).copies.push_back(all);
+  } else {
+    all();
+  }
+}
+inline void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  const TileMap& m = map_at(map);
+  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
+  bring_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * 2), [=, &m] {
+    for (i64 k = 0; k < m.box[2]; ++k) {
+      for (i64 j = 0; j < m.box[1]; ++j) {
+        for (i64 i = 0; i < m.box[0]; ++i) {
+          const i64 at[3] = {x + i, y + j, z + k};
+          bool there = true;
+          for (int d = 0; d < 3; ++d) there = there && at[d] >= 0 && at[d] < m.dims[d];
+          piece_to(to, k * m.box[1] + j, i, there ? m.memory + at[0] * 2 + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
+        }
+      }
+    }
+  });
+}
+// Late: read only when the thread waits for it.
+inline void send_box(u32 from, const void* map, int x, int y, int z) {
+  const TileMap& m = map_at(map);
+  if (from % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box from %u\n", from), std::abort();
+  auto copy = [=, &m] {
+    for (i64 k = 0; k < m.box[2]; ++k) {
+      for (i64 i = 0; i < m.box[0]; ++i) {
+        if (x + i >= m.dims[0] || z + k >= m.dims[2]) continue;
+        u32 at = from + (u32)(k * 128 + i * 2);
+        at ^= (at >> 7 & 7) << 4;
+        std::memcpy((char*)m.memory + (x + i) * 2 + y * m.strides[0] + (z + k) * m.strides[1], shared(at), 2);
+      }
+    }
+  };
+  fibers[current].sent.push_back(copy);
+}
+inline void send_now() {
+  for (auto& copy : fibers[current].sent) copy();
+  fibers[current].sent.clear();
+}
+inline void commit_sent() {
+  if (!late) send_now();
+  fibers[current].committed = fibers[current].sent.size();
+}
+inline void wait_sent() {
+  if (fibers[current].committed != fibers[current].sent.size()) std::fprintf(stderr, "a wait for boxes that are not committed\n"), std::abort();
+  send_now();
+  fibers[current].committed = 0;
+}
+inline void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  const TileMap& m = map_at(map);
+  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 4) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
+  bring_later(barrier, (u32)(m.box[0] * m.box[1] * 2), [=, &m] {
+    i64 at[3] = {w, h, n};
+    for (i64 pixel = 0; pixel < m.box[1]; ++pixel) {
+      const i64 x = at[0] + right, y = at[1] + down;
+      const bool there = x >= 0 && x < m.dims[1] && y >= 0 && y < m.dims[2] && at[2] < m.dims[3];
+      for (i64 i = 0; i < 64; ++i) piece_to(to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * 2 + x * m.strides[0] + y * m.strides[1] + at[2] * m.strides[2] : nullptr);
+      at[0] += m.steps[1];
+      if (at[0] <= m.dims[1] - 1 + m.upper[0]) continue;
+      at[0] = m.lower[0];
+      at[1] += m.steps[2];
+      if (at[1] <= m.dims[2] - 1 + m.upper[1]) continue;
+      at[1] = m.lower[1];
+      ++at[2];
+    }
+  });
+}
+inline void show_to_matrix_units() {}
+inline void computed(f32) {}
+template <int Groups> void meet_group() { meet(group_barriers[current / 128], 128); }
+template <int N> void hold(u32*) {}
+template <int N> void hold(f32*) {}
+inline void __syncwarp() { meet_warp(); }
+inline void let_next_start() {}
+inline void wait_for_others() {}
+inline void after_others() {}
+inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
+// Where the instruction finds an element: rows of 128 bytes whose 16-byte pieces change places by the row, as bits of the address say.
+template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
+  const u32 start = (u32)(tile & 0x3fff) << 4, group = (u32)(tile >> 16 & 0x3fff) << 4, eight = (u32)(tile >> 32 & 0x3fff) << 4;
+  u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * 2 : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);
+  at ^= (at >> 7 & 7) << 4;
+  H h;
+  std::memcpy(&h, shared(at), 2);
+  return value(h);
+}
+// Rows of A in fragments are taken when the product begins.
+template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u32* a, u64 b, H) {
+  Fragments* all = fragments[current / 32];
+  const u32 lane = current % 32;
+  std::memcpy(all[lane].a, a, 16);
+  meet_warp();
+  std::array<f32, 32> rows;
+  for (u32 k = 0; k < 32; ++k) {
+    const u32 both = all[lane / 4 * 4 + k % 8 / 2].a[k / 16 + k % 16 / 8 * 2];
+    H h;
+    h.bits = (unsigned short)(both >> 16 * (k % 2));
+    rows[k] = value(h);
+  }
+  meet_warp();
+  auto product = [=] {
+    for (u32 j = 0; j < Columns / 8; ++j) {
+      for (u32 e = 0; e < 4; ++e) {
+        for (u32 k = 0; k < 16; ++k) c[j * 4 + e] += rows[e / 2 * 16 + k] * element<H>(b, AlongK, j * 8 + lane % 4 * 2 + e % 2, k);
+      }
+    }
+  };
+  if (late) {
+    fibers[current].products.push_back(product);
+  } else {
+    product();
+  }
+}
+template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, u64 b, H, bool add) {
+  const u32 warp = current / 32 % 4, lane = current % 32;
+  auto product = [=] {
+    if (!add) std::fill_n(c, Columns / 2, 0.0f);
+    for (u32 j = 0; j < Columns / 8; ++j) {
+      for (u32 e = 0; e < 4; ++e) {
+        const u32 row = warp * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;
+        for (u32 k = 0; k < 16; ++k) c[j * 4 + e] += element<H>(a, true, row, k) * element<H>(b, AlongK, column, k);
+      }
+    }
+  };
+  if (late) {
+    fibers[current].products.push_back(product);
+  } else {
+    product();
+  }
+}
+)";
+
+}  // namespace
+
+namespace {
+
+// Steps of one form share their kernels.
+const Emulated& emulated(const PrintedStep& p, bool groups) {
+  static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
+  auto& e = made[{p.name, groups}];
+  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + p.text, p.kernels, p.name + "_P", groups);
+  return *e;
+}
+
+}  // namespace
+
+void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where where, size_t shift, int multiprocessors) {
+  if (where == Where::gpu) return run_on_gpu(p.step, p.text, p.kernels, tensors, sizes, shift);
+  std::vector<TensorRef> operands;
+  for (HostTensor* t : tensors) {
+    const size_t bytes = shift * ir::size_of(t->dtype);
+    t->bytes.insert(t->bytes.begin(), bytes, std::byte{0});
+    operands.push_back({t->bytes.data() + bytes, t->dtype, static_cast<int>(t->dims.size()), t->dims.data(), t->strides.data()});
+  }
+  std::shared_ptr<const void> constants = p.load(p.step.constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = constants.get();
+  const bool groups = where >= Where::early_groups;
+  emulated(p, groups).run(p.launches(call, {multiprocessors, groups}), operands, where == Where::late || where == Where::late_groups);
+  for (HostTensor* t : tensors) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(shift * ir::size_of(t->dtype)));
+}
+
+std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
+
+Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, const std::string& parameters, bool warpgroups) {
+  std::string name = (std::filesystem::temp_directory_path() / "ingot_emulated_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) fail(Code::internal, "no folder {}", name);
+  folder_ = name;
+  std::ofstream source(folder_ + "/kernels.cpp");
+  if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
+  // The types of elements are the prelude's, without what is done with them; so are reductions.
+  source << head << prelude().substr(0, prelude().find("__device__")) << body << prelude().substr(prelude().find("template <class A, class T> struct Sum"));
+  // What a block shares is one for all fibers; what is shared from outside is there.
+  std::string shared = text;
+  for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
+  source << shared;
+  for (const std::string& k : kernels) {
+    source << fmt::format("extern \"C\" void start_{}(const void* p) {{ {}(*(const {}*)p); }}\n", k, k, parameters);
+  }
+  source.close();
+  std::string command = fmt::format("c++ -std=c++20 -O2 -fno-strict-aliasing -w -shared -fPIC -o {0}/kernels.so {0}/kernels.cpp 2>{0}/log", folder_);
+  if (std::system(command.c_str()) != 0) {
+    std::ifstream log(folder_ + "/log");
+    std::string why((std::istreambuf_iterator<char>(log)), {});
+    fail(Code::internal, "the kernels do not compile for the host: {}", why.substr(0, 3000));
+  }
+  library_ = dlopen((folder_ + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) fail(Code::internal, "{}", dlerror());
+}
+
+Emulated::~Emulated() {
+  if (library_ != nullptr) dlclose(library_);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {
+  using Pointer = kernels::CudaLaunch::Pointer;
+  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
+  std::vector<std::byte> room(launches.scratch + 256);
+  std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
+  bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
+  for (const kernels::CudaLaunch& l : aligned ? launches.list : launches.any) {
+    constexpr size_t alignment = 64;
+    std::vector<std::byte> memory(l.parameters.size() + alignment);
+    const std::span<std::byte> parameters(memory.data() + (alignment - reinterpret_cast<uintptr_t>(memory.data()) % alignment), l.parameters.size());
+    std::copy(l.parameters.begin(), l.parameters.end(), parameters.begin());
+    uint64_t status = 0;
+    for (const Pointer& p : l.pointers) {
+      const void* address = p.what == Pointer::status ? static_cast<const void*>(&status) : p.what == Pointer::operand ? operands[p.index].data : scratch + p.offset;
+      std::memcpy(parameters.data() + p.at, &address, sizeof address);
+    }
+    // As the emulation's TileMap.
+    std::vector<std::array<int64_t, 22>> maps;
+    maps.reserve(l.tiles.size());
+    for (const kernels::CudaTiles& t : l.tiles) {
+      auto& m = maps.emplace_back();
+      int64_t* to = m.data();
+      auto add = [&](const auto& values) { to = std::copy(values.begin(), values.end(), to); };
+      *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(operands[t.index].data)) + t.offset;
+      *to++ = t.rank;
+      add(t.dims), add(t.strides), add(t.box), add(t.steps), add(t.lower), add(t.upper);
+      const int64_t* at = m.data();
+      std::memcpy(parameters.data() + t.at, &at, sizeof at);
+    }
+    std::string name = "start_" + l.kernel;
+    auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));
+    if (kernel == nullptr) fail(Code::internal, "there is no kernel {}", name);
+    emulate(kernel, parameters.data(), l.blocks, l.threads, late);
+  }
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,130 @@
+// Fragments of a warp are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next. Four warps' fragments of 64 rows are
+// theirs one below the other, so that code around either instruction is the same.
+__device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+__device__ __forceinline__ void four_matrices(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, bf16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ f32 power_of_2(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ uint4 streamed(const void* from) {
+  uint4 r;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
+  return r;
+}
+// Some 16 bytes will soon be read.
+__device__ __forceinline__ void bring_near(const void* from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#else
+  for (u32 at = 0; at < bytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"((const char*)from + at));
+#endif
+}
+template <int Left>
+__device__ __forceinline__ void wait_brought() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define INGOT_WARPGROUPS
+__device__ __forceinline__ void put_four_matrices(u32 at, const u32* r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+#define INGOT_BLOCKS(n) n
+// Sums that an instruction under way writes must not be moved across it.
+template <int N>
+__device__ __forceinline__ void hold(f32* sums) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
+}
+// Nor what computes fragments of A behind the fence that shows them to the instruction.
+template <int N>
+__device__ __forceinline__ void hold(u32* fragments) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) asm volatile("" : "+r"(fragments[e])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void begin_multiplying(f32* sums) {
+  hold<N>(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+// Between groups of products that add to the same sums.
+__device__ __forceinline__ void go_on_multiplying() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void multiplying() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wait_multiplied(f32* sums) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold<N>(sums);
+}
+// All groups but the last `Left` are done with their tiles; the sums are still under way.
+template <int Left>
+__device__ __forceinline__ void leave_multiplying() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+// ---- barriers in shared memory, which count arrivals and bytes; and the unit that copies boxes of tensors there (TileMap: what the host encoded)
+__device__ __forceinline__ void make_barrier(u32 at, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void arrive(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
+__device__ __forceinline__ void arrive_with(u32 at, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
+// Until the phase of this parity has ended: 0 the first one.
+__device__ __forceinline__ void wait_barrier(u32 at, u32 parity) {
+  asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+__device__ __forceinline__ void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
+}
+// And back: the thread that sends boxes waits until they have been read before others write there.
+__device__ __forceinline__ void send_box(u32 from, const void* map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
+}
+__device__ __forceinline__ void commit_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wait_sent() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Channels of pixels behind pixel (w, h, n), each moved by (right, down).
+__device__ __forceinline__ void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h),
+               "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
+               : "memory");
+}
+// What x (never negative) comes from is computed before a wait behind this: ptxas moves waits to the front, but not across accesses.
+__device__ __forceinline__ void computed(f32 x) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");
+}
+// A barrier of a group's four warps. Its number stands in the instruction: else the kernel would take all sixteen.
+template <int Groups>
+__device__ __forceinline__ void meet_group() {
+  if constexpr (Groups > 1) {
+    if (threadIdx.x / 128 + 1 < Groups) return meet_group<Groups - 1>();
+  }
+  asm volatile("bar.sync %0, 128;" ::"n"(Groups) : "memory");
+}
+// What threads wrote to shared memory, for units that read it on their own.
+__device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
+__device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
+// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns. Not `add`: c = A B.
+template <int Columns, bool AlongK, class H> struct Multiplication;
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H, bool add) {
+  Multiplication<Columns, AlongK, H>::tiles(c, a, b, add);
+}
+template <int Columns, bool AlongK, class H>
+__device__ __forceinline__ void multiply_rows(f32* c, const u32* a, u64 b, H) {
+  Multiplication<Columns, AlongK, H>::rows(c, a, b, true);
+}

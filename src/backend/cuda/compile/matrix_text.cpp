@@ -1,0 +1,54 @@
+#include "backend/cuda/compile/matrix_text.h"
+
+#include <string>
+
+#include "backend/cuda/compile/matrix_declarations.cuh.h"
+#include "backend/cuda/compile/matrix_fragments.cuh.h"
+#include "backend/cuda/compile/matrix_instructions.cuh.h"
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+// One instruction for every number of columns: its registers stand in the text.
+std::string multiplications() {
+  std::string out;
+  for (int columns : {16, 32, 48, 64, 80, 96, 112, 128}) {
+    for (bool along_k : {false, true}) {
+      for (std::string_view h : {"f16", "bf16"}) {
+        const int n = columns / 2;
+        std::string places, sums;
+        for (int e = 0; e < n; ++e) {
+          places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
+          sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+        }
+        auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, const std::string& add, std::string_view turns,
+                            const std::string& inputs) {
+          out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b, bool add) {{\n", name, a_type);
+          out += fmt::format(
+              "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, p, 1, 1, {}{};\\n}}\"\n            "
+              "     : {} : {}, \"r\"((int)add));\n  }}\n",
+              add, columns, h, h, places, a, b, turns, along_k ? 0 : 1, sums, inputs);
+        };
+        out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
+        function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), fmt::format("%{}", n + 2), "0, ", "\"l\"(a), \"l\"(b)");
+        function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), fmt::format("%{}", n + 5), "",
+                 "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)");
+        out += "};\n";
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view matrix_instructions() {
+  static const std::string all = std::string(matrix_instructions_cuh) + multiplications() + std::string(matrix_declarations_cuh);
+  return all;
+}
+
+std::string_view matrix_text() { return matrix_fragments_cuh; }
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,16 @@
+#include "backend/cuda/compile/prelude.h"
+
+#include "backend/cuda/compile/memory.cuh.h"
+#include "backend/cuda/compile/reduction.cuh.h"
+#include "backend/cuda/compile/scalar.cuh.h"
+
+#include <string>
+
+namespace ingot::backend::cuda {
+
+std::string_view prelude() {
+  static const std::string text = std::string(memory_cuh) + std::string(scalar_cuh) + std::string(reduction_cuh);
+  return text;
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,164 @@
+// Scalar functions that CUDA has not, or has with another meaning.
+template <class T> __device__ __forceinline__ T relu_of(T x) { return x < T(0) ? T(0) : x; }
+template <class T> __device__ __forceinline__ T sign_of(T x) { return T((x > T(0)) - (x < T(0))); }
+template <class T> __device__ __forceinline__ T least(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> __device__ __forceinline__ T most(T a, T b) { return a != a || a > b ? a : b; }
+#if __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ f32 least<f32>(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 most<f32>(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 relu_of<f32>(f32 x) { return most(x, 0.0f); }
+#endif
+__device__ __forceinline__ bool negative(f32 x) { return __float_as_int(x) < 0; }
+__device__ __forceinline__ bool negative(f64 x) { return __double_as_longlong(x) < 0; }
+__device__ __forceinline__ bool infinite(f32 x) { return (__float_as_int(x) & 0x7fffffff) == 0x7f800000; }
+__device__ __forceinline__ bool infinite(f64 x) { return (__double_as_longlong(x) & 0x7fffffffffffffffll) == 0x7ff0000000000000ll; }
+// Long functions are called: in line they would stand there once for every element of a thread.
+#define CALLED(name) \
+  __device__ __noinline__ f32 name##_called(f32 x) { return name##f(x); } \
+  __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
+// CUDA's are 2 to 4.5 ulp off in f32, which is too far.
+#define ROUNDED(name) \
+  __device__ __noinline__ f32 name##_called(f32 x) { return (f32)name((f64)x); } \
+  __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
+#define CALLED2(name) \
+  __device__ __noinline__ f32 name##_called(f32 x, f32 y) { return name##f(x, y); } \
+  __device__ __noinline__ f64 name##_called(f64 x, f64 y) { return name(x, y); }
+CALLED(sin) CALLED(cos) CALLED(asin) CALLED(acos) CALLED(atan) CALLED(expm1) CALLED(log1p)
+ROUNDED(tan) ROUNDED(sinh) ROUNDED(cosh) ROUNDED(asinh) ROUNDED(acosh) ROUNDED(atanh) ROUNDED(erfc) ROUNDED(erfinv) ROUNDED(log10)
+CALLED(exp) CALLED(log) CALLED(log2) CALLED(tanh) CALLED(erf)
+CALLED2(pow) CALLED2(atan2) CALLED2(hypot) CALLED2(fmod) CALLED2(nextafter)
+__device__ __forceinline__ f32 modulo(f32 a, f32 b) { f32 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
+__device__ __forceinline__ f64 modulo(f64 a, f64 b) { f64 r = fmod_called(a, b); return r != 0 && (b < 0) != (r < 0) ? r + b : r; }
+template <class T>
+__device__ __noinline__ T floor_divided(T a, T b) {
+  if (b == T(0)) return a / b;
+  T r = fmod_called(a, b), q = (a - r) / b;
+  if (r != T(0) && (b < T(0)) != (r < T(0))) q -= T(1);
+  if (q == T(0)) return copysign(T(0), a / b);
+  T f = floor(q);
+  return q - f > T(0.5) ? f + T(1) : f;
+}
+__device__ __forceinline__ f32 over_sum(f32 x, f32 sum, f32 inverse) { return sum >= 1.0f ? x * inverse : x / sum; }
+// exp(f) = 1 + f + f^2 p(f) for |f| <= ln(2) / 2, and x = n ln(2) + f: adding 1.5 * 2^23 rounds, and leaves n in the low bits.
+__device__ __forceinline__ f32 exp_fraction(f32 x, f32 n) {
+  f32 f = fmaf(n, -0.693359375f, x);
+  f = fmaf(n, 2.12194440e-4f, f);
+  f32 p = fmaf(f, 1.3814540580e-03f, 8.3687454462e-03f);
+  p = fmaf(p, f, 4.1668388993e-02f);
+  p = fmaf(p, f, 1.6666521132e-01f);
+  p = fmaf(p, f, 4.9999994040e-01f);
+  return fmaf(p, f * f, f);
+}
+// x / (1 + exp(u)), as backend/cpu/kernels/run/functions.inc has it: 2^-28 (1 + exp(u)) is finite as long as its inverse is not 0.
+__device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
+  u = u < -66.0f ? -66.0f : u;
+  f32 zero = 12582912.0f + 99.0f, t = fmaf(u > 106.0f ? 106.0f : u, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
+  f32 s = fmaf(exp_fraction(u, t - zero), scale, 3.7252903e-09f) + scale;
+  return x < 6.3382530e+29f ? x / s * 3.7252903e-09f : x;
+}
+// Where only halves are stored, an exponential of two ulp does. Where exp(u) would overflow, the quotient is still a (subnormal) number: exp(-32) is a factor of its own there.
+__device__ __forceinline__ f32 over_one_plus_exp_for_half(f32 x, f32 u) {
+  bool far = u > 64.0f;
+  f32 e = expf(far ? 32.0f - u : u);
+  return far ? x * e * 1.26641655e-14f : x / (1.0f + e);
+}
+// exp for x <= 0.
+__device__ __forceinline__ f32 exp_falling(f32 x) {
+  x = x < -104.0f ? -104.0f : x;
+  f32 zero = 12582912.0f + 151.0f, t = fmaf(x, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
+  return fmaf(exp_fraction(x, t - zero), scale, scale) * 5.9604645e-08f;
+}
+// CUDA's own is 2.1 ulp off.
+__device__ __forceinline__ f32 exp2_of(f32 x) {
+  x = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
+  f32 n = rintf(x);
+  int k = (int)n, half = k >> 1;  // 2^n in two factors, for subnormal results and the largest
+  f32 scale = __int_as_float((half + 127) << 23);
+  return fmaf(exp_fraction((x - n) * 0.69314718f, 0.0f), scale, scale) * __int_as_float((k - half + 127) << 23);
+}
+__device__ __forceinline__ f64 exp2_of(f64 x) { return exp2(x); }
+__device__ __forceinline__ f32 sigmoid_of(f32 x) { return over_one_plus_exp(1.0f, -x); }
+__device__ __forceinline__ f64 sigmoid_of(f64 x) { return 1.0 / (1.0 + exp_called(-x)); }
+__device__ __forceinline__ f32 silu_of(f32 x) { return over_one_plus_exp(x, -x); }
+__device__ __forceinline__ f32 sigmoid_for_half(f32 x) { return over_one_plus_exp_for_half(1.0f, -x); }
+__device__ __forceinline__ f32 silu_for_half(f32 x) { return over_one_plus_exp_for_half(x, -x); }
+__device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }
+__device__ __forceinline__ f32 gelu_of(f32 x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+__device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * erfc_called(-x * 0.70710678118654752440); }
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+__device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return over_one_plus_exp(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
+__device__ __forceinline__ f32 gelu_tanh_for_half(f32 x) { return over_one_plus_exp_for_half(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
+__device__ __forceinline__ f64 gelu_tanh_of(f64 x) { return x / (1.0 + exp_called((x * x * 0.044715 + 1.0) * (x * -1.5957691216057308))); }
+__device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(exp_falling(-fabsf(x))); }
+__device__ __forceinline__ f64 softplus_of(f64 x) { return x != x ? x : fmax(x, 0.0) + log1p_called(exp_called(-fabs(x))); }
+// Like any function with zeros inside, in f32 these lose their digits there.
+__device__ __noinline__ f64 digamma_of(f64 x) {
+  if (x == 0) return copysign(of_bits(0x7ff0000000000000ull), -x);
+  f64 reflected = 0;
+  if (x < 0) {
+    if (x == floor(x)) return of_bits(0x7ff8000000000000ull);
+    reflected = 3.14159265358979323846 / tan(3.14159265358979323846 * (x - trunc(x)));
+    x = 1 - x;
+  }
+  f64 shift = 0;
+  for (; x < 12; ++x) shift -= 1 / x;
+  f64 z = 1 / (x * x);
+  f64 series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+  return shift + log(x) - 0.5 / x - series - reflected;
+}
+__device__ __noinline__ f64 lgamma_of(f64 x) { return lgamma(x); }
+
+// Integers: wrapping arithmetic is done unsigned.
+__device__ __forceinline__ int plus(int a, int b) { return (int)((u32)a + (u32)b); }
+__device__ __forceinline__ i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+__device__ __forceinline__ int minus(int a, int b) { return (int)((u32)a - (u32)b); }
+__device__ __forceinline__ i64 minus(i64 a, i64 b) { return (i64)((u64)a - (u64)b); }
+__device__ __forceinline__ int times(int a, int b) { return (int)((u32)a * (u32)b); }
+__device__ __forceinline__ i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+template <class T>
+__device__ __forceinline__ bool divisible(T b, u64* status) {
+  if (b != 0) return true;
+  report(status, 2, 0, 0);
+  return false;
+}
+template <class T> __device__ __forceinline__ T quotient(T a, T b, u64* status) { return !divisible(b, status) ? T(0) : b == T(-1) ? minus(T(0), a) : a / b; }
+template <class T> __device__ __forceinline__ T remainder_of(T a, T b, u64* status) { return !divisible(b, status) || b == T(-1) ? T(0) : a % b; }
+template <class T>
+__device__ __forceinline__ T floor_quotient(T a, T b, u64* status) {
+  if (!divisible(b, status)) return T(0);
+  if (b == T(-1)) return minus(T(0), a);
+  T q = a / b;
+  return a - q * b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+template <class T>
+__device__ __forceinline__ T modulo_of(T a, T b, u64* status) {
+  T r = remainder_of(a, b, status);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T>
+__device__ __noinline__ T power_of(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? T(1) : base == -1 ? (exponent % 2 == 0 ? T(1) : T(-1)) : T(0);
+  T r = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) r = times(r, base);
+    base = times(base, base);
+  }
+  return r;
+}
+__device__ __noinline__ i64 divisor_of(i64 a, i64 b) {
+  u64 x = a < 0 ? 0ull - (u64)a : (u64)a, y = b < 0 ? 0ull - (u64)b : (u64)b;
+  while (y != 0) {
+    u64 r = x % y;
+    x = y;
+    y = r;
+  }
+  return (i64)x;
+}
+// By the width or more, or by a negative count: 0, or -1 for a negative number shifted right.
+template <int Bits, class T> __device__ __forceinline__ T left(T a, T b) { return b < 0 || b >= Bits ? T(0) : T((u64)a << (int)b); }
+template <int Bits, class T> __device__ __forceinline__ T right(T a, T b) { return b < 0 || b >= Bits ? (a < 0 ? T(-1) : T(0)) : T(a >> (int)b); }
+// Truncation; what does not fit is the least number, as on x86.
+__device__ __forceinline__ int truncated_to_32_bits(f64 v) { return v >= -2147483648.0 && v < 2147483648.0 ? (int)v : (int)0x80000000u; }
+__device__ __forceinline__ int truncated_to_32_bits(f32 v) { return v >= -2147483648.0f && v < 2147483648.0f ? (int)v : (int)0x80000000u; }
+__device__ __forceinline__ i64 truncated(f64 v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (i64)v : (i64)0x8000000000000000ull; }
+__device__ __forceinline__ i64 truncated(f32 v) { return v >= -9223372036854775808.0f && v < 9223372036854775808.0f ? (i64)v : (i64)0x8000000000000000ull; }

@@ -1,0 +1,81 @@
+// The part of a generated kernel's text that says which elements a thread computes and where they are in memory.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/body.h"
+#include "backend/cuda/compile/walk.h"
+#include "backend/cuda/kernels/fused/run/fused_args.h"
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+
+// The numbers a kernel's parameters carry, shared by all variants of a body. What is known when the text is made stands in the
+// text, and is noted as taken for granted.
+class Numbers {
+ public:
+  using Number = kernels::FusedCudaArgs::Number;
+  explicit Numbers(kernels::FusedCudaArgs& args) : args_(args) {}
+  // Text of an i64: a literal, or an element of p.number.
+  std::string text(const Number&, const ir::Dim& value);
+  std::string parameter(const Number&);
+
+ private:
+  kernels::FusedCudaArgs& args_;
+};
+
+class UnitText {
+ protected:
+  using Number = kernels::FusedCudaArgs::Number;
+  using Variant = kernels::FusedCudaArgs::Variant;
+
+  UnitText(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
+      : b_(body), layouts_(layouts), w_(walk), v_(variant), numbers_(numbers), sizes_(sizes), unit_(variant.vector), index_(variant.wide ? "u64" : "u32") {}
+
+  template <class... A>
+  void line(fmt::format_string<A...> text, A&&... a) {
+    out_.append(2 * static_cast<size_t>(depth_), ' ');
+    out_ += fmt::format(text, std::forward<A>(a)...);
+    out_ += '\n';
+  }
+  void open(const std::string& head);
+  void close();
+  void unroll(const char* name, int n);  // opens a loop
+
+  std::string size(const ir::Dim&);
+  std::string stride(size_t operand, size_t axis);
+  std::string dim(size_t operand, size_t axis);
+  std::string units_text();    // of the row
+  std::string lanes() const;   // threads that share a row
+
+  // Declares lane, row, own and the coordinates c<group> of the outer groups.
+  void find_row();
+  // Declares j: the thread's units, their coordinates c<group>[u], and whether they are its own (live[u]). Those behind the end
+  // read the last one again.
+  void units(const std::string& first);
+  // Elements from the operand's start, over the groups [from, to). `load`: an instruction whose guards shift it, or -1; `element`:
+  // at v inside the unit.
+  std::string offset(size_t operand, int load, size_t from, size_t to, bool element);
+  std::string coordinate(size_t group, bool element) const;
+  // The coordinate on the operand: guarded loads are shifted.
+  std::string shifted(int load, size_t group, bool element);
+
+  const FusedBody& b_;
+  const std::vector<StridedLayout>& layouts_;
+  const Walk& w_;
+  const Variant& v_;
+  Numbers& numbers_;
+  std::vector<ir::Dim>& sizes_;
+  int unit_;
+  std::string index_;
+  std::string out_;
+  int depth_ = 0;
+
+ private:
+  std::string extent(size_t group, int per = 1);
+  std::string divided(const std::string& x, size_t group, int per = 1);
+  ir::Dim row_units() const;
+  bool exact() const;
+};
+
+}  // namespace ingot::backend::cuda

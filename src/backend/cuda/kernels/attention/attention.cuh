@@ -1,0 +1,393 @@
+// Rows [first, first + Rows) of a matrix into shared memory as [Columns / 64][Rows][64], zeros behind its end.
+template <int Rows, int Columns, int Threads, bool Aligned, class H>
+__device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 first, i64 rows) {
+  constexpr int pieces = Columns / 8, step = Threads / pieces;
+  if constexpr (Aligned && Threads % pieces == 0 && step % 8 == 0) {
+    // A thread brings the same piece of some rows, all of them at one place among eight.
+    const int r = threadIdx.x / pieces, c = threadIdx.x % pieces, left = (int)(rows - first) - r;
+    const u32 there = shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8));
+    const H* at = from + (first + r) * stride + c * 8;
+#pragma unroll
+    for (int k = 0; k < Rows; k += step) {
+      // Nothing is read where nothing is left.
+      if (k + step <= Rows || k + r < Rows) bring_or_zero(there + k * 128, at, k < left ? 16u : 0u);
+      at += step * stride;
+    }
+  } else if constexpr (Aligned) {
+    for (int k = threadIdx.x; k < Rows * pieces; k += Threads) {
+      const int r = k / pieces, c = k % pieces;
+      const bool there = first + r < rows;
+      bring_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
+    }
+  } else {
+    for (int k = threadIdx.x; k < Rows * Columns; k += Threads) {
+      const int r = k / Columns, c = k % Columns;
+      H zero;
+      zero.bits = 0;
+      to[c / 64 * Rows * 64 + piece_of(r, c / 8 % 8) + c % 8] = first + r < rows ? from[(first + r) * stride + c] : zero;
+    }
+  }
+}
+// What of a turn's keys is seen by queries: all, some, or what the coordinates say.
+enum Seen { seen_all, seen_some, seen_asked };
+template <Seen Which> struct Of { static constexpr Seen which = Which; };
+template <bool Is> struct Said { static constexpr bool is = Is; };
+// The scores of two rows with N * 8 keys from t0 on become powers of 2; what was summed before shrinks. `row`: the first of this lane.
+template <int N, Seen Which, bool Causal, class Mask>
+__device__ __forceinline__ void soften(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
+  const f32 nothing = of_bits(0xff800000u);  // -infinity
+  const int lane = threadIdx.x % 32, rows[2] = {row < S ? row : S - 1, row + 8 < S ? row + 8 : S - 1};
+  if (Which == seen_all || (Which == seen_asked && t0 + N * 8 <= T && (!Causal || t0 + N * 8 <= row - lane / 4 + 1))) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[n][i] = mask((i64)rows[i / 2], (i64)(t0 + n * 8 + lane % 4 * 2 + i % 2), s[n][i] * scale);
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int t = t0 + n * 8 + lane % 4 * 2 + i % 2;
+        const f32 score = mask((i64)rows[i / 2], (i64)(t < T ? t : T - 1), s[n][i] * scale);
+        s[n][i] = t < T && (!Causal || t <= row + i / 2 * 8) ? score : nothing;
+      }
+    }
+  }
+  f32 now[4] = {s[0][0], s[0][1], s[0][2], s[0][3]}, sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, base[2];
+#pragma unroll
+  for (int n = 1; n < N; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) now[i] = fmaxf(now[i], s[n][i]);
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    f32 m = fmaxf(most[i], fmaxf(now[2 * i], now[2 * i + 1]));
+    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+    base[i] = m == nothing ? 0.0f : m;
+    // exp(x) = 2^(unit x); what is masked stays -infinity.
+    shrink[i] = power_of_2((most[i] - base[i]) * unit);
+    base[i] *= unit;
+    most[i] = m;
+  }
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      s[n][i] = power_of_2(fmaf(s[n][i], unit, -base[i / 2]));
+      sum[i] += s[n][i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) total[i] = fmaf(total[i], shrink[i], sum[2 * i] + sum[2 * i + 1]);
+}
+template <int N>
+__device__ __forceinline__ void shrink_by(f32 (&o)[N][4], const f32* shrink) {
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) o[n][i] *= shrink[i / 2];
+  }
+}
+template <int N>
+__device__ __forceinline__ void zero(f32 (&o)[N][4]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) o[n][i] = 0.0f;
+  }
+}
+// Scores as fragments of a left operand.
+template <class H, int N>
+__device__ __forceinline__ void pack(u32 (&p)[N][4], const f32 (&s)[2 * N][4]) {
+#pragma unroll
+  for (int t = 0; t < N; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) p[t][i] = both<H>(s[2 * t + i / 2][i % 2 * 2], s[2 * t + i / 2][i % 2 * 2 + 1]);
+  }
+}
+// A row without any key gives zeros.
+__device__ __forceinline__ f32 over(f32 total) { return total == 0.0f ? 0.0f : 1.0f / total; }
+// Warps that multiply by themselves, each 16 queries. Of the Keys of a turn each of Splits groups of warps takes its own.
+template <int D, int E, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask>
+__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+  constexpr int threads = Warps * Splits * 32, queries = Warps * 16, own = Keys / Splits, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  H* const q_rows = (H*)tiles_of_block;
+  H* const k_rows = q_rows + queries * dp;
+  H* const v_rows = k_rows + 2 * Keys * dp;
+  const int warp = threadIdx.x / 32 % Warps, split = threadIdx.x / 32 / Warps, lane = threadIdx.x % 32, row = (int)s0 + warp * 16 + lane / 4;
+  const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
+  const int turns = (int)((last + Keys - 1) / Keys);
+  auto bring_turn = [&](int turn) {
+    if (turn < turns) {
+      bring<Keys, D, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
+      bring<Keys, E, threads, Aligned>(v_rows + (turn & 1) * Keys * ep, v, sv, (i64)turn * Keys, T);
+    }
+    commit_brought();
+  };
+  bring<queries, D, threads, Aligned>(q_rows, q, sq, s0, S);
+  bring_turn(0);
+  bring_turn(1);
+  wait_brought<1>();
+  __syncthreads();
+  u32 a[D / 16][4];
+#pragma unroll
+  for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + piece_of(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
+  const f32 nothing = of_bits(0xff800000u);  // -infinity
+  f32 o[E / 8][4], most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
+  zero(o);
+  for (int turn = 0; turn < turns; ++turn) {
+    const H* const kt = k_rows + (turn & 1) * Keys * dp;
+    const H* const vt = v_rows + (turn & 1) * Keys * ep;
+    f32 s[own / 8][4];
+    zero(s);
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d) {
+#pragma unroll
+      for (int n = 0; n < own / 16; ++n) {
+        u32 b[4];
+        four_matrices(b, shared_address(kt + d / 4 * Keys * 64 + piece_of(split * own + n * 16 + lane % 8 + lane / 16 * 8, d % 4 * 2 + lane / 8 % 2)));
+        multiply(s[2 * n], a[d], b, H());
+        multiply(s[2 * n + 1], a[d], b + 2, H());
+      }
+    }
+    soften<own / 8, seen_asked, Causal>(s, most, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
+    shrink_by(o, shrink);
+    u32 p[own / 16][4];
+    pack<H>(p, s);
+#pragma unroll
+    for (int t = 0; t < own / 16; ++t) {
+#pragma unroll
+      for (int n = 0; n < E / 16; ++n) {
+        u32 b[4];
+        four_matrices_turned(b, shared_address(vt + n / 4 * Keys * 64 + piece_of(split * own + t * 16 + lane % 16, n % 4 * 2 + lane / 16)));
+        multiply(o[2 * n], p[t], b, H());
+        multiply(o[2 * n + 1], p[t], b + 2, H());
+      }
+    }
+    __syncthreads();
+    if (turn + 1 == turns) break;
+    bring_turn(turn + 2);
+    wait_brought<1>();
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 2);
+  }
+  if constexpr (Splits == 1) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const i64 at = row + i * 8;
+      const f32 by = over(total[i]);
+      if (at >= S) continue;
+#pragma unroll
+      for (int n = 0; n < E / 8; ++n) {
+        H* const to = out + at * so + n * 8 + lane % 4 * 2;
+        const u32 h = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
+        if (Aligned) {
+          *(u32*)to = h;
+        } else {
+          to[0].bits = (unsigned short)h;
+          to[1].bits = (unsigned short)(h >> 16);
+        }
+      }
+    }
+  } else {
+    // The splits' sums of a row, each behind its largest score and total, as keys and values are no longer needed.
+    static_assert(Aligned && queries * Splits * (E + 4) * 4 <= 4 * Keys * (dp + ep), "no room");
+    f32* const parts = (f32*)k_rows;
+    f32* const mine = parts + (split * queries + warp * 16 + lane / 4) * (E + 4);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      f32* const to = mine + i * 8 * (E + 4);
+#pragma unroll
+      for (int n = 0; n < E / 8; ++n) {
+        to[n * 8 + lane % 4 * 2] = o[n][2 * i];
+        to[n * 8 + lane % 4 * 2 + 1] = o[n][2 * i + 1];
+      }
+      if (lane % 4 == 0) {
+        to[E] = most[i];
+        to[E + 1] = total[i];
+      }
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < queries * (E / 4); e += threads) {
+      const int r = e / (E / 4), c = e % (E / 4) * 4;
+      const f32* const from = parts + r * (E + 4);
+      f32 m = nothing, sum = 0.0f, x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+      for (int w = 0; w < Splits; ++w) m = fmaxf(m, from[w * queries * (E + 4) + E]);
+      if (m == nothing) m = 0.0f;
+#pragma unroll
+      for (int w = 0; w < Splits; ++w) {
+        const f32* const part = from + w * queries * (E + 4);
+        const f32 by = power_of_2((part[E] - m) * unit);
+        sum = fmaf(part[E + 1], by, sum);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = fmaf(part[c + i], by, x[i]);
+      }
+      const f32 by = over(sum);
+      if (s0 + r >= S) continue;
+      u32* const to = (u32*)(out + (s0 + r) * so + c);
+      to[0] = both<H>(x[0] * by, x[1] * by);
+      to[1] = both<H>(x[2] * by, x[3] * by);
+    }
+  }
+}
+#ifdef INGOT_WARPGROUPS
+// Groups of four warps, each 64 queries, share keys and values that come in a ring of Stages turns. Overlap: while the softmax of a turn is done, the products
+// of the one before with its values are under way.
+template <int D, int E, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>
+__device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+  constexpr int threads = Groups * 128, queries = Groups * 64, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  H* const q_rows = (H*)tiles_of_block;  // the result's in the end
+  H* const k_rows = q_rows + queries * (dp > ep ? dp : ep);
+  H* const v_rows = k_rows + Stages * Keys * dp;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = (int)s0 + warp * 16 + lane / 4;
+  const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
+  const int turns = (int)((last + Keys - 1) / Keys);
+  // Turns go from the last keys to the first. Group j of copies: the keys of turn j, and the values of the turn that is multiplied with them at the same time.
+  auto bring_group = [&](int j) {
+    const int values = j - (Overlap ? 1 : 0);
+    if (j < turns) bring<Keys, D, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
+    if (values >= 0 && values < turns) bring<Keys, E, threads, true>(v_rows + values % Stages * Keys * ep, v, sv, (i64)(turns - 1 - values) * Keys, T);
+    commit_brought();
+  };
+  f32 s[Keys / 8][4], o[E / 8][4];
+  u32 p[Keys / 16][4];
+  const u64 q_tile = tile_of(shared_address(q_rows + warp / 4 * 64 * 64), 0), k_tile = tile_of(shared_address(k_rows), 0), v_tile = tile_of(shared_address(v_rows), Keys * 128);
+  auto multiply_keys = [&](int turn) {
+    const u64 at = k_tile + (u32)(turn % Stages) * (Keys * dp / 8);
+    multiply_tiles<Keys, true>(s[0], q_tile, at, H(), false);
+#pragma unroll
+    for (int d = 1; d < D / 16; ++d) multiply_tiles<Keys, true>(s[0], q_tile + d / 4 * (queries * 8) + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H(), true);
+    multiplying();
+  };
+  auto multiply_values = [&](int turn) {
+    const u64 at = v_tile + (u32)(turn % Stages) * (Keys * ep / 8);
+#pragma unroll
+    for (int t = 0; t < Keys / 16; ++t) multiply_rows<E, false>(o[0], p[t], at + t * 128, H());
+    multiplying();
+  };
+  const f32 nothing = of_bits(0xff800000u);  // -infinity
+  f32 most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
+  bring<queries, D, threads, true>(q_rows, q, sq, s0, S);
+#pragma unroll 1
+  for (int j = 0; j < Stages; ++j) bring_group(j);
+  // Where there is room for all turns nobody waits for others later on.
+  const bool all = turns <= Stages;
+  if (Overlap && all) bring_group(Stages);
+  // What the mask adds to all scores of a key; mostly that is nothing to any of them.
+  f32* const columns = (f32*)(v_rows + Stages * Keys * ep);
+  bool adds = false;
+  if (Columns) {
+    for (int t = threadIdx.x; t < turns * Keys; t += threads) {
+      columns[t] = mask(s0, (i64)(t < (int)T ? t : (int)T - 1), 0.0f);
+      adds |= columns[t] != 0.0f;
+    }
+  }
+  zero(o);
+  wait_brought<Stages - 1>();
+  show_to_matrix_units();
+  const bool plain = __syncthreads_or(adds) == 0 && Columns && scale > 0.0f;
+  auto go_through = [&](auto unmasked) {
+    // Scores to which nothing is added are scaled in the exponent.
+    constexpr bool later = unmasked.is;
+    auto masked = [&](i64 at, i64 t, f32 score) { return later ? score : Columns ? score + columns[t] : mask(at, t, score); };
+    const f32 times = later ? 1.0f : scale, in_exponent = later ? scale * unit : unit;
+    begin_multiplying<Keys / 2>(s[0]);
+    multiply_keys(0);
+    wait_multiplied<Keys / 2>(s[0]);
+    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+    pack<H>(p, s);
+    auto show_brought = [] {
+      wait_brought<0>();
+      show_to_matrix_units();
+      __syncthreads();
+    };
+    auto go_on = [&](int turn, auto seen) {
+      if constexpr (!Overlap) {
+        hold<Keys / 4>(p[0]);
+        begin_multiplying<E / 2>(o[0]);
+        multiply_values(turn - 1);
+        wait_multiplied<E / 2>(o[0]);
+        hold<Keys / 4>(p[0]);
+      }
+      // All are done with the keys of the turn before, and with the values that were multiplied meanwhile: the next ones take their place.
+      if (all) {
+        if (turn == 1) show_brought();
+      } else {
+        wait_brought<Stages - 2>();
+        show_to_matrix_units();
+        __syncthreads();
+        bring_group(turn - 1 + Stages);
+      }
+      if constexpr (Overlap) {
+        hold<Keys / 4>(p[0]);
+        hold<E / 2>(o[0]);
+        begin_multiplying<Keys / 2>(s[0]);
+        multiply_keys(turn);
+        multiply_values(turn - 1);
+        leave_multiplying<1>();
+        hold<Keys / 2>(s[0]);
+      } else {
+        begin_multiplying<Keys / 2>(s[0]);
+        multiply_keys(turn);
+        wait_multiplied<Keys / 2>(s[0]);
+      }
+      // Here is no branch: ptxas would wait for all products behind it.
+      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+      if constexpr (Overlap) {
+        computed(total[0] + total[1]);
+        wait_multiplied<E / 2>(o[0]);
+        hold<Keys / 4>(p[0]);
+      }
+      shrink_by(o, shrink);
+      pack<H>(p, s);
+    };
+    int turn = 1;
+    if constexpr (Causal) {
+      for (; turn < turns && (turns - turn) * Keys > (int)s0 + 1; ++turn) go_on(turn, Of<seen_some>());
+    }
+    for (; turn < turns; ++turn) go_on(turn, Of<seen_all>());
+    // The result takes the place of queries that no one multiplies any more.
+    if (!all || turns == 1) {
+      show_brought();
+    } else {
+      meet_group<Groups>();
+    }
+    hold<Keys / 4>(p[0]);
+    begin_multiplying<E / 2>(o[0]);
+    multiply_values(turns - 1);
+    wait_multiplied<E / 2>(o[0]);
+    hold<Keys / 4>(p[0]);
+  };
+  if (turns > 0) {
+    if (Columns && plain) {
+      go_through(Said<true>());
+    } else {
+      go_through(Said<false>());
+    }
+  }
+  // Rows of the result go through shared memory, so that they are written in pieces of 16 bytes.
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);
+    total[i] += __shfl_xor_sync(0xffffffffu, total[i], 2);
+    const f32 by = over(total[i]);
+#pragma unroll
+    for (int n = 0; n < E / 8; ++n) *(u32*)(q_rows + n / 8 * queries * 64 + piece_of(warp * 16 + lane / 4 + i * 8, n % 8) + lane % 4 * 2) = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = lane; k < 16 * (E / 8); k += 32) {
+    const int r = warp * 16 + k / (E / 8), c = k % (E / 8);
+    if (s0 + r < S) *(uint4*)(out + (s0 + r) * so + c * 8) = *(const uint4*)(q_rows + c / 8 * queries * 64 + piece_of(r, c % 8));
+  }
+}
+#endif

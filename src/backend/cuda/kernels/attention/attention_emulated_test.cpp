@@ -1,0 +1,165 @@
+// Attention's kernels on the host and, where there is one, on a GPU: depths, layouts, masks, few and many queries a block, against a softmax in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cuda/available_test.h"
+#include "backend/cuda/compile/emulated_test.h"
+#include "backend/cuda/kernels/attention/attention_text.h"
+#include "backend/cuda/kernels/attention/run/attention_launches.h"
+#include "backend/cuda/kernels/fused/fused_cases_test.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+
+struct Site {
+  std::string name;
+  DType type = DType::f16;
+  int64_t b, h, s, t, d, e;
+  bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
+  bool columns = false;                               // the mask is one row, for all queries, and nothing in the first batch
+  int multiprocessors = 1;                            // many: few queries a block
+  bool shifted = false;
+  int only = kernels::AttentionCudaArgs::by_sizes;  // the variant
+};
+
+void check(const Site& site, Where where) {
+  SCOPED_TRACE(fmt::format("{}, way {}", site.name, static_cast<int>(where)));
+  std::vector<HostTensor> tensors;
+  auto add = [&](std::vector<int64_t> dims, DType type) {
+    // [B, H, rows, columns], or as [B, rows, H, columns].
+    std::vector<size_t> order = site.joined && dims[1] > 1 ? std::vector<size_t>{0, 2, 1, 3} : std::vector<size_t>{};
+    tensors.emplace_back(type, std::move(dims), order);
+    tensors.back().fill(static_cast<uint32_t>(3 + tensors.size()), true);
+  };
+  add({site.b, site.h, site.s, site.d}, site.type);
+  add({site.b, site.h, site.t, site.d}, site.type);
+  add({site.b, site.h, site.t, site.e}, site.type);
+  if (site.mask) add({site.b, 1, site.columns ? 1 : site.s, site.t}, DType::f32);
+  for (int64_t t = 0; site.columns && t < site.t; ++t) tensors.back().set(static_cast<size_t>(t), 0);
+  add({site.b, site.h, site.s, site.e}, site.type);
+  Attention a;
+  a.scale = 0.3;
+  a.causal = site.causal;
+  a.batch_rank = 2;
+  a.s = site.s, a.t = site.t, a.d = site.d, a.e = site.e;
+  FusedBody mask;
+  mask.outer = {Dim(site.b), Dim(site.h), Dim(site.s)};
+  mask.row = {Dim(site.t)};
+  auto instruction = [&](Instruction::Kind kind) {
+    Instruction i{};
+    i.kind = kind;
+    i.dtype = DType::f32;
+    return i;
+  };
+  mask.code = {instruction(Instruction::Kind::accumulator), instruction(Instruction::Kind::load), instruction(Instruction::Kind::map)};
+  mask.code[2].in = {0, 1};
+  mask.operands = {DType::f32, DType::f32};
+  mask.stores = {{1, 2}};
+  std::vector<StridedLayout> layouts;
+  for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
+  EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts, site.only);
+
+  std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
+  for (const Dim& d : code.sizes) sizes.push_back(d.value());
+  std::vector<HostTensor*> pointers;
+  for (HostTensor& x : tensors) pointers.push_back(&x);
+  run_printed(
+      {{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + code.text, code.kernels, kernels::load_attention_cuda, kernels::attention_cuda_launches},
+      pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
+
+  auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
+    return x.get(static_cast<size_t>(b * x.strides[0] + (x.dims[1] > 1 ? h * x.strides[1] : 0) + (x.dims[2] > 1 ? row * x.strides[2] : 0) + column * x.strides[3]));
+  };
+  const double rounding = site.type == DType::f16 ? 2e-3 : 1.6e-2;  // of probabilities and of the result
+  for (int64_t b = 0; b < site.b; ++b) {
+    for (int64_t h = 0; h < site.h; ++h) {
+      for (int64_t s = 0; s < site.s; ++s) {
+        std::vector<double> p(static_cast<size_t>(site.t), 0);
+        double total = 0;
+        for (int64_t t = 0; t < (site.causal ? std::min(site.t, s + 1) : site.t); ++t) {
+          double score = 0;
+          for (int64_t d = 0; d < site.d; ++d) score += at(tensors[0], b, h, s, d) * at(tensors[1], b, h, t, d);
+          total += p[static_cast<size_t>(t)] = std::exp(0.3 * score + (site.mask ? at(tensors[3], b, 0, s, t) : 0));
+        }
+        for (int64_t e = 0; e < site.e; ++e) {
+          double wanted = 0, size = 0;
+          for (int64_t t = 0; t < site.t; ++t) {
+            wanted += p[static_cast<size_t>(t)] / total * at(tensors[2], b, h, t, e);
+            size += p[static_cast<size_t>(t)] / total * std::abs(at(tensors[2], b, h, t, e));
+          }
+          ASSERT_NEAR(at(tensors.back(), b, h, s, e), wanted, rounding * size + (site.type == DType::f16 ? 6e-8 : 0)) << "element " << b << ", " << h << ", " << s << ", " << e;
+        }
+      }
+    }
+  }
+}
+
+std::vector<Site> sites() {
+  Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, few = plain, narrow = plain, wide = plain;
+  odd.name += ", odd addresses", odd.shifted = true;
+  masked.name += ", masked, causal, heads in rows", masked.mask = masked.causal = masked.joined = true, masked.b = 2, masked.t = 70;
+  few.name += ", few a block", few.multiprocessors = 100;
+  narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
+  wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
+  Site keys = plain, late_keys = masked;
+  keys.name += ", keys masked", keys.mask = keys.columns = true, keys.b = 2;
+  late_keys.name += ", keys masked alone", late_keys.columns = true;
+  return {plain, odd, masked, few, narrow, wide, keys, late_keys};
+}
+
+// Every way to make a kernel of warps: more turns than are on their way at once, rows and keys that do not fill their tiles.
+std::vector<Site> variants() {
+  std::vector<Site> out;
+  for (int v = 0; v < kernels::AttentionCudaArgs::measured; ++v) {
+    for (bool causal : {false, true}) {
+      Site s{fmt::format("variant {}, {}", v, causal ? "causal, wide" : "narrow"), DType::f16, 1, 1, 200, 200, 16, causal ? 80 : 16};
+      s.causal = causal;
+      s.only = v;
+      out.push_back(s);
+    }
+  }
+  return out;
+}
+
+TEST(cuda_attention_emulated, equals_softmax) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_attention_emulated, every_variant) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : variants()) {
+    // What goes by groups goes by warps like other variants where there are none.
+    check(s, Where::early_groups);
+    check(s, Where::late_groups);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(cuda_attention, equals_softmax) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites()) check(s, Where::gpu);
+  // Enough for many queries a block.
+  for (int64_t depth : {64, 128}) {
+    Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};
+    check(many, Where::gpu);
+    many.mask = many.columns = true;
+    check(many, Where::gpu);
+    many.causal = many.joined = true;
+    many.columns = false;
+    check(many, Where::gpu);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda

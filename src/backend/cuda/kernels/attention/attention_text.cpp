@@ -1,0 +1,174 @@
+#include "backend/cuda/kernels/attention/attention_text.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/compile/expression.h"
+#include "backend/cuda/kernels/attention/attention.cuh.h"
+#include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace ingot::backend::cuda {
+
+using Args = kernels::AttentionCudaArgs;
+using ir::DType;
+
+namespace {
+
+class Printer {
+ public:
+  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts)
+      : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
+
+  EmittedAttention run(int only) {
+    args_.only = static_cast<uint8_t>(only);
+    args_.batch_rank = static_cast<uint8_t>(batch_);
+    args_.depth = static_cast<uint16_t>(a_.d.value());
+    args_.width = static_cast<uint16_t>(a_.e.value());
+    size_t loads = layouts_.size() - 4;
+    for (size_t k = 0; k < layouts_.size(); ++k) {
+      bool load = k >= 3 && k < 3 + loads;
+      args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
+    }
+    args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
+    std::string element = mask_text();
+    std::string kernels;
+    std::vector<int> printed;
+    for (int v = 0; v < Args::measured; ++v) {
+      if (only == Args::by_sizes ? v >= Args::variants : v != only && v != Args::any_address) continue;
+      kernels += kernel(v);
+      printed.push_back(v);
+    }
+    EmittedAttention out;
+    args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
+    args_.numbers = text_.numbers();
+    args_.known = text_.known();
+    std::string text =
+        fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) + element + kernels;
+    args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
+    for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
+    out.name = args_.name;
+    for (int v : printed) out.kernels.push_back(fmt::format("{}_{}", args_.name, v));
+    out.text = std::move(text);
+    out.arguments = kernels::serialise(args_);
+    out.sizes = text_.sizes();
+    return out;
+  }
+
+ private:
+  using Number = Args::Number;
+  std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
+
+  const Instruction& code(Reg r) const { return mask_->code[r]; }
+  // Whether a value is the same for all queries, whatever their scores are.
+  bool of_key(Reg r) const {
+    const Instruction& i = code(r);
+    for (Reg in : i.in) {
+      if (!of_key(in)) return false;
+    }
+    auto is = [](const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; };
+    switch (i.kind) {
+      case Instruction::Kind::literal:
+      case Instruction::Kind::size:
+      case Instruction::Kind::map: return true;
+      case Instruction::Kind::index: return i.axis != batch_;
+      case Instruction::Kind::load: return i.lower.empty() && (is(layouts_[3 + i.operand].strides[batch_], 0) || is(layouts_[3 + i.operand].dims[batch_], 1));
+      default: return false;
+    }
+  }
+  // Whether the mask adds to a score what is the same for all queries; to be not seen is to add -infinity.
+  bool adds_to_columns(Reg r) const {
+    const Instruction& i = code(r);
+    if (i.kind == Instruction::Kind::accumulator) return true;
+    if (i.kind != Instruction::Kind::map || i.dtype != DType::f32) return false;
+    auto hides = [&](Reg v) { return code(v).kind == Instruction::Kind::literal && code(v).number.to_double() == -std::numeric_limits<double>::infinity(); };
+    if (i.op == ir::Op::add) return (adds_to_columns(i.in[0]) && of_key(i.in[1])) || (adds_to_columns(i.in[1]) && of_key(i.in[0]));
+    if (i.op == ir::Op::select) return of_key(i.in[0]) && ((adds_to_columns(i.in[1]) && hides(i.in[2])) || (adds_to_columns(i.in[2]) && hides(i.in[1])));
+    return false;
+  }
+
+  // The mask as a function of one score.
+  std::string mask_text() {
+    std::string out = "__device__ __forceinline__ f32 @mask(const @P& p";
+    std::vector<std::string> coordinates;
+    for (size_t axis = 0; axis < batch_ + 2; ++axis) coordinates.push_back(coordinate(axis));
+    for (size_t b = 0; b < batch_; ++b) out += fmt::format(", i64 c{}", b);
+    out += ", i64 s, i64 t, f32 score) {\n";
+    if (mask_ == nullptr) return out + "  return score;\n}\n";
+    out += "  [[maybe_unused]] u64* const status = (u64*)p.status;\n";
+    out += text_.code(*mask_, 3, coordinates, {"score"});
+    return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
+  }
+
+  std::string kernel(int variant) {
+    const Args::Shape shape = args_.shape(variant);
+    const uint32_t queries = shape.queries();
+    std::string_view h = memory_type(type_);
+    size_t result = layouts_.size() - 1;
+    std::string out =
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}, INGOT_BLOCKS({})) @{}(const __grid_constant__ @P p) {{\n", shape.threads(), shape.blocks, variant);
+    out += "  after_others();\n";
+    std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
+    out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
+    out += "  i64 rest = blockIdx.x / tiles;\n";
+    std::string arguments, offsets[4];
+    const size_t operands[4] = {0, 1, 2, result};
+    for (size_t b = batch_; b-- > 0;) {
+      std::string n = text_.number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
+      out += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
+    }
+    for (size_t b = 0; b < batch_; ++b) {
+      arguments += fmt::format(", c{}", b);
+      for (size_t k = 0; k < 4; ++k) {
+        std::string step = text_.stride(operands[k], b);
+        if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
+      }
+    }
+    // Scores that nothing is done to are scaled in the exponent.
+    const bool later = mask_ == nullptr && a_.scale > 0;
+    constexpr double log2_e = 1.4426950408889634;
+    const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
+    auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
+    // Behind a mask of later keys the last queries have most to do: they begin first.
+    auto call = [&](const std::string& function, const std::string& shape_text) {
+      out += fmt::format("  {}<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)({}) * {}, {},\n", function, args_.depth, args_.width, shape_text, a_.causal,
+                         pointer(0), pointer(1), pointer(2), pointer(3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_), text_.stride(result, batch_), s,
+                         t, a_.causal ? "tiles - 1 - blockIdx.x % tiles" : "blockIdx.x % tiles", queries, scales);
+      out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n", arguments);
+    };
+    if (shape.groups > 0) {
+      out += "#ifdef INGOT_WARPGROUPS\n";
+      call("attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns));
+      out += "#else\n";
+    }
+    const Args::Shape alone = shape.alone();
+    call("attend", fmt::format("{}, {}, {}, {}", alone.warps, alone.splits, alone.keys, variant != Args::any_address));
+    out += shape.groups > 0 ? "#endif\n}\n" : "}\n";
+    return out;
+  }
+
+  const Attention& a_;
+  DType type_;
+  const FusedBody* mask_;
+  const std::vector<StridedLayout>& layouts_;
+  size_t batch_;
+  ElementText text_;
+  Args args_;
+};
+
+}  // namespace
+
+std::string_view attention_text() { return attention_cuh; }
+
+bool attends(DType type, const ir::Dim& depth, const ir::Dim& width) {
+  auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };
+  return (type == DType::f16 || type == DType::bf16) && fits(depth) && fits(width);
+}
+
+EmittedAttention emit_attention(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
+  return Printer(site, type, mask, layouts).run(only);
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,82 @@
+#include "backend/cuda/kernels/attention/run/attention_args.h"
+
+#include <algorithm>
+
+#include "base/fields.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr uint32_t magic = 0x33444341;  // "ACD3"
+constexpr size_t most_rank = 20;
+
+template <class S, class A>
+void fields(S& s, A& a) {
+  s.text(a.name);
+  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.sizes);
+  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
+  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
+  s.list(a.numbers, number);
+  s.list(a.known, [&](auto& k) {
+    number(k.number);
+    s.field(k.value);
+  });
+}
+
+void check(const AttentionCudaArgs& a) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "the arguments of an attention step for CUDA are damaged: {}", what);
+  };
+  require(a.batch_rank <= most_rank - 2 && a.depth >= 16 && a.depth <= 128 && a.depth % 16 == 0 && a.width >= 16 && a.width <= 128 && a.width % 16 == 0, "sizes");
+  require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
+  require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
+  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
+  for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");
+  require(a.operands[0].dtype == ir::DType::f16 || a.operands[0].dtype == ir::DType::bf16, "type");
+  auto number = [&](const AttentionCudaArgs::Number& n) {
+    if (n.kind == AttentionCudaArgs::Number::size) return n.a < a.sizes;
+    return n.kind <= AttentionCudaArgs::Number::dim && n.a < a.operands.size() && n.b < a.batch_rank + 2 + a.operands[n.a].gathered;
+  };
+  for (const auto& n : a.numbers) require(number(n), "number");
+  for (const auto& k : a.known) require(number(k.number), "number");
+}
+
+constexpr AttentionCudaArgs::Shape by_warps(uint32_t warps, uint32_t splits, uint32_t keys) { return {0, warps, splits, keys, 2, false, 1}; }
+constexpr AttentionCudaArgs::Shape by_groups(uint32_t groups, uint32_t keys, uint32_t stages, bool overlap, uint32_t blocks) {
+  return {groups, groups * 4, 1, keys, stages, overlap, blocks};
+}
+// Of heads up to 64, and of wider ones.
+constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][2] = {
+    {by_groups(1, 128, 2, true, 3), by_warps(1, 4, 64)},
+    {by_groups(1, 64, 2, false, 4), by_groups(1, 64, 2, true, 2)},
+    {by_warps(4, 1, 64), by_warps(4, 1, 64)},
+    // ---- measured
+    {by_warps(2, 1, 64), by_warps(2, 1, 64)},
+    {by_warps(2, 4, 128), by_warps(2, 2, 64)},
+    {by_groups(1, 64, 2, true, 4), by_groups(1, 64, 2, false, 2)},
+    {by_groups(2, 64, 2, true, 2), by_groups(2, 64, 2, true, 1)},
+    {by_groups(2, 80, 2, true, 2), by_groups(2, 128, 2, true, 1)},
+    {by_groups(2, 128, 2, true, 1), by_groups(3, 64, 2, true, 1)},
+};
+
+}  // namespace
+
+AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const { return shapes[variant][depth > 64 || width > 64 ? 1 : 0]; }
+
+uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {
+  const uint32_t d = (depth + 63) / 64 * 64, e = (width + 63) / 64 * 64, bytes = 2 * (queries() * d + 2 * alone().keys * (d + e));
+  return groups == 0 ? bytes : std::max(bytes, 2 * (queries() * std::max(d, e) + stages * keys * (d + e)));
+}
+
+std::vector<std::byte> serialise(const AttentionCudaArgs& a) {
+  return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
+}
+
+AttentionCudaArgs parse_attention_cuda(std::span<const std::byte> bytes) {
+  auto a = from_bytes<AttentionCudaArgs>(bytes, magic, "the arguments of an attention step for CUDA", [](auto& stream, auto& args) { fields(stream, args); });
+  check(a);
+  return a;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,88 @@
+#include "backend/cuda/kernels/attention/run/attention_launches.h"
+
+#include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "backend/cuda/kernels/run/numbers.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Args = AttentionCudaArgs;
+
+void check(const Args& args, const Call& call) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "the operands of an attention step do not fit: {}", what);
+  };
+  int batch = args.batch_rank;
+  int64_t s = call.sizes[0], t = call.sizes[1], d = call.sizes[2], e = call.sizes[3];
+  require(d == args.depth && e == args.width, "heads");
+  const TensorRef& out = call.operands.back();
+  for (size_t k = 0; k < call.operands.size(); ++k) {
+    const TensorRef& x = call.operands[k];
+    require(x.dtype == args.operands[k].dtype && x.rank == batch + 2 + args.operands[k].gathered, "types and ranks");
+    bool load = k >= 3 && k + 1 < call.operands.size();
+    int64_t rows = k == 0 || load || k + 1 == call.operands.size() ? s : t, columns = k < 2 ? d : load ? t : e;
+    for (int axis = 0; axis < batch + 2; ++axis) {
+      int64_t wanted = axis < batch ? out.dims[axis] : axis == batch ? rows : columns;
+      require(x.dims[axis] == wanted || (load && x.dims[axis] == 1), "sizes");
+    }
+    require(load || x.strides[x.rank - 1] == 1, "strides");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const void> load_attention_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<Args>(parse_attention_cuda(constants));
+  if (args->operands.size() != operands || args->sizes != sizes) {
+    fail(Code::format, "an attention step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, args->operands.size(), args->sizes);
+  }
+  return args;
+}
+
+CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machine) {
+  const auto& args = *static_cast<const Args*>(call.constants);
+  check(args, call);
+  const CudaNumbers numbers{call.operands, call.sizes};
+  numbers.check(args.known, "an attention");
+  const TensorRef& result = call.operands.back();
+  int64_t batches = 1, queries = call.sizes[0];
+  for (int axis = 0; axis < args.batch_rank; ++axis) batches *= result.dims[axis];
+  CudaLaunches out;
+  if (batches * queries == 0) return out;
+  bool together = true;
+  for (size_t k : {size_t{0}, size_t{1}, size_t{2}, call.operands.size() - 1}) {
+    const TensorRef& x = call.operands[k];
+    for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
+  }
+  std::vector<CudaLaunch::Pointer> pointers;
+  std::vector<std::byte> parameters;
+  numbers.append(parameters, pointers, args.numbers, 0);
+  auto shared = [&](int variant) {
+    const Args::Shape shape = args.shape(variant);
+    return shape.shared(args.depth, args.width) + (args.columns && shape.groups > 0 && machine.tiles ? 4 * divided_up(call.sizes[1], shape.keys) * shape.keys : 0);
+  };
+  auto launch = [&](int variant) {
+    const Args::Shape shape = args.shape(variant);
+    CudaLaunches one;
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, shape.queries()), shape.threads(), parameters, pointers);
+    one.list[0].overlaps = true;
+    one.list[0].shared = static_cast<uint32_t>(shared(variant));
+    return std::move(one.list);
+  };
+  out.any = launch(Args::any_address);
+  // Few queries a block while many would leave multiprocessors with less than two.
+  const int64_t many = batches * divided_up(queries, 64);
+  if (together) {
+    out.aligned = {0, 1, 2, call.operands.size() - 1};
+    const int variant = args.only != Args::by_sizes ? args.only : many < 2 * machine.multiprocessors ? 0 : 1;
+    constexpr int64_t most_shared = 160 << 10;  // else a mask of very many keys is read for each score
+    out.list = launch(shared(variant) <= most_shared ? variant : Args::any_address);
+  } else {
+    out.list = std::move(out.any);
+  }
+  return out;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,61 @@
+template <class M> struct NumberOf { typedef i64 Type; };
+template <> struct NumberOf<f16> { typedef f64 Type; };
+template <> struct NumberOf<bf16> { typedef f64 Type; };
+template <> struct NumberOf<f32> { typedef f64 Type; };
+template <> struct NumberOf<f64> { typedef f64 Type; };
+template <class M> __device__ __forceinline__ typename NumberOf<M>::Type number(M m) { return (typename NumberOf<M>::Type)value(m); }
+template <class M> __device__ __forceinline__ void put_number(M& m, i64 n) { put(m, n); }
+__device__ __forceinline__ void put_number(b8& m, i64 n) { m.bits = n != 0; }
+__device__ __forceinline__ void put_number(f64& m, f64 n) { m = n; }
+__device__ __forceinline__ void put_number(f32& m, f64 n) { m = (f32)n; }
+__device__ __forceinline__ void put_number(f16& m, f64 n) { put(m, (f32)n); }
+__device__ __forceinline__ void put_number(bf16& m, f64 n) { put(m, (f32)n); }
+
+// Adds to `offsets` where each walk is at point n.
+template <int Walks>
+__device__ __forceinline__ void walk(const CudaAxes<Walks>& a, i64 n, i64* offsets) {
+  for (int d = a.rank - 1; d >= 0; --d) {
+    i64 at = n;
+    if (d > 0) {
+      i64 rest;
+      if (((u64)n | (u64)a.dims[d]) >> 32 == 0) {
+        rest = (i64)((u32)n / (u32)a.dims[d]);
+      } else {
+        rest = n / a.dims[d];
+      }
+      at = n - rest * a.dims[d];
+      n = rest;
+    }
+#pragma unroll
+    for (int w = 0; w < Walks; ++w) offsets[w] += at * a.strides[w][d];
+  }
+}
+
+// Numbers combined as the CPU's kernels do; what comes first stands first.
+enum Combine { combine_sum, combine_prod, combine_max, combine_min, combine_logsumexp };
+template <int Kind>
+__device__ __forceinline__ f64 combined(f64 a, f64 b) {
+  if (Kind == combine_sum) return a + b;
+  if (Kind == combine_prod) return a * b;
+  if (a != a || b != b) return a + b;
+  if (Kind == combine_max) return a < b ? b : a;
+  if (Kind == combine_min) return b < a ? b : a;
+  f64 most_of = a < b ? b : a, least_of = a < b ? a : b;
+  return infinite(most_of) ? most_of : most_of + log1p_called(exp_called(least_of - most_of));
+}
+template <int Kind>
+__device__ __forceinline__ i64 combined(i64 a, i64 b) {
+  if (Kind == combine_sum) return plus(a, b);
+  if (Kind == combine_prod) return times(a, b);
+  if (Kind == combine_max) return a < b ? b : a;
+  return b < a ? b : a;
+}
+// What changes nothing.
+template <int Kind>
+__device__ __forceinline__ void neutral(f64& v) {
+  v = Kind == combine_sum ? -0.0 : Kind == combine_prod ? 1.0 : of_bits(Kind == combine_min ? 0x7ff0000000000000ull : 0xfff0000000000000ull);
+}
+template <int Kind>
+__device__ __forceinline__ void neutral(i64& v) {
+  v = Kind == combine_sum ? 0 : Kind == combine_prod ? 1 : Kind == combine_max ? (i64)0x8000000000000000ull : 0x7fffffffffffffffll;
+}

@@ -1,0 +1,51 @@
+// "fused" on CUDA: the kernel that fits the sizes, started with what it takes.
+#include "backend/cuda/kernels/fused/run/fused_args.h"
+#include "backend/cuda/kernels/fused/run/fused_launches.h"
+#include "backend/cuda/run/gpu.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using namespace backend::cuda;
+
+// For one set of sizes, of one session.
+struct Prepared {
+  FusedLaunch launch;
+  Function aligned, any;
+};
+
+std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<FusedCudaArgs>(parse_fused_cuda(constants));
+  if (args->operands.size() != operands) fail(Code::format, "a fused step has {} operands, its arguments {}", operands, args->operands.size());
+  if (args->sizes + args->rank != sizes) fail(Code::format, "a fused step has {} sizes, its arguments {}", sizes, args->sizes + args->rank);
+  return args;
+}
+
+Resolved resolve(const Call& call) {
+  const auto& args = *static_cast<const FusedCudaArgs*>(call.constants);
+  const auto& gpu = static_cast<const Gpu&>(*call.backend);
+  auto out = std::make_shared<Prepared>();
+  out->launch = resolve_fused_cuda(args, call.operands, call.sizes, gpu.device()->properties().shared_block);
+  auto function = [&](const FusedLaunch::Grid& g) { return g.blocks == 0 ? Function() : gpu.function(fmt::format("{}_{}", args.name, g.variant)); };
+  out->aligned = function(out->launch.aligned);
+  out->any = function(out->launch.any);
+  return {0, out};
+}
+
+void run(const Call& call) {
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& stream = static_cast<GpuStream&>(*call.stream);
+  const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, stream.status());
+  if (grid.blocks == 0) return;
+  const Function& f = &grid == &prepared.launch.aligned ? prepared.aligned : prepared.any;
+  f.launch({grid.blocks, grid.threads, grid.shared, true}, prepared.launch.parameters, stream.handle());
+}
+
+}  // namespace
+
+extern const RunKernel fused_cuda_kernel;
+const RunKernel fused_cuda_kernel = {"fused", load, resolve, run};
+
+}  // namespace ingot::kernels

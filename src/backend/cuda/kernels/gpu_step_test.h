@@ -1,0 +1,43 @@
+// A step on the GPU that is here: for tests that do the same on the host, and to time it.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernels/fused/fused_cases_test.h"
+#include "backend/cuda/run/gpu.h"
+
+namespace ingot::backend::cuda {
+
+// `text`: of the step's kernels, behind prelude() and the texts of matrix instructions; empty where a library does it. Operands are on the GPU.
+class GpuStep {
+ public:
+  GpuStep(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, std::vector<TensorRef> operands, std::span<const int64_t> sizes);
+  void run(StreamHandle);
+  // The step some times, one behind the other, as a recording.
+  std::unique_ptr<Recording> record(int times);
+  void replay(const Recording&, StreamHandle stream);
+  void wait() { stream_->wait(); }
+
+ private:
+  Compiled code_;
+  std::unique_ptr<Gpu> gpu_;
+  std::unique_ptr<GpuStream> stream_;
+  std::shared_ptr<const void> constants_;
+  std::vector<TensorRef> operands_;
+  std::vector<int64_t> sizes_;
+  const RunKernel* kernel_ = nullptr;
+  Resolved resolved_;
+  DeviceMemory scratch_;
+  Call call_;
+};
+
+// With tensors of the host, which are all copied back. `shift`: elements by which each begins behind an aligned address.
+void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,
+                size_t shift);
+
+std::vector<ir::Dim> dims_of(const std::vector<int64_t>&);
+// Of an image [n, h, w, c] the windows of r x r around each of height x width places: rows (n, y, x), K (r, s, c).
+ir::AffineMap windows_of(int64_t n, int64_t height, int64_t width, int64_t c, int64_t r, int64_t stride, int64_t pad);
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,20 @@
+#include <string>
+
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm_patch.cuh.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MATMUL_PATCH);
+
+}  // namespace
+
+std::string_view matmul_map_cuda_patch_text() {
+  static const std::string all = std::string(shape_text) + std::string(implicit_gemm_patch_cuh);
+  return all;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,146 @@
+template <int... Numbers> struct Patches { static constexpr MatmulPatchCuda numbers() { return {Numbers...}; } };
+// Places of images by what they see of few channels (INGOT_CUDA_MATMUL_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
+// and halves of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
+// 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
+template <class H, class Shape, bool AlongK, class Finish>
+__device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters& p, Finish finish) {
+  constexpr MatmulPatchCuda s = Shape::numbers();
+  constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), pairs = steps * 8;
+  constexpr int pitch = s.pitch(), patch = s.patch(), eights = s.eights(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  u32* const weights = (u32*)tiles_of_block;
+  H* const patches = (H*)(weights + s.weights());
+  H* const aside = patches + 2 * patch;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quarter = lane % 4;
+  const int sides = (int)((p.n + columns - 1) / columns), n0 = blockIdx.x % sides * columns;
+  const int tiles_x = (p.m_extent[2] + across - 1) / across, tiles_y = (p.m_extent[1] + down - 1) / down, tiles = p.m_extent[0] * tiles_y * tiles_x;
+  after_others();
+  const int b_step = (int)p.b_step;
+  auto at_b = [&](int k, int n) { return AlongK ? k + n * b_step : k * b_step + n; };
+  int y0 = 0, x0 = 0, image = 0;
+  auto locate = [&](int tile) {
+    const int rest = tile / tiles_x;
+    x0 = tile % tiles_x * across;
+    y0 = rest % tiles_y * down;
+    image = rest / tiles_y;
+  };
+  auto bring = [&](int tile, H* to) {
+    if (tile < tiles) {
+      locate(tile);
+      const H* const from = (const H*)p.a + (i64)image * p.m_step[0];
+      const int top = y0 * s.stride[0] - s.pad[0], left = x0 * s.step() + s.start();
+#pragma unroll
+      for (int i = threadIdx.x; i < lines * eights; i += threads) {
+        const int line = i / eights, y = top + line % height, x = left + i % eights * 8;
+        const H* const at = from + line / height * p.k_step[0] + (i64)y * p.k_step[1] + x;
+        const bool there = (u32)y < (u32)p.inside[0];
+        if (p.eights) {
+          const bool all = there & (u32)x < (u32)p.inside[1];
+          bring_or_zero(shared_address(to + i * 8), all ? at : (const H*)p.a, all ? 16u : 0u);
+        } else {
+          alignas(16) H eight[8];
+#pragma unroll
+          for (int e = 0; e < 8; ++e) {
+            const bool one = there & (u32)(x + e) < (u32)p.inside[1];
+            eight[e] = *(one ? at + e : (const H*)p.a);
+            if (!one) eight[e].bits = 0;
+          }
+          write<8>(to + i * 8, eight);
+        }
+      }
+    }
+    commit_brought();
+  };
+  const int stride = gridDim.x / sides;
+  int tile = blockIdx.x / sides, side = 0;
+  bring(tile, patches);
+  // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
+  constexpr int pairs_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
+  auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
+#pragma unroll
+  for (int i = 0; i < (pairs + pairs_at_once - 1) / pairs_at_once; ++i) {
+    const int pair = i * pairs_at_once + (AlongK ? lane : warp), k0 = s.k(pair, 0), k1 = s.k(pair, 1);
+    const u32 mask = (k0 < 0 ? 0u : 0xffffu) | (k1 < 0 ? 0u : 0xffff0000u);
+    u32 both[own];
+#pragma unroll
+    for (int j = 0; j < own; ++j) {
+      // Columns outside are the last one again: nobody asks for what they give.
+      const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
+      const H x = ((const H*)p.b)[at_b(k0 < 0 ? 0 : k0, n)], y = ((const H*)p.b)[at_b(k1 < 0 ? 0 : k1, n)];
+      both[j] = ((u32)x.bits | (u32)y.bits << 16) & mask;
+    }
+#pragma unroll
+    for (int j = 0; j < own; ++j) {
+      const int c = column_of(j);
+      if (pair < pairs) weights[pair / 4 * half_step + (c / 32 * 4 + c % 8 / 2) * 32 + (c % 32 / 8 * 2 + c % 2) * 4 + pair % 4] = both[j];
+    }
+  }
+  __syncthreads();
+  u32 b[steps][4][2];
+#pragma unroll
+  for (int k = 0; k < steps; ++k) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) b[k][j][half] = weights[(k * 2 + half) * half_step + (warp % wide * 4 + j) * 32 + lane];
+    }
+  }
+  const int place = s.before() + group * s.step();
+  const bool between = s.odd() & place % 2 != 0;
+  const int column = n0 + warp % wide * 32 + quarter * 8, inside = column < p.n ? column : (int)p.n - 8;
+  typename Finish::template SameOf<EightOfRow> same;
+  finish.columns(same, EightOfRow{0, inside, true});
+  for (; tile < tiles; tile += stride, side ^= 1) {
+    wait_brought<0>();
+    __syncthreads();
+    const H* const now = patches + side * patch;
+    bring(tile + stride, patches + (side ^ 1) * patch);
+    locate(tile);
+    if (s.odd()) {
+      for (int i = threadIdx.x; i < lines * pitch / 2; i += threads) ((u32*)aside)[i] = (u32)now[i * 2 + 1].bits | (u32)now[i * 2 + 2].bits << 16;
+      __syncthreads();
+    }
+    const H* const mine = (between ? aside - 1 : now - s.lead()) + place + quarter * 2;
+#pragma unroll 1
+    for (int line = warp / wide; line < down && y0 + line < p.m_extent[1]; line += high) {
+      const H* const from = mine + line * s.stride[0] * pitch;
+      const int first = (image * p.m_extent[1] + y0 + line) * p.m_extent[2];
+      f32 sums[4][4];
+#pragma unroll
+      for (int e = 0; e < 16; ++e) sums[e / 4][e % 4] = 0.0f;
+#pragma unroll
+      for (int k = 0; k < steps; ++k) {
+        u32 a[4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          // Four lanes' pairs are neighbours but where a run ends between them.
+          const int pair = k * 8 + half * 4;
+          int at = s.place(pair);
+          u32 mask = s.mask(pair);
+#pragma unroll
+          for (int l = 1; l < 4; ++l) {
+            const int jump = s.place(pair + l) - s.place(pair + l - 1) - 2;
+            if (jump != 0) at += quarter >= l ? jump : 0;
+            if (s.mask(pair + l) != s.mask(pair + l - 1)) mask = quarter >= l ? s.mask(pair + l) : mask;
+          }
+          a[half * 2] = *(const u32*)(from + at) & mask;
+          a[half * 2 + 1] = *(const u32*)(from + 8 * s.step() + at) & mask;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) multiply(sums[j], a, b[k][j], H());
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        f32 eight[8];
+#pragma unroll
+        for (int e = 0; e < 8; ++e) eight[e] = sums[e / 2][half * 2 + e % 2];
+        // Places outside are done again for the last one inside, and not stored.
+        const int x = x0 + group + half * 8, row = first + (x < p.m_extent[2] ? x : p.m_extent[2] - 1);
+        const EightOfRow at = {row, inside, x < p.m_extent[2] && column < p.n};
+        typename Finish::Held held;
+        finish.rows(held, at, 0);
+        finish.behind(at, eight, same, held, 0);
+      }
+    }
+  }
+}

@@ -1,0 +1,238 @@
+#ifdef INGOT_WARPGROUPS
+// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
+// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image.
+// What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 64 columns each, one behind the other by rows. The
+// tile takes the stage behind the last one's place, or is each group's own where they take turns.
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
+__device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& p, Finish finish) {
+  constexpr int depth = matmul_map_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+  constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
+  constexpr int box = 64 * 64 * 2, row_of_boxes = BN / 64 * box, own_bytes = blocks_of_rows * row_of_boxes;
+  constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
+            filled = order + InTurn * 8;
+  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  int m0, n0, split, turn0, turns;
+  // Blocks that run at the same time share rows and columns.
+  auto locate = [&](int piece) {
+    split = piece / all;
+    const int place = piece % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
+    const int band = tiles_n - first < together ? tiles_n - first : together;
+    m0 = in_band / band * BM;
+    n0 = (first + in_band % band) * BN;
+    turn0 = split * p.turns;
+    const int left = p.taps * p.chunks - turn0;
+    turns = left < p.turns ? left : p.turns;
+  };
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int s = 0; s < Stages; ++s) {
+      make_barrier(full + s * 8, 1);
+      make_barrier(empty + s * 8, InTurn > 0 ? 1 : groups);
+    }
+#pragma unroll
+    for (int g = 0; g < 2 * InTurn; ++g) make_barrier(order + g * 8, 1);
+    show_barriers();
+  }
+  __syncthreads();
+  let_next_start();
+  auto bring_behind = [&](u32 to, u32 barrier, int rows) {
+    arrive_with(barrier, rows * row_of_boxes);
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < BN / 64; ++j) bring_box(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
+    }
+  };
+  if (warp == groups * 4) {
+    if (lane != 0) return;
+    fetch_map(p.a_tiles);
+    fetch_map(p.b_tiles);
+    if (Finish::boxed_in) fetch_map(p.in_tiles);
+    if (Finish::boxed_out) fetch_map(p.out_tiles);
+    int w = 0, h = 0, n = 0;
+    auto bring_a = [&](int stage, int tap, int chunk) {
+      const u32 to = tiles + stage * bytes;
+      if (Pixels) {
+        bring_pixels(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, tap % p.k_extent[1] * p.tap_step[0], tap / p.k_extent[1] * p.tap_step[1]);
+      } else {
+        bring_box(to, p.a_tiles, full + stage * 8, chunk * depth, 0, m0);
+      }
+    };
+    auto bring_b = [&](int stage, int tap, int chunk) {
+      const u32 to = tiles + stage * bytes + a_bytes;
+      if (AlongK) {
+        bring_box(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
+      } else {
+#pragma unroll
+        for (int j = 0; j < BN / 64; ++j) bring_box(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
+      }
+    };
+    int stage = 0, ahead = 0;
+    u32 parity = 1;
+    for (int piece = blockIdx.x; piece < work; piece += gridDim.x) {
+      locate(piece);
+      if (Pixels) {
+        const int i1 = m0 / p.m_extent[2];
+        w = p.first[0] + m0 % p.m_extent[2] * p.step[0];
+        h = p.first[1] + i1 % p.m_extent[1] * p.step[1];
+        n = i1 / p.m_extent[1];
+      }
+      if (piece == blockIdx.x) {
+        // What no step writes is on its way before those in front are done.
+        int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
+        for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
+          arrive_with(full + ahead * 8, bytes);
+          bring_b(ahead, tap, chunk);
+          if (++chunk == p.chunks) chunk = 0, ++tap;
+        }
+        wait_for_others();
+      }
+      int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
+      for (int turn = 0; turn < turns; ++turn) {
+        if (ahead > 0) {
+          --ahead;
+        } else {
+          wait_barrier(empty + stage * 8, parity);
+          arrive_with(full + stage * 8, bytes);
+          bring_b(stage, tap, chunk);
+        }
+        bring_a(stage, tap, chunk);
+        if (++chunk == p.chunks) chunk = 0, ++tap;
+        if (++stage == Stages) stage = 0, parity ^= 1;
+      }
+      if (InTurn == 0 && boxed && p.splits == 1) {
+        wait_barrier(empty + stage * 8, parity);
+        if (Finish::boxed_in) {
+          bring_behind(tiles + stage * bytes, full + stage * 8, groups);
+        } else {
+          arrive(full + stage * 8);
+        }
+      }
+    }
+    return;
+  }
+  const int group = warp / 4;
+  wait_for_others();
+  int stage = 0;
+  u32 parity = 0;
+  // Stages follow one another through all pieces, also through those of the other group.
+  auto pass = [&](int count) {
+    stage += count;
+    parity ^= (u32)(stage / Stages) & 1u;
+    stage %= Stages;
+  };
+  for (int piece = blockIdx.x, number = 0; piece < work; piece += gridDim.x, ++number) {
+    locate(piece);
+    if (InTurn > 0 && number % groups != group) {
+      pass(turns);
+      continue;
+    }
+    if (InTurn > 0 && threadIdx.x % 128 == 0) {
+      wait_sent();
+      if (Finish::boxed_in) bring_behind(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
+    }
+    // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
+    if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
+    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (BN * Finish::column_bytes);
+    if (fetches && (InTurn > 0 || p.splits == 1)) {
+      if (number >= groups && !Finish::boxed_out) meet_group<groups>();
+      finish.template fetch_columns<BN>(room, n0, (int)p.n);
+    }
+    f32 sums[blocks_of_rows][BN / 8][4];
+    begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
+    int before = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+      wait_barrier(full + stage * 8, parity);
+      go_on_multiplying();
+      const u32 at = tiles + stage * bytes;
+      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+#pragma unroll
+      for (int k = 0; k < depth / 16; ++k) {
+#pragma unroll
+        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
+      }
+      multiplying();
+      if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
+      // The turn before is done with its tiles.
+      leave_multiplying<1>();
+      if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+      before = stage;
+      pass(1);
+    }
+    wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
+    if (InTurn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+    const int first_row = m0 + (InTurn > 0 ? 0 : group * 64) + warp % 4 * 16 + lane / 4, first_column = n0 + lane % 4 * 2;
+    if (InTurn == 0 && p.splits > 1) {
+#pragma unroll
+      for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) put_part(p, split, first_row + half * 8, first_column + j * 8, sums[0][j] + half * 2);
+      }
+      break;
+    }
+    u32 own = own_tiles + group * own_bytes;
+    if (InTurn == 0 && boxed) {
+      own = tiles + stage * bytes + group * row_of_boxes;
+      wait_barrier(full + stage * 8, parity);
+    } else if (Finish::boxed_in) {
+      wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
+    }
+    if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
+    // No branches: what is outside is done again for what is inside, and not stored.
+    const int row_in_box = warp % 4 * 16 + lane % 16;
+    const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ lane / 16) << 4);
+    auto place = [&](int unit) {
+      PairsOfTwoRows at;
+      at.room = room;
+      at.width = BN;
+      at.in_tile = unit / blocks_of_rows * 16 + lane % 4 * 2;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = first_row + unit % blocks_of_rows * 64 + half * 8, column = first_column + (unit / blocks_of_rows * 2 + half) * 8;
+        at.in_rows[half] = row < p.m;
+        at.in_columns[half] = column < p.n;
+        at.s[half] = at.in_rows[half] ? row : (int)p.m - 1;
+        at.t[half] = at.in_columns[half] ? column : (int)p.n - 8 + lane % 4 * 2;
+      }
+      return at;
+    };
+    auto tile = [&](int unit) {
+      const int j = unit / blocks_of_rows;
+      return (own_row ^ (j % 4 * 2) << 4) + unit % blocks_of_rows * row_of_boxes + j / 4 * box;
+    };
+    constexpr int units = BN / 16 * blocks_of_rows;
+    typename Finish::template SameOf<PairsOfTwoRows> same;
+    typename Finish::template HeldBy<PairsOfTwoRows> held[2];
+    finish.rows(held[0], place(0), tile(0));
+#pragma unroll
+    for (int unit = 0; unit < units; ++unit) {
+      if (unit % blocks_of_rows == 0) finish.columns(same, place(unit));
+      if (unit + 1 < units) finish.rows(held[(unit + 1) % 2], place(unit + 1), tile(unit + 1));
+      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % 2], tile(unit));
+    }
+    if (Finish::boxed_out) {
+      show_to_matrix_units();
+      meet_group<groups>();
+      if (threadIdx.x % 128 == 0) {
+#pragma unroll
+        for (int i = 0; i < blocks_of_rows; ++i) {
+#pragma unroll
+          for (int j = 0; j < BN / 64; ++j) {
+            if (n0 + j * 64 < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * 64, 0, m0 + (InTurn > 0 ? i : group) * 64);
+          }
+        }
+        commit_sent();
+      }
+    }
+    if (InTurn == 0) break;
+  }
+  if (Finish::boxed_out && threadIdx.x % 128 == 0) wait_sent();
+}
+#else
+// Never started where these instructions are missing.
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
+__device__ void product_by_tiles(const MatmulMapCudaParameters&, Finish) {}
+#endif

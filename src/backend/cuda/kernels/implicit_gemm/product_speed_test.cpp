@@ -1,0 +1,237 @@
+// Products by ingot's own kernels beside cuBLASLt's: times, rates, and whether they agree. Only with INGOT_MEASURE=1: it takes the device for itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <random>
+
+#include "backend/cuda/kernels/gpu_step_test.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/product.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
+#include "base/error.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+
+struct Site {
+  std::string name;
+  int64_t m, n, k;
+  bool b_along_k = true;
+  int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
+  bool residual = false;                        // relu(acc + residual) behind it, else gelu(acc + bias)
+  int64_t window = 3;
+  bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
+  bool few() const { return image > 0 && channels < 8; }
+};
+
+// A tensor on the device with numbers around 0.
+struct Tensor {
+  std::vector<int64_t> dims, strides;
+  DType dtype;
+  DeviceMemory memory;
+
+  Tensor(const DevicePtr& device, std::vector<int64_t> d, DType t, bool turned = false) : dims(std::move(d)), strides(dims.size(), 1), dtype(t) {
+    for (size_t a = dims.size() - 1; a-- > 0;) strides[a] = strides[a + 1] * dims[a + 1];
+    if (turned) strides = {1, dims[0]};
+    size_t count = 1;
+    for (int64_t n : dims) count *= static_cast<size_t>(n);
+    std::vector<uint16_t> host(count);
+    std::mt19937 random(static_cast<uint32_t>(count));
+    for (uint16_t& h : host) h = static_cast<uint16_t>((random() & 0x83ffu) | 0x3000u);  // halves of 0.125 to 0.25, either sign
+    memory = DeviceMemory(device, count * 2);
+    memory.copy_from(host.data(), count * 2);
+    device->synchronize();
+  }
+  TensorRef ref() const { return {reinterpret_cast<std::byte*>(memory.address()), dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
+  StridedLayout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
+};
+
+std::vector<int64_t> sizes_of(const EmittedStep& step) {
+  std::vector<int64_t> out;
+  for (const Dim& d : step.sizes) out.push_back(d.value());
+  return out;
+}
+
+double seconds_of(const DevicePtr& device, const CudaStream& stream, GpuStep& r) {
+  constexpr int calls = 20, tries = 7;
+  Event from(device, true), to(device, true);
+  std::vector<double> seconds;
+  r.run(stream.handle());
+  std::unique_ptr<Recording> recording = r.record(calls);
+  for (int t = 0; t <= tries; ++t) {
+    from.record(stream.handle());
+    r.replay(*recording, stream.handle());
+    to.record(stream.handle());
+    to.synchronize();
+    if (t > 0) seconds.push_back(Event::seconds(from, to) / calls);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+std::vector<double> values(const DevicePtr& device, const Tensor& t) {
+  std::vector<uint16_t> bits(t.memory.size() / 2);
+  t.memory.copy_to(bits.data(), t.memory.size());
+  device->synchronize();
+  std::vector<double> out;
+  for (uint16_t b : bits) {
+    int exponent = b >> 10 & 31, mantissa = b & 1023;
+    double v = exponent == 31 ? NAN : exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+    out.push_back(b >> 15 ? -v : v);
+  }
+  return out;
+}
+
+void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
+  Tensor b(device, {s.k, s.n}, DType::f16, s.b_along_k), bias(device, {1, s.n}, DType::f16), out(device, {s.m, s.n}, DType::f16), other(device, {s.m, s.n}, DType::f16);
+  const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
+  const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
+  Tensor a = s.image > 0 ? Tensor(device, image, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
+  if (s.few() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
+  backend::Product p;
+  p.type = DType::f16;
+  p.constant = true;
+  p.a = a.layout();
+  p.b = b.layout();
+  if (s.image > 0) {
+    p.m_rank = 3;
+    p.map = windows_of(images, places, places, s.channels, s.window, s.stride, s.window / 2);
+  }
+  if (s.few()) {
+    p.map->dims = dims_of({images, places, places, s.channels, s.window, s.window});
+    const Dim start(-(s.window / 2));
+    p.map->axes = {{0, {{0, 1}}}, {0, {{3, 1}}}, {start, {{1, s.stride}, {4, 1}}}, {start, {{2, s.stride}, {5, 1}}}};
+  }
+  auto body_of = [&](bool gelu) {
+    FusedBody body;
+    body.outer = {Dim(s.m)};
+    body.row = {Dim(s.n)};
+    auto add = [&](Instruction i) {
+      i.dtype = DType::f32;
+      body.code.push_back(std::move(i));
+      return static_cast<Reg>(body.code.size() - 1);
+    };
+    Instruction i{};
+    i.kind = Instruction::Kind::accumulator;
+    Reg r = add(i);
+    if (gelu) {
+      Instruction load{}, sum{}, f{};
+      load.kind = Instruction::Kind::load;
+      sum.kind = f.kind = Instruction::Kind::map;
+      sum.op = Op::add;
+      sum.in = {r, add(load)};
+      f.op = s.residual || s.few() ? Op::relu : Op::gelu;
+      f.in = {add(sum)};
+      r = add(f);
+      body.operands.push_back(DType::f16);
+    }
+    body.stores = {{static_cast<uint32_t>(body.operands.size()), r}};
+    body.operands.push_back(DType::f16);
+    return body;
+  };
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = 2.0 * static_cast<double>(s.k) * static_cast<double>(s.n);
+  std::string line = fmt::format("{:<44}", s.name);
+  auto tell = [&](std::string_view who, double seconds) {
+    line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);
+  };
+  bool compared = s.few();
+  if (s.image == 0) {
+    ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
+    ASSERT_EQ(library.kind, ProductAnswer::taken);
+    GpuStep r(library.step, "", {}, {a.ref(), b.ref(), other.ref()}, sizes_of(library.step));
+    tell("library", seconds_of(device, stream, r));
+    compared = true;
+  }
+  for (bool gelu : {true, false}) {
+    if (s.few() && !gelu) continue;
+    std::vector<StridedLayout> layouts;
+    std::vector<TensorRef> operands = {a.ref(), b.ref()};
+    if (gelu) {
+      layouts.push_back(s.residual ? other.layout() : bias.layout());
+      operands.push_back(s.residual ? other.ref() : bias.ref());
+    }
+    layouts.push_back(out.layout());
+    operands.push_back(out.ref());
+    // Few channels have no large tiles: the kernel for any map.
+    const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::matmul_large_tiles));
+    for (int tile = -1; tile < tiles; ++tile) {
+      if (s.few() && tile >= 0) operands.back() = other.ref();
+      OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::MatmulMapCudaArgs::by_sizes : tile);
+      ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
+      GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
+      double seconds = seconds_of(device, stream, r);
+      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() ? "own, relu" : "own, gelu", seconds);
+      if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");
+      r.wait();
+    }
+  }
+  if (compared) {
+    device->synchronize();
+    std::vector<double> x = values(device, out), y = values(device, other);
+    double worst = 0, size = 0;
+    for (size_t e = 0; e < x.size(); ++e) {
+      worst = std::max(worst, std::isfinite(x[e]) ? std::abs(x[e] - y[e]) : INFINITY);
+      size = std::max(size, std::abs(y[e]));
+    }
+    line += fmt::format(" differ by {:.1e} of {:.1e}", worst, size);
+    EXPECT_LE(worst, 4e-3 * size) << s.name;
+  }
+  fmt::print("{}\n", line);
+}
+
+TEST(cuda_product, speed) {
+  if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
+  DevicePtr device = Device::open(0);
+  CudaStream stream(device);
+  std::vector<Site> sites;
+  auto linear = [&](int64_t m, int64_t n, int64_t k, bool along_k = true) {
+    sites.push_back({fmt::format("{} x {} x {}{}", m, n, k, along_k ? "" : ", B along N"), m, n, k, along_k});
+  };
+  for (int64_t m : {128, 1024, 12288}) {
+    linear(m, 3072, 1024);
+    linear(m, 4096, 1024);
+    linear(m, 1024, 4096);
+  }
+  linear(8192, 8192, 8192);
+  for (int64_t m : {197, 6304}) linear(m, 3072, 768);
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}}) linear(1, n, k);
+  linear(100352, 64, 256, false);
+  linear(100352, 128, 256, false);
+  linear(100352, 256, 64, false);
+  linear(6272, 1024, 256, false);
+  linear(1568, 512, 2048, false);
+  for (auto [m, n, k] : {std::array<int64_t, 3>{100352, 256, 64}, {25088, 512, 128}, {6272, 1024, 256}, {1568, 2048, 512}}) {
+    linear(m, n, k, false);
+    sites.back().name += ", residual";
+    sites.back().residual = true;
+  }
+  for (int64_t batch : {1, 32}) {
+    for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
+      sites.push_back({fmt::format("convolution {} x {} x {} x {}", batch, image, image, channels), batch * image * image, channels, 9 * channels, false, image, channels});
+    }
+  }
+  for (int64_t batch : {1, 32}) {
+    for (bool last : {true, false}) {
+      const std::string how = last ? ", channels last" : "";
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3{}", batch, how), batch * 112 * 112, 64, 147, true, 224, 3, 2, false, 7, last});
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, last});
+    }
+  }
+  // INGOT_MEASURE=1: all of them; else those whose name contains it.
+  const std::string wanted = std::getenv("INGOT_MEASURE");
+  for (const Site& s : sites) {
+    if (wanted == "1" || s.name.find(wanted) != std::string::npos) measure(device, stream, s);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,177 @@
+#include "backend/cuda/kernels/implicit_gemm/product_text.h"
+
+#include <algorithm>
+
+#include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/compile/expression.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace ingot::backend::cuda {
+
+using Args = kernels::MatmulMapCudaArgs;
+using Number = kernels::CudaNumber;
+using Kind = Instruction::Kind;
+
+namespace {
+
+bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
+
+class Printer {
+ public:
+  Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
+
+  EmittedProduct run(const ProductKernels& of) {
+    const EmittedRow* row = of.row;
+    args_.rights = static_cast<uint8_t>(of.rights);
+    args_.halves = of.halves;
+    std::string finish = finish_text();
+    args_.type = of.type;
+    args_.map = of.map;
+    args_.b_along_k = of.b_along_k;
+    args_.patches = of.patches;
+    args_.only = static_cast<uint8_t>(of.only);
+    args_.stores = static_cast<uint8_t>(b_.stores.size());
+    args_.sizes = static_cast<uint32_t>(text_.sizes().size());
+    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
+    args_.numbers = text_.numbers();
+    args_.known = text_.known();
+    if (row != nullptr) {
+      args_.sources = row->sources;
+      args_.row = row->length;
+    }
+    EmittedProduct out;
+    out.text = fmt::format("{}struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text,
+                           b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
+               finish;
+    const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
+    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
+      if ((row != nullptr || of.halves || of.rights > 1) && !k.one_row) continue;
+      out.kernels.push_back("@" + k.suffix);
+      out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
+      out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
+    }
+    args_.name = fmt::format("matmul_map_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
+    auto named = [&](std::string& text) {
+      for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
+    };
+    named(out.text);
+    for (std::string& k : out.kernels) named(k);
+    out.name = args_.name;
+    out.arguments = kernels::serialise(args_);
+    out.sizes = text_.sizes();
+    return out;
+  }
+
+ private:
+  enum class Along { same, neighbours, apart };  // how an operand lies along N
+
+  Along along(size_t operand) {
+    const StridedLayout& x = layouts_[operand];
+    Number stride{Number::stride, static_cast<uint8_t>(operand), 1};
+    if (x.dims.size() > 2) return Along::apart;
+    if (is(x.dims[1], 1) || is(x.strides[1], 0)) {
+      text_.take(stride, 0);
+      return Along::same;
+    }
+    if (!is(x.strides[1], 1)) return Along::apart;
+    text_.take(stride, 1);
+    args_.together.push_back(static_cast<uint8_t>(operand));
+    return Along::neighbours;
+  }
+
+  // An operand of which the kernels with tiles can have whole boxes copied.
+  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
+
+  // What stands behind the product, for eight elements that U places (matmul_map_cuda.cpp): what is the same for all rows, what is of these rows, the body.
+  std::string finish_text() {
+    std::string same, same_from, fetched, held, held_from, put, keep, results;
+    std::vector<std::string> brought(b_.code.size());
+    for (size_t k = 0; k < b_.code.size(); ++k) {
+      const Instruction& i = b_.code[k];
+      if (i.kind != Kind::load || !i.in.empty()) continue;
+      Along how = along(i.operand);
+      if (how == Along::apart) continue;
+      const std::string_view type = memory_type(b_.operands[i.operand]);
+      const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), step = text_.stride(i.operand, 0);
+      if (step == "0ll") {
+        same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
+        if (how == Along::same) {
+          same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
+        } else {
+          const size_t bytes = ir::size_of(b_.operands[i.operand]), before = args_.column_bytes;
+          const bool early = bytes >= 2 && before + bytes <= Args::most_column_bytes;
+          if (early) {
+            args_.column_bytes = static_cast<uint8_t>(before + bytes);
+            fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);
+          }
+          same_from += fmt::format("    at.template constants<Together, {}>(same.m{}, {});\n", early ? static_cast<int>(before) : -1, k, from);
+        }
+        brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
+      } else if (how == Along::same) {
+        held += fmt::format("  {} m{}[U::rows];\n", type, k);
+        held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[at.row(v) * {}];\n", k, from, step);
+        brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
+      } else {
+        held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+        std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, step);
+        if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
+          args_.boxed_in = static_cast<uint8_t>(i.operand);
+          held_from += fmt::format("    if constexpr (U::tiled) {{\n      four_matrices((u32*)held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
+        } else {
+          held_from += "    " + own;
+        }
+        brought[k] = fmt::format("value(held.m{}[v])", k);
+      }
+    }
+    for (size_t s = 0; s < b_.stores.size(); ++s) {
+      const Store& store = b_.stores[s];
+      const std::string_view type = memory_type(b_.operands[store.operand]);
+      const std::string to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, text_.stride(store.operand, 0));
+      results += fmt::format("    {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
+      keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
+      Along how = along(store.operand);
+      put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
+      std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
+                                                 : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, 1), s);
+      if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
+        args_.boxed_out = static_cast<uint8_t>(store.operand);
+        put += fmt::format("    if constexpr (U::tiled) {{\n      put_four_matrices(tile, (const u32*)o{});\n    }} else {{\n      {}    }}\n", s, own);
+      } else {
+        put += "    " + own;
+      }
+    }
+    const bool for_halves = stores_halves(b_);
+    std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
+    return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
+           "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
+                       args_.boxed_out != Args::none, args_.column_bytes, args_.halves ? 2 : 1, args_.rights) +
+           "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
+           "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
+           "128) {\n" +
+           "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void behind(const U& at, const f32* sums, const @Same<U>& same, const @HeldOf<U>& held, u32 tile) const {\n" +
+           "    u64* const status = (u64*)p.status;\n" + results + "#pragma unroll\n    for (int v = 0; v < 8; ++v) {\n" + code + keep + "    }\n" + put + "  }\n" +
+           "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n    const EightOfRow at = {s, t, inside};\n" +
+           "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
+           "}\n};\n";
+  }
+
+  const FusedBody& b_;
+  const std::vector<StridedLayout>& layouts_;
+  ElementText text_;
+  Args args_;
+};
+
+}  // namespace
+
+EmittedProduct emit_product_text(const ProductKernels& of, const FusedBody& body, const std::vector<StridedLayout>& layouts) { return Printer(body, layouts).run(of); }
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,85 @@
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/fields.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr uint32_t magic = 0x3843504d;  // "MPC8"
+constexpr size_t domain_rank = 2, most_gathered = 16;
+
+template <class S, class A>
+void fields(S& s, A& a) {
+  s.text(a.name);
+  s.all(a.type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.sizes);
+  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
+  s.list(a.map.steps, [&](auto& step) { s.field(step); });
+  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
+  s.list(a.numbers, number);
+  s.list(a.known, [&](auto& k) {
+    number(k.number);
+    s.field(k.value);
+  });
+  s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
+  s.list(a.together, [&](auto& k) { s.field(k); });
+  auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
+  s.list(a.sources, [&](auto& o) {
+    s.all(o.dtype, o.together);
+    numbers(o.dims);
+    numbers(o.strides);
+  });
+  s.all(a.row, a.rights, a.halves);
+}
+
+void check(const MatmulMapCudaArgs& a) {
+  auto require = [](bool good, const char* what) {
+    if (!good) fail(Code::format, "the arguments of a matmul_map step are damaged: {}", what);
+  };
+  auto possible = [](uint8_t rank) { return rank >= 1 && rank <= MatmulMap::max_rank; };
+  require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
+  require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
+  require(a.only < std::size(matmul_large_tiles) || a.only == MatmulMapCudaArgs::by_sizes, "tile");
+  for (const MatmulPatchCuda& s : a.patches) require(is_possible(s), "patch");
+  require(a.column_bytes <= MatmulMapCudaArgs::most_column_bytes, "columns");
+  require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
+  for (size_t k = 0; k < a.operands.size(); ++k) {
+    const auto& o = a.operands[k];
+    bool store = k + a.stores >= a.operands.size();
+    require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= (store ? 0 : most_gathered), "operand");
+  }
+  auto number = [&](const CudaNumber& n) {
+    if (n.kind == CudaNumber::size) return n.a < a.sizes;
+    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < domain_rank + a.operands[n.a].gathered;
+  };
+  require(a.numbers.size() <= 400, "numbers");
+  for (const auto& n : a.numbers) require(number(n), "number");
+  for (const auto& k : a.known) require(number(k.number), "number");
+  for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered == 0, "operand");
+  for (uint8_t k : {a.boxed_in, a.boxed_out}) {
+    require(k == MatmulMapCudaArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
+  }
+  require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= matmul_map_row_made)), "the row");
+  require(!a.halves || a.b_along_k, "halves");
+  require(a.rights >= 1 && a.rights <= matmul_map_columns_apart && (a.rights == 1 || a.b_along_k), "columns");
+  for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
+}
+
+}  // namespace
+
+std::vector<std::byte> serialise(const MatmulMapCudaArgs& a) {
+  return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
+}
+
+MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte> bytes) {
+  auto a = from_bytes<MatmulMapCudaArgs>(bytes, magic, "the arguments of a matmul_map step", [](auto& stream, auto& args) { fields(stream, args); });
+  check(a);
+  return a;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,439 @@
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <optional>
+
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+#include "backend/cuda/kernels/run/numbers.h"
+#include "base/error.h"
+#include "kernels/run/index_map.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Pointer = CudaLaunch::Pointer;
+using P = MatmulMapCudaParameters;
+
+void require(bool good, const char* what) {
+  if (!good) fail(Code::format, "the operands of a matmul_map step do not fit: {}", what);
+}
+
+// Checks what the arguments and the operands say of each other.
+void check(const MatmulMapCudaArgs& args, const Call& call) {
+  const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
+  const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
+  require(args.makes_row() || a.dtype == args.type, "types");
+  int64_t columns = 0;
+  for (size_t i = args.left(); i < args.behind(); ++i) {
+    const TensorRef& part = call.operands[i];
+    require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k &&
+                (args.rights == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+            "the right matrices");
+    columns += part.dims[1];
+  }
+  require((args.makes_row() || a.rank == args.map.rank) && columns == (args.halves ? 2 : 1) * n, "matrices");
+  require(!(args.makes_row() || args.halves || args.rights > 1) || (m == 1 && k % 8 == 0), "one row");
+  require(!args.makes_row() || k == args.row, "the row");
+  for (size_t i = 0; i < args.sources.size(); ++i) {
+    const TensorRef& t = call.operands[i];
+    const MatmulMapCudaArgs::Source& o = args.sources[i];
+    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "what the row is made of");
+    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "what the row is made of");
+  }
+  const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
+  require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
+  require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
+  for (size_t i = 0; i < args.operands.size(); ++i) {
+    const TensorRef& t = call.operands[args.behind() + i];
+    require(t.dtype == args.operands[i].dtype && t.rank == 2 + args.operands[i].gathered, "the body's types");
+    bool store = i + args.stores >= args.operands.size();
+    for (int axis = 0; axis < 2; ++axis) require(t.dims[axis] == (axis == 0 ? m : n) || (!store && t.dims[axis] == 1), "the body's sizes");
+  }
+}
+
+// The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
+void walk(const MatmulMapCudaArgs& args, const Call& call, P& p) {
+  if (args.makes_row()) {
+    // In shared memory as a row lies in memory.
+    p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
+    p.k_extent[2] = p.k_inner = static_cast<int>(p.k);
+    p.k_step[2] = 1;
+    return;
+  }
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  for (size_t j = 0; j < args.map.rank; ++j) {
+    const int64_t offset = sizes[indices + j];
+    require(offset >= -INT32_MAX && offset <= INT32_MAX && a.dims[j] <= INT32_MAX, "the map's offsets");
+  }
+  for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
+  const IndexMap map = resolve_index_map("matmul_map", args.map.steps, a, sizes);
+  if (map.axes > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
+  // What is read lies inside, whatever its parts add up to on the way.
+  p.base = static_cast<long>(map.start.offset);
+  for (int g = 0; g < 2; ++g) {
+    int64_t reach = g < map.axes ? map.start.along[g] : 0;
+    for (size_t i = 0; g < map.axes && i < indices; ++i) reach += map.indices[i].along[g] * std::max<int64_t>(map.indices[i].extent - 1, 0);
+    require(reach <= INT32_MAX, "the map's reach");
+    p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
+    p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
+  }
+  auto part = [&](size_t from, size_t to, int* extents, long* steps, int(*guarded)[3]) {
+    std::fill(extents, extents + 3, 1);
+    int at = 3;
+    for (size_t i = to; i-- > from;) {
+      const IndexMap::Index& index = map.indices[i];
+      if (index.extent == 1) continue;
+      if (--at < 0) fail(Code::unsupported, "a product through a map of more than three indices is not possible on a GPU");
+      extents[at] = static_cast<int>(index.extent);
+      steps[at] = static_cast<long>(index.step);
+      for (int g = 0; g < map.axes; ++g) guarded[g][at] = static_cast<int>(index.along[g]);
+    }
+  };
+  part(0, args.map.m_rank, p.m_extent, p.m_step, p.m_guard);
+  part(args.map.m_rank, indices, p.k_extent, p.k_step, p.k_guard);
+  auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2]; };
+  require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
+  const int64_t inner = divided_up(p.k_extent[2], 8) * 8;
+  p.k = inner * p.k_extent[0] * p.k_extent[1];
+  require(p.k <= INT32_MAX, "sizes");
+  p.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
+}
+
+// The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
+struct Tiles {
+  CudaTiles a, b;
+  int64_t taps, chunks;
+};
+std::optional<Tiles> tiles_of(const MatmulMapCudaArgs& args, P& p) {
+  constexpr int64_t half = 2, most = int64_t{1} << 39;
+  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1], b_step = p.b_step * half;
+  Tiles t;
+  t.taps = taps;
+  t.chunks = divided_up(channels, matmul_map_depth);
+  // Few channels would fill a tile with zeros.
+  if (channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * matmul_map_depth)) return std::nullopt;
+  auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
+  if (!usable(b_step)) return std::nullopt;
+  t.b.at = offsetof(P, b_tiles);
+  t.b.index = 1;
+  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
+  if (args.b_along_k) {
+    t.b.dims = {c, count, n};
+    t.b.strides = {c * half, static_cast<uint64_t>(b_step)};
+  } else {
+    t.b.dims = {n, c, count};
+    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
+  }
+  t.a.at = offsetof(P, a_tiles);
+  t.a.index = 0;
+  t.a.offset = p.base * half;
+  if (args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2) {
+    const int64_t step = p.m_extent[2] == 1 ? channels * half : p.m_step[2] * half;
+    if (p.origin[0] != 0 || p.origin[1] != 0 || !usable(step)) return std::nullopt;
+    t.a.dims = {c, 1, static_cast<uint64_t>(p.m)};
+    t.a.strides = {c * half, static_cast<uint64_t>(step)};
+    return t;
+  }
+  // Positions (n, h, w): w and h either stay inside and have no taps, or are what the guards watch.
+  t.a.pixels = true;
+  t.a.rank = 4;
+  int64_t unit[2], inside[2], step[2], tap[2], first[2];  // of w, h
+  for (int axis = 0; axis < 2; ++axis) {
+    const int m = 2 - axis, k = 1 - axis, g = 1 - axis;
+    bool guarded = p.m_guard[g][m] != 0 || p.k_guard[g][k] != 0 || p.origin[g] != 0;
+    for (int i = 0; i < 3; ++i) {
+      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
+    }
+    if (!guarded) {
+      if (p.k_extent[k] != 1 || p.inside[g] != 1) return std::nullopt;
+      unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
+      inside[axis] = p.m_extent[m];
+      step[axis] = 1;
+      tap[axis] = first[axis] = 0;
+      continue;
+    }
+    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
+    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
+    first[axis] = p.origin[g];
+    inside[axis] = p.inside[g];
+    if (p.m_extent[m] != 1) {
+      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
+    } else {
+      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
+    }
+    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -128 || first[axis] > 127) return std::nullopt;
+    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return std::nullopt;
+    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return std::nullopt;
+    if (tap[axis] * (p.k_extent[k] - 1) > 255) return std::nullopt;
+    t.a.offset -= first[axis] * unit[axis] * half;
+  }
+  // Strides of axes that nobody steps along may be anything that is allowed.
+  if (unit[0] == 0) unit[0] = channels;
+  if (unit[1] == 0) unit[1] = unit[0] * inside[0];
+  const int64_t image = p.m_extent[0] == 1 ? unit[1] * inside[1] : p.m_step[0];
+  if (!usable(unit[0] * half) || !usable(unit[1] * half) || !usable(image * half) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t last = first[axis] + (p.m_extent[2 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
+    if (beyond < -128 || beyond > 127) return std::nullopt;
+    t.a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
+    t.a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
+    t.a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
+    p.step[axis] = static_cast<int>(step[axis]);
+    p.tap_step[axis] = static_cast<int>(tap[axis]);
+  }
+  t.a.dims = {c, static_cast<uint64_t>(inside[0]), static_cast<uint64_t>(inside[1]), static_cast<uint64_t>(p.m_extent[0])};
+  t.a.strides = {static_cast<uint64_t>(unit[0] * half), static_cast<uint64_t>(unit[1] * half), static_cast<uint64_t>(image * half)};
+  return t;
+}
+
+// Which of the large tiles, and how many blocks share K, by a model of microseconds whose constants were fitted to measurements on an H200.
+struct Choice {
+  size_t tile = 0;
+  int64_t splits = 1;
+};
+Choice choose(const P& p, int64_t turns, int multiprocessors, const MatmulMapCudaArgs& args) {
+  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
+  Choice best;
+  double least = 0;
+  for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
+    const MatmulLargeTile& t = matmul_large_tiles[k];
+    if ((args.only != MatmulMapCudaArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared) continue;
+    const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
+    for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
+      const int64_t rounds = divided_up(blocks * splits, multiprocessors);
+      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
+      const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
+      // Groups in turn: one multiplies while others do what stands behind.
+      const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
+      if (least == 0 || all < least) {
+        least = all;
+        best = {k, splits};
+      }
+    }
+  }
+  return best;
+}
+
+// Which of the kernels for few channels is for A as it lies, and what it is told.
+struct Patch {
+  size_t kernel = 0;
+  P p;
+};
+std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const Call& call, P p) {
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  const auto walk = args.patches.empty() ? std::nullopt : patch_walk(args.map, sizes);
+  if (!walk) return std::nullopt;
+  auto extent = [&](int index) { return sizes[static_cast<size_t>(index)]; };
+  auto along = [&](int axis, int index) { return args.map.steps[static_cast<size_t>(axis) * indices + static_cast<size_t>(index)]; };
+  // Other axes are never left.
+  for (int j = 0; j < a.rank; ++j) {
+    int64_t last = 0;
+    for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
+    if (j != walk->h && j != walk->w && last >= a.dims[j]) return std::nullopt;
+  }
+  const MatmulPatchCuda& n = walk->numbers;
+  for (size_t k = 0; k < args.patches.size(); ++k) {
+    const MatmulPatchCuda& s = args.patches[k];
+    bool same = s.channels == n.channels && (s.last == 0 || (walk->c >= 0 && a.strides[walk->c] == 1)) && a.strides[walk->w] == s.inner();
+    for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
+    const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
+    constexpr int64_t most = INT32_MAX / 2;
+    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most)
+      continue;
+    int64_t image = 0;
+    for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
+    p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
+    p.m_extent[1] = static_cast<int>(y);
+    p.m_extent[2] = static_cast<int>(x);
+    p.m_step[0] = image;
+    p.k_step[0] = walk->c < 0 || s.last != 0 ? 0 : a.strides[walk->c];
+    p.k_step[1] = a.strides[walk->h];
+    p.inside[0] = static_cast<int>(a.dims[walk->h]);
+    p.inside[1] = static_cast<int>(line);
+    p.eights = line % 8 == 0 && image % 8 == 0 && p.k_step[0] % 8 == 0 && p.k_step[1] % 8 == 0;
+    return Patch{k, p};
+  }
+  return std::nullopt;
+}
+
+class Launches {
+ public:
+  Launches(const MatmulMapCudaArgs& args, const Call& call, const CudaMachine& machine)
+      : args_(args),
+        machine_(machine),
+        first_(args.behind()),
+        numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
+        sources_{call.operands.first(args.sources.size()), {}} {
+    numbers_.check(args.known, "a matmul_map");
+    p_.m = call.sizes[0];
+    p_.n = call.sizes[1];
+    p_.k = call.sizes[2];
+    p_.b_step = call.operands[args.left()].strides[args.b_along_k ? 1 : 0];
+    int64_t from = 0;
+    for (size_t i = 1; i < args.rights; ++i) {
+      from += call.operands[args.left() + i - 1].dims[1];
+      p_.beside_from[i - 1] = static_cast<int>(from);
+    }
+    walk(args, call, p_);
+    // Sixteen bytes at once where every eight begins at a multiple of them.
+    bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % 8 == 0, others = true;
+    for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    for (size_t k = 0; k < args.sources.size(); ++k) {
+      if (args.sources[k].together) aligned_.push_back(k);
+    }
+    for (uint8_t k : args.together) {
+      const TensorRef& x = numbers_.operands[k];
+      others = others && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
+      aligned_.push_back(first_ + k);
+    }
+    if (others && !a) patch_ = patch_of(args, call, p_);
+    way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
+    if (patch_ ? patch_->p.eights != 0 : a && !args.makes_row()) aligned_.push_back(0);
+    for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
+  }
+
+  CudaLaunches run() {
+    CudaLaunches out = launches(way_);
+    if (way_ == Way::any) return out;
+    out.aligned = aligned_;
+    CudaLaunches any = launches(Way::any);
+    out.any = std::move(any.list);
+    out.scratch = std::max(out.scratch, any.scratch);
+    return out;
+  }
+
+ private:
+  // Which operands are read in eights: all, those behind the product (and A is one of few channels), all but A, none.
+  enum class Way { together, patch, one, any };
+  // The innermost index of K walks whole eights of neighbours, all of them inside A.
+  bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
+  // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
+  bool boxes_behind(std::vector<CudaTiles>& out) const {
+    auto add = [&](uint8_t k, size_t at) {
+      if (k == MatmulMapCudaArgs::none) return true;
+      const TensorRef& x = numbers_.operands[k];
+      const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * 2;
+      if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
+      CudaTiles t;
+      t.at = at;
+      t.index = first_ + k;
+      t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
+      t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
+      t.box = {64, 1, 64};
+      out.push_back(t);
+      return true;
+    };
+    return add(args_.boxed_in, offsetof(P, in_tiles)) && add(args_.boxed_out, offsetof(P, out_tiles));
+  }
+  CudaLaunches launches(Way way) const {
+    const bool together = way == Way::together;
+    CudaLaunches list;
+    P p = way == Way::patch ? patch_->p : p_;
+    std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
+    for (size_t i = 1; i < args_.rights; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
+    auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
+      std::vector<std::byte> parameters(sizeof p);
+      std::memcpy(parameters.data(), &p, sizeof p);
+      std::vector<Pointer> pointers = own;
+      numbers_.append(parameters, pointers, args_.numbers, first_);
+      if (args_.makes_row()) sources_.append(parameters, pointers, {}, 0);
+      parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
+      list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
+      list.list.back().shared = static_cast<uint32_t>(shared);
+      list.list.back().overlaps = overlaps;
+    };
+    p.splits = p.turns = 1;
+    if (p.m == 0 || p.n == 0) return list;
+    if (way == Way::patch) {
+      const MatmulPatchCuda& s = args_.patches[patch_->kernel];
+      auto extent = [&](int i) { return int64_t{p.m_extent[i]}; };
+      const int64_t tiles = extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), sides = divided_up(p.n, int64_t{32} * s.wide);
+      const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * machine_.multiprocessors / sides);
+      add(fmt::format("patch_{}", patch_->kernel), std::min(tiles, room) * sides, s.threads(), s.shared());
+      list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+      return list;
+    }
+    // K of one row is a single index.
+    if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
+      // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
+      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads,
+          (args_.halves ? 2 : 1) * matmul_map_row_shared + (args_.makes_row() ? 2 * static_cast<int>(p.k) : 0), false);
+      return list;
+    }
+    auto share = [&](int64_t turns, int64_t splits) {
+      p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
+      p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
+      if (p.splits > 1) own.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+    };
+    auto finish = [&] {
+      if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
+    };
+    std::vector<CudaTiles> boxes;
+    if (auto tiles = together && machine_.tiles && boxes_behind(boxes) ? tiles_of(args_, p) : std::nullopt) {
+      p.taps = static_cast<int>(tiles->taps);
+      p.chunks = static_cast<int>(tiles->chunks);
+      const int64_t turns = tiles->taps * tiles->chunks;
+      const Choice choice = choose(p, turns, machine_.multiprocessors, args_);
+      const MatmulLargeTile& t = matmul_large_tiles[choice.tile];
+      share(turns, choice.splits);
+      constexpr uint32_t depth = matmul_map_depth;
+      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
+      tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
+      tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
+      const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
+      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared(args_.column_bytes));
+      list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+      boxes.push_back(tiles->a);
+      boxes.push_back(tiles->b);
+      list.list.back().tiles = std::move(boxes);
+      finish();
+      return list;
+    }
+    auto blocks_of = [&](const MatmulMapTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
+    // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
+    const int size = together && p.n > matmul_map_tiles[1].columns && blocks_of(matmul_map_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
+    const MatmulMapTile& tile = matmul_map_tiles[size];
+    const int64_t turns = divided_up(p.k, matmul_map_depth), blocks = blocks_of(tile);
+    constexpr int64_t least_turns = 2;
+    const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
+    const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
+    share(turns, splits);
+    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
+    finish();
+    return list;
+  }
+
+  const MatmulMapCudaArgs& args_;
+  const CudaMachine& machine_;
+  size_t first_;  // operand of the body behind
+  CudaNumbers numbers_, sources_;
+  P p_{};
+  std::optional<Patch> patch_;
+  Way way_;
+  std::vector<size_t> aligned_;
+};
+
+}  // namespace
+
+std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
+  size_t wanted = args->behind() + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
+  if (operands != wanted || sizes != numbers) fail(Code::format, "a matmul_map step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
+  return args;
+}
+
+CudaLaunches matmul_map_cuda_launches(const Call& call, const CudaMachine& machine) {
+  const auto& args = *static_cast<const MatmulMapCudaArgs*>(call.constants);
+  check(args, call);
+  return Launches(args, call, machine).run();
+}
+
+}  // namespace ingot::kernels

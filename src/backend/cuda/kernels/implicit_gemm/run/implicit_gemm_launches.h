@@ -1,0 +1,11 @@
+// A product through a map on CUDA for one set of sizes.
+#pragma once
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+// RunKernel::load; the result is a MatmulMapCudaArgs.
+std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
+CudaLaunches matmul_map_cuda_launches(const Call&, const CudaMachine&);
+
+}  // namespace ingot::kernels

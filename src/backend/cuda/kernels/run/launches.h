@@ -1,0 +1,94 @@
+// Kernels that have no body on CUDA: a step is a list of launches, decided once for each set of sizes by a pure function.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernels/run/axes.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+// A matrix as Hopper's copying unit is told of it: two bytes an element, in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
+// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] read pixel by pixel in the order of their positions, which go from
+// `lower` (of w and h) in steps up to the tensor's last place plus `upper`.
+struct CudaTiles {
+  size_t at = 0;           // in the kernel's parameters: 128 bytes
+  size_t index = 0;        // of the operand
+  int64_t offset = 0;      // bytes behind its address
+  bool pixels = false;
+  int rank = 3;
+  std::array<uint64_t, 4> dims{};
+  std::array<uint64_t, 3> strides{};  // bytes, from the second axis on
+  std::array<uint32_t, 4> box{};      // elements; pixels: channels and positions
+  std::array<uint32_t, 4> steps{1, 1, 1, 1};
+  std::array<int, 2> lower{}, upper{};
+};
+
+struct CudaLaunch {
+  struct Pointer {
+    enum What : uint8_t { status, operand, scratch } what;
+    size_t at;            // in `parameters`
+    size_t index = 0;     // of the operand
+    size_t offset = 0;    // in scratch, bytes
+  };
+  std::string kernel;
+  uint32_t blocks = 0, threads = 0;
+  uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
+  bool overlaps = false; // the kernel waits for those before it by itself
+  uint32_t pieces = 0;   // of work that the blocks do one after another; 0: one each
+  std::vector<std::byte> parameters;
+  std::vector<Pointer> pointers;
+  std::vector<CudaTiles> tiles;
+};
+
+struct CudaLaunches {
+  std::vector<CudaLaunch> list;
+  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
+  std::vector<CudaLaunch> any;   // else these launches do it
+  size_t scratch = 0;            // bytes
+
+  // Room in scratch.
+  size_t reserve(int64_t bytes);
+  // `blocks` of any number; none: no launch. Error (unsupported) when a grid cannot have so many.
+  template <class Parameters>
+  void add(std::string kernel, int64_t blocks, uint32_t threads, const Parameters& parameters, std::vector<CudaLaunch::Pointer> pointers) {
+    std::vector<std::byte> bytes(sizeof parameters);
+    std::memcpy(bytes.data(), &parameters, sizeof parameters);
+    add_bytes(std::move(kernel), blocks, threads, std::move(bytes), std::move(pointers));
+  }
+  void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
+};
+
+// What launches are chosen by.
+struct CudaMachine {
+  int multiprocessors = 1;
+  bool tiles = false;  // Hopper: there are kernels that bring CudaTiles, and groups of warps
+};
+
+// Axes of some tensors, joined where all walk them alike; those of size 1 are left out.
+struct JoinedAxes {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;  // of each walk
+  int64_t points = 1;
+
+  explicit JoinedAxes(size_t walks) : strides(walks) {}
+  // The next axis inwards.
+  void add(int64_t size, const std::vector<int64_t>& steps);
+  template <int Walks>
+  CudaAxes<Walks> get() const {
+    CudaAxes<Walks> out{};
+    out.rank = static_cast<int>(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) {
+      out.dims[d] = dims[d];
+      for (size_t w = 0; w < strides.size(); ++w) out.strides[w][d] = strides[w][d];
+    }
+    return out;
+  }
+};
+
+inline int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+}  // namespace ingot::kernels

@@ -1,0 +1,48 @@
+// Many short or widely strided lines: a thread each. Else blocks; a line that would keep few of them busy is cut into chunks, whose totals are made first.
+#include "backend/cuda/kernels/scan/run/scan_launches.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "backend/cuda/kernels/scan/run/scan_args.h"
+#include "kernels/scan/run/scan_checks.h"
+
+namespace ingot::kernels {
+
+CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
+  check_scan(call);
+  const auto& args = *static_cast<const ScanArgs*>(call.constants);
+  const TensorRef &in = call.operands[0], &out = call.operands[1];
+  JoinedAxes lines(2);
+  for (int d = 0; d < in.rank; ++d) {
+    if (d != args.axis) lines.add(in.dims[d], {in.strides[d], out.strides[d]});
+  }
+  ScanCudaParameters p{};
+  p.lines = lines.points;
+  p.length = in.rank == 0 ? 1 : in.dims[args.axis];
+  p.in_step = in.rank == 0 ? 0 : in.strides[args.axis];
+  p.out_step = in.rank == 0 ? 0 : out.strides[args.axis];
+  p.axes = lines.get<2>();
+  CudaLaunches list;
+  if (p.lines == 0 || p.length == 0) return list;
+  std::string name = scan_cuda_name(args.kind, in.dtype);
+  using Pointer = CudaLaunch::Pointer;
+  std::vector<Pointer> pointers = {{Pointer::operand, offsetof(ScanCudaParameters, in), 0}, {Pointer::operand, offsetof(ScanCudaParameters, out), 1}};
+  // Threads of neighbouring lines read neighbours where the lines lie side by side.
+  constexpr int64_t many_lines = 2048, short_line = 64;
+  if (p.lines >= many_lines && (p.length <= short_line || p.in_step != 1)) {
+    list.add(name + "_lines", divided_up(p.lines, scan_threads), scan_threads, p, pointers);
+    return list;
+  }
+  int64_t wanted = divided_up(int64_t{4} * machine.multiprocessors, p.lines);
+  p.chunk = divided_up(divided_up(p.length, std::max<int64_t>(1, wanted)), scan_tile) * scan_tile;
+  p.chunks = divided_up(p.length, p.chunk);
+  if (p.chunks > 1) {
+    pointers.push_back({Pointer::scratch, offsetof(ScanCudaParameters, totals), 0, list.reserve(8 * p.lines * p.chunks)});
+    list.add(name + "_totals", p.lines * p.chunks, scan_threads, p, pointers);
+  }
+  list.add(name + "_blocks", p.lines * p.chunks, scan_threads, p, pointers);
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,12 @@
+// Scans as CUDA C++.
+#pragma once
+#include "backend/cuda/kernels/elements.h"
+#include "kernels/scan/run/scan_args.h"
+
+namespace ingot::kernels {
+
+// Behind elements_cuda_text(): what all scans share.
+std::string_view scan_cuda_text();
+CudaPart scan_cuda_part(const ScanArgs&, ir::DType);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,127 @@
+#include "backend/cuda/kernels/scatter/run/scatter_launches.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "backend/cuda/kernels/scatter/run/scatter_args.h"
+#include "backend/cuda/kernels/sort/run/sort_launches.h"
+#include "base/error.h"
+#include "kernels/scatter/run/scatter_checks.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Pointer = CudaLaunch::Pointer;
+using P = ScatterCudaParameters;
+
+// Keys, their order, then the kernel that writes. `pointers`: those of the operands.
+CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<Pointer> pointers) {
+  CudaLaunches list;
+  if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
+  pointers.push_back({Pointer::status, offsetof(P, status)});
+  size_t keys = list.reserve(8 * p.lines * p.points);
+  p.room = p.points;
+  auto with_keys = pointers;
+  with_keys.push_back({Pointer::scratch, offsetof(P, keys), 0, keys});
+  list.add(scatter_keys_cuda_name, divided_up(p.lines * p.points, scatter_threads), scatter_threads, p, with_keys);
+  if (p.points > 1) {
+    SortedKeys sorted = sort_keys_cuda(list, keys, p.lines, p.points);
+    p.room = sorted.room;
+    with_keys = pointers;
+    with_keys.push_back({Pointer::scratch, offsetof(P, keys), 0, sorted.keys});
+    with_keys.push_back({Pointer::scratch, offsetof(P, order), 0, sorted.order});
+  }
+  std::string name = scatter_cuda_name(args.kind, type);
+  if (args.kind == ScatterArgs::Kind::set) {
+    list.add(name, divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, with_keys);
+    return list;
+  }
+  // Short chunks, but not more threads than keep a GPU busy, since each has two numbers in scratch.
+  constexpr int64_t least_chunk = 32, most_threads = int64_t{1} << 19;
+  int64_t chunks = std::clamp<int64_t>(most_threads / (p.lines * p.elements), 1, divided_up(p.points, least_chunk));
+  p.chunk = divided_up(p.points, chunks);
+  p.chunks = divided_up(p.points, p.chunk);
+  int64_t threads = p.lines * p.chunks * p.elements;
+  if (p.chunks > 1) {
+    with_keys.push_back({Pointer::scratch, offsetof(P, begun), 0, list.reserve(8 * threads)});
+    with_keys.push_back({Pointer::scratch, offsetof(P, ended), 0, list.reserve(8 * threads)});
+  }
+  list.add(name + "_chunks", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
+  if (p.chunks > 1) list.add(name + "_rest", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
+  return list;
+}
+
+bool empty(const TensorRef& t) { return std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank; }
+
+// Places in the result are told apart by their distance from its beginning. It has elements.
+void set_index(P& p, size_t k, int64_t extent, int64_t step) {
+  p.extent[k] = extent;
+  p.step[k] = extent == 1 ? 0 : step;
+  if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor whose elements lie {} apart", step);
+}
+
+}  // namespace
+
+CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine&) {
+  check_scatter(call);
+  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
+  const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
+  if (empty(out) || empty(updates)) return {};  // strides of nothing say nothing
+  if (args.axes.size() > most_scattered) fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), most_scattered);
+  P p{};
+  p.indices = static_cast<int>(args.axes.size());
+  p.wrap = args.wrap;
+  std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, updates), 0}, {Pointer::operand, offsetof(P, out), call.operands.size() - 1}};
+  JoinedAxes points(1 + most_scattered), elements(2);
+  for (size_t k = 0; k < args.axes.size(); ++k) {
+    set_index(p, k, out.dims[args.axes[k]], out.strides[args.axes[k]]);
+    pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, 1 + k});
+  }
+  for (int d = 0; d < first.rank; ++d) {
+    std::vector<int64_t> steps(1 + most_scattered);
+    steps[0] = updates.strides[args.position + d];
+    for (size_t k = 0; k < args.axes.size(); ++k) steps[1 + k] = call.operands[1 + k].strides[d];
+    points.add(first.dims[d], steps);
+  }
+  for (int d = 0, rest = 0; d < out.rank; ++d) {
+    if (scattered(args, d)) continue;
+    elements.add(out.dims[d], {updates.strides[rest < args.position ? rest : rest + first.rank], out.strides[d]});
+    ++rest;
+  }
+  p.lines = 1;
+  p.points = points.points;
+  p.elements = elements.points;
+  p.point_axes = points.get<9>();
+  p.element_axes = elements.get<2>();
+  return launches(args, p, out.dtype, std::move(pointers));
+}
+
+CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine&) {
+  check_scatter_along(call);
+  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
+  const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
+  if (empty(out) || empty(index)) return {};
+  P p{};
+  p.indices = 1;
+  p.wrap = args.wrap;
+  JoinedAxes lines(3), points(1 + most_scattered);
+  for (int d = 0; d < out.rank; ++d) {
+    if (d != args.axes[0]) lines.add(index.dims[d], {index.strides[d], updates.strides[d], out.strides[d]});
+  }
+  if (out.rank == 0) {
+    set_index(p, 0, 1, 0);
+  } else {
+    int axis = args.axes[0];
+    set_index(p, 0, out.dims[axis], out.strides[axis]);
+    points.add(index.dims[axis], {updates.strides[axis], index.strides[axis], 0, 0, 0, 0, 0, 0, 0});
+  }
+  p.lines = lines.points;
+  p.points = points.points;
+  p.elements = 1;
+  p.line_axes = lines.get<3>();
+  p.point_axes = points.get<9>();
+  return launches(args, p, out.dtype, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,10 @@
+// Scatters on CUDA for one set of sizes.
+#pragma once
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+CudaLaunches scatter_cuda_launches(const Call&, const CudaMachine&);
+CudaLaunches scatter_along_cuda_launches(const Call&, const CudaMachine&);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,290 @@
+#include "backend/cuda/run/gpu.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+
+#include "backend/cuda/run/symbols.h"
+
+namespace ingot::kernels {
+#define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(matmul_map) X(attention) X(scan) X(scatter) X(scatter_along) X(sort)
+#define X(name) extern const RunKernel name##_cuda_kernel;
+INGOT_CUDA_KERNELS(X)
+#undef X
+}  // namespace ingot::kernels
+
+namespace ingot::backend {
+
+namespace cuda {
+
+namespace {
+
+class GpuMemory final : public Allocator {
+ public:
+  explicit GpuMemory(DevicePtr device) : device_(std::move(device)) {}
+  void* allocate(size_t bytes) override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    Address address = 0;
+    int error = driver().memory_allocate(&address, bytes);
+    if (error == 0) return reinterpret_cast<void*>(address);
+    size_t free = 0, total = 0;
+    std::string room = driver().memory_info(&free, &total) == 0 ? fmt::format(", where {} of {} are free,", free, total) : "";
+    driver().failed(error, fmt::format("allocating {} bytes on {}{}", bytes, device_->properties().name, room));
+  }
+  void release(void* memory, size_t) noexcept override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    driver().memory_free(reinterpret_cast<Address>(memory));
+  }
+
+ private:
+  DevicePtr device_;
+};
+
+// The CUDA that a plan's code was compiled by, as its PTX says in a comment; 0 when nothing does.
+int compiled_by(std::span<const CodeImage> code) {
+  constexpr std::string_view says = "Cuda compilation tools, release ";
+  for (const CodeImage& c : code) {
+    std::string_view text(reinterpret_cast<const char*>(c.image.data()), c.ptx ? c.image.size() : 0);
+    size_t at = text.find(says);
+    if (at == std::string_view::npos) continue;
+    const char *from = text.data() + at + says.size(), *end = text.data() + text.size();
+    int major = 0, minor = 0;
+    auto [dot, error] = std::from_chars(from, end, major);
+    if (error == std::errc() && dot < end && std::from_chars(dot + 1, end, minor).ec == std::errc()) return major * 1000 + minor * 10;
+  }
+  return 0;
+}
+
+// Where streams' kernels report. Kernels of a stream that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
+// would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives: with the
+// context it was taken in, which would take it along.
+class Statuses {
+ public:
+  Status* take(const DevicePtr& device) {
+    std::lock_guard lock(mutex_);
+    constexpr size_t resting = 4096, together = 512;
+    if (free_.size() <= resting && fresh_.empty()) {
+      Device::Use use(*device);
+      Unrecorded apart;
+      constexpr unsigned for_all_contexts = 1, mapped = 2;
+      void* memory = nullptr;
+      driver().check(driver().host_allocate(&memory, together * sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device->properties().name);
+      kept_.push_back(device);
+      for (size_t k = 0; k < together; ++k) fresh_.push_back(new (static_cast<Status*>(memory) + k) Status);
+    }
+    std::deque<Status*>& from = fresh_.empty() ? free_ : fresh_;
+    Status* out = from.front();
+    from.pop_front();
+    *out = {};
+    return out;
+  }
+  void give_back(Status* s) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(s);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Status*> fresh_, free_;
+  std::vector<DevicePtr> kept_;
+};
+
+Statuses& statuses() {
+  static auto* all = new Statuses;  // streams may live longer than static objects
+  return *all;
+}
+
+struct Graph final : Recording {
+  explicit Graph(DevicePtr d) : device(std::move(d)) {}
+  ~Graph() override {
+    Device::Use use(*device);
+    if (exec != nullptr) driver().graph_exec_destroy(exec);
+  }
+  DevicePtr device;
+  GraphExecHandle exec = nullptr;
+};
+
+}  // namespace
+
+Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
+    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), timings_(timings.begin(), timings.end()) {
+  int sm = device_->properties().sm, cuda = compiled_by(code);
+  for (bool ptx : {false, true}) {
+    for (const CodeImage& c : code) {
+      if (c.ptx != ptx || !c.runs_on(sm)) continue;
+      bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
+      if (!needed) continue;
+      modules_.push_back(std::make_unique<Module>(device_, c.image, cuda, static_cast<int>(c.architecture)));
+      for (const std::string& k : c.kernels) module_of_.try_emplace(k, modules_.back().get());
+    }
+  }
+}
+
+Gpu::~Gpu() = default;
+
+const RunKernel* Gpu::find(std::string_view name) const {
+  static const RunKernel* const list[] = {
+#define X(name) &kernels::name##_cuda_kernel,
+      INGOT_CUDA_KERNELS(X)
+#undef X
+  };
+  for (const RunKernel* k : list) {
+    if (k->name == name) return k;
+  }
+  return nullptr;
+}
+
+bool Gpu::can_access(const void* pointer) const {
+  if (pointer == nullptr) return false;
+  constexpr int asked[] = {2, 9};  // the kind of memory, the number of the device
+  constexpr unsigned on_device = 2;
+  unsigned type = 0;  // stays so for addresses that the driver does not know
+  int ordinal = -1;
+  void* values[] = {&type, &ordinal};
+  Device::Use use(*device_);
+  return driver().pointer_attributes(2, asked, values, reinterpret_cast<Address>(pointer)) == 0 && type == on_device && ordinal == device_->ordinal();
+}
+
+std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
+
+Function Gpu::function(const std::string& name) const {
+  auto found = module_of_.find(name);
+  if (found == module_of_.end()) {
+    int sm = device_->properties().sm;
+    throw Error(Code::version, fmt::format("the plan has no code for sm_{} of its kernel {}", sm, name))
+        .fix(fmt::format("compile the model again (`ingot compile --set target=cuda:sm_{}`)", sm));
+  }
+  return found->second->function(name);
+}
+
+const Products& Gpu::products() const {
+  std::lock_guard lock(mutex_);
+  if (!products_) products_ = std::make_unique<Products>(device_, timings_);
+  return *products_;
+}
+
+GpuStream::GpuStream(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
+
+GpuStream::~GpuStream() { statuses().give_back(status_); }
+
+void GpuStream::copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  Device::Use use(*device_);
+  driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes,
+                 device_->properties().name);
+}
+
+void GpuStream::wait() {
+  {
+    Device::Use use(*device_);
+    driver().check(driver().stream_synchronize(stream_), "waiting for {}", device_->properties().name);
+  }
+  check();
+}
+
+void GpuStream::check() {
+  // The device writes it behind the compiler's back.
+  const auto* seen = static_cast<const volatile uint64_t*>(&status_->code);
+  Status s{seen[0], seen[1], seen[2]};
+  if (s.code == 0) return;
+  *status_ = {};
+  if (s.code == 1) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", static_cast<int64_t>(s.found), static_cast<int64_t>(s.bound));
+  if (s.code == 2) fail(Code::invalid_input, "an integer is divided by zero");
+  fail(Code::internal, "a kernel reports {}", s.code);
+}
+
+bool GpuStream::recorded_by_caller() const {
+  Device::Use use(*device_);
+  int capturing = 0;
+  driver().check(driver().capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
+  return capturing != 0;
+}
+
+std::unique_ptr<Recording> GpuStream::record(FunctionRef<void()> work) {
+  Device::Use use(*device_);
+  const Driver& d = driver();
+  if (!recorder_) recorder_ = std::make_unique<CudaStream>(device_);
+  constexpr int of_this_thread = 1;
+  std::shared_lock together(recordings());
+  StreamHandle outside = stream_;
+  stream_ = recorder_->handle();
+  GraphHandle graph = nullptr;
+  try {
+    d.check(d.capture_begin(stream_, of_this_thread), "recording work for {}", device_->properties().name);
+    work();
+  } catch (...) {
+    d.capture_end(stream_, &graph);
+    if (graph != nullptr) d.graph_destroy(graph);
+    stream_ = outside;
+    throw;
+  }
+  int ended = d.capture_end(stream_, &graph);
+  stream_ = outside;
+  d.check(ended, "recording work for {}", device_->properties().name);
+  auto out = std::make_unique<Graph>(device_);
+  int made = d.graph_instantiate(&out->exec, graph, 0);
+  d.graph_destroy(graph);
+  d.check(made, "preparing recorded work for {}", device_->properties().name);
+  return out;
+}
+
+void GpuStream::replay(const Recording& recording) {
+  Device::Use use(*device_);
+  driver().check(driver().graph_launch(static_cast<const Graph&>(recording).exec, stream_), "starting recorded work on {}", device_->properties().name);
+}
+
+void GpuStream::mark() {
+  if (marks_ == events_.size()) events_.push_back(std::make_unique<Event>(device_, true));
+  events_[marks_++]->record(stream_);
+}
+
+std::vector<int64_t> GpuStream::nanoseconds() {
+  std::vector<int64_t> out;
+  if (marks_ > 0) events_[marks_ - 1]->synchronize();
+  for (size_t i = 1; i < marks_; ++i) out.push_back(static_cast<int64_t>(Event::seconds(*events_[i - 1], *events_[i]) * 1e9));
+  marks_ = 0;
+  return out;
+}
+
+}  // namespace cuda
+
+std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings) {
+  return std::make_shared<cuda::Gpu>(ordinal, code, timings);
+}
+
+void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
+
+FoundLibrary find_library(GpuLibrary which) {
+  if (which == GpuLibrary::driver) {
+    int version = 0;
+    cuda::driver().check(cuda::driver().driver_version(&version), "reading the driver's version");
+    return {cuda::SharedLibrary(cuda::driver_library).path(), "CUDA " + cuda::cuda_text(version)};
+  }
+  if (which == GpuLibrary::nvrtc) {
+    const cuda::SharedLibrary library(cuda::nvrtc_library);
+    int (*version)(int* major, int* minor) = nullptr;
+    int major = 0, minor = 0;
+    library.find(version, "nvrtcVersion");
+    if (version(&major, &minor) != 0) fail(Code::device, "NVRTC ({}) does not say its version", library.path());
+    return {library.path(), fmt::format("{}.{}", major, minor)};
+  }
+  const cuda::SharedLibrary library(cuda::cublaslt_library);
+  size_t (*version)() = nullptr;
+  library.find(version, "cublasLtGetVersion");
+  return {library.path(), std::to_string(version())};
+}
+
+std::vector<GpuDescription> describe_gpus() {
+  std::vector<GpuDescription> out;
+  for (int i = 0; i < cuda::device_count(); ++i) {
+    const cuda::DeviceProperties p = cuda::Device::open(i)->properties();
+    out.push_back({p.name, p.sm, p.memory});
+  }
+  return out;
+}
+
+int cuda_architecture(int ordinal) { return cuda::Device::open(ordinal)->properties().sm; }
+
+}  // namespace ingot::backend

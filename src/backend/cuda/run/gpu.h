@@ -1,0 +1,77 @@
+// A GPU as the runtime sees it: memory, the kernels of a plan's code, streams of work.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/run/cublaslt.h"
+#include "backend/cuda/run/device.h"
+#include "backend/run/device.h"
+
+namespace ingot::backend::cuda {
+
+class Gpu final : public Backend {
+ public:
+  Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings = {});
+  ~Gpu() override;
+  const RunKernel* find(std::string_view kernel) const override;
+  Allocator* memory() const override { return memory_.get(); }
+  size_t alignment() const override { return 256; }
+  bool can_access(const void*) const override;
+  std::unique_ptr<Stream> new_stream() const override;
+  void synchronize() const override { device_->synchronize(); }
+  int ordinal() const override { return device_->ordinal(); }
+  std::vector<Timing> time(std::span<const Timing> known, double seconds) const override { return products().time(known, seconds); }
+
+  const DevicePtr& device() const { return device_; }
+  // A kernel of the plan's code. Error (version) when there is none of that name.
+  Function function(const std::string& name) const;
+  // cuBLASLt, started on first use.
+  const Products& products() const;
+
+ private:
+  DevicePtr device_;
+  std::unique_ptr<Allocator> memory_;
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::map<std::string, const Module*, std::less<>> module_of_;
+  std::vector<Timing> timings_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Products> products_;
+};
+
+// What kernels report when they cannot go on: they write it once, the host reads it.
+struct Status {
+  uint64_t code = 0, found = 0, bound = 0;
+};
+
+class GpuStream final : public Stream {
+ public:
+  explicit GpuStream(DevicePtr device);
+  ~GpuStream() override;
+  void set_stream(void* stream) override { stream_ = static_cast<StreamHandle>(stream); }
+  void copy(void* to, const void* from, size_t bytes) override;
+  void wait() override;
+  void check() override;
+  bool recorded_by_caller() const override;
+  std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
+  void replay(const Recording&) override;
+  void mark() override;
+  std::vector<int64_t> nanoseconds() override;
+
+  const DevicePtr& device() const { return device_; }
+  StreamHandle handle() const { return stream_; }
+  Address status() const { return reinterpret_cast<Address>(status_); }
+
+ private:
+  DevicePtr device_;
+  StreamHandle stream_ = nullptr;
+  std::unique_ptr<CudaStream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
+  Status* status_ = nullptr;          // memory of the host that the GPU writes
+  std::vector<std::unique_ptr<Event>> events_;
+  size_t marks_ = 0;
+};
+
+}  // namespace ingot::backend::cuda

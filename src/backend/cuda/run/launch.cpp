@@ -1,0 +1,96 @@
+// Kernels that are lists of launches: attention, scan, sort, scatter, products through a map. What is launched is decided in their folders.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/kernels/attention/run/attention_launches.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
+#include "backend/cuda/kernels/run/launches.h"
+#include "backend/cuda/kernels/scan/run/scan_launches.h"
+#include "backend/cuda/kernels/scatter/run/scatter_launches.h"
+#include "backend/cuda/kernels/sort/run/sort_launches.h"
+#include "backend/cuda/run/gpu.h"
+#include "kernels/scan/run/scan_checks.h"
+#include "kernels/scatter/run/scatter_checks.h"
+#include "kernels/sort/run/sort_checks.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using namespace backend::cuda;
+
+// For one set of sizes, of one session.
+struct Prepared {
+  struct Part {
+    std::vector<CudaLaunch> list;
+    std::vector<Function> functions;
+  } usual, any;
+  std::vector<size_t> aligned;
+};
+
+// The 128 bytes that kernels take for them.
+void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
+  Device::Use use(device);
+  constexpr int halves = 1, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
+  alignas(64) std::byte map[128];
+  address += static_cast<Address>(t.offset);
+  const auto rank = static_cast<unsigned>(t.rank);
+  if (t.pixels) {
+    driver().check(driver().encode_pixels(map, halves, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
+                                          no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
+                   "describing {} x {} x {} x {} pixels", t.dims[3], t.dims[2], t.dims[1], t.dims[0]);
+  } else {
+    driver().check(driver().encode_boxes(map, halves, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes,
+                                         lines_of_128_bytes, zeros),
+                   "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
+  }
+  std::memcpy(to, map, sizeof map);
+}
+
+template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
+Resolved resolve(const Call& call) {
+  const auto& gpu = static_cast<const Gpu&>(*call.backend);
+  CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors, gpu.device()->properties().sm == 90});
+  auto out = std::make_shared<Prepared>();
+  auto part = [&](std::vector<CudaLaunch>& list) {
+    Prepared::Part p;
+    for (const CudaLaunch& l : list) p.functions.push_back(gpu.function(l.kernel));
+    p.list = std::move(list);
+    return p;
+  };
+  out->usual = part(made.list);
+  out->any = part(made.any);
+  out->aligned = std::move(made.aligned);
+  return {made.scratch, out};
+}
+
+void run(const Call& call) {
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& stream = static_cast<GpuStream&>(*call.stream);
+  bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
+  Prepared::Part& part = aligned ? prepared.usual : prepared.any;
+  for (size_t k = 0; k < part.list.size(); ++k) {
+    CudaLaunch& l = part.list[k];
+    for (const CudaLaunch::Pointer& p : l.pointers) {
+      using Pointer = CudaLaunch::Pointer;
+      Address address = p.what == Pointer::status    ? stream.status()
+                        : p.what == Pointer::operand ? reinterpret_cast<Address>(call.operands[p.index].data)
+                                                     : reinterpret_cast<Address>(call.scratch + p.offset);
+      std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
+    }
+    for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
+    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces}, l.parameters, stream.handle());
+  }
+}
+
+}  // namespace
+
+extern const RunKernel attention_cuda_kernel, matmul_map_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+const RunKernel attention_cuda_kernel = {"attention", load_attention_cuda, resolve<attention_cuda_launches>, run};
+const RunKernel matmul_map_cuda_kernel = {"matmul_map", load_matmul_map_cuda, resolve<matmul_map_cuda_launches>, run};
+const RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
+const RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};
+const RunKernel scatter_cuda_kernel = {"scatter", load_scatter, resolve<scatter_cuda_launches>, run};
+const RunKernel scatter_along_cuda_kernel = {"scatter_along", load_scatter_along, resolve<scatter_along_cuda_launches>, run};
+
+}  // namespace ingot::kernels

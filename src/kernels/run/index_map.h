@@ -1,0 +1,40 @@
+// A tensor read through an affine map of indices, zeros where the map leaves it: for one set of sizes, in terms of memory.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+struct IndexMap {
+  static constexpr int most = 8;  // axes of the tensor
+
+  // One index: how far a step of it goes in memory (elements), and along each axis of the tensor that can be left.
+  // Offsets wrap: what adds up to a place inside may go far outside on its way.
+  struct Index {
+    int64_t extent = 1;
+    uint64_t step = 0;
+    int64_t along[most] = {};
+  };
+  struct Position {
+    uint64_t offset = 0;
+    int64_t along[most] = {};
+    void move(const Index& index, int64_t by, int axes) {
+      offset += index.step * static_cast<uint64_t>(by);
+      for (int b = 0; b < axes; ++b) along[b] += index.along[b] * by;
+    }
+  };
+
+  std::vector<Index> indices;
+  Position start;
+  int axes = 0;  // of the tensor that can be left
+  int64_t size[most] = {};
+};
+
+// `steps`: [rank of a][indices], 0 or more; `sizes`: the extent of each index, then the offset along each axis of a. Error (format),
+// which names `step`, when they cannot be those of the tensor.
+IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, const TensorRef& a, std::span<const int64_t> sizes);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,64 @@
+// A kernel as the runtime sees it: load its constants once, resolve once per set of sizes, run often. Knows no device.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/parallel.h"
+#include "ir/dtype.h"
+
+namespace ingot::backend {
+class Backend;
+class Stream;
+}  // namespace ingot::backend
+
+namespace ingot::kernels {
+
+// A strided tensor in memory, with every size known. Strides are in elements and may be 0 or negative; the runtime
+// has checked that every element lies inside its buffer.
+struct TensorRef {
+  std::byte* data = nullptr;
+  ir::DType dtype = ir::DType::f32;
+  int rank = 0;
+  const int64_t* dims = nullptr;
+  const int64_t* strides = nullptr;
+};
+
+inline constexpr int max_rank = 16;
+
+inline int64_t numel(const TensorRef& t) {
+  int64_t n = 1;
+  for (int d = 0; d < t.rank; ++d) n *= t.dims[d];
+  return n;
+}
+
+struct Call {
+  std::span<const TensorRef> operands;   // inputs first, as the kernel's x_args.h says
+  std::span<const int64_t> sizes;        // resolved size expressions, meaning as the kernel's x_args.h says
+  const void* constants = nullptr;       // what load() returned
+  const void* prepared = nullptr;        // Resolved::state
+  std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned as the backend's memory; contents undefined
+  Workers* workers = nullptr;            // for kernels of the host
+  const backend::Backend* backend = nullptr;  // for the others: the backend that gave them,
+  backend::Stream* stream = nullptr;          // and the stream their work goes to
+};
+
+struct Resolved {
+  size_t scratch = 0;
+  std::shared_ptr<const void> state;     // per set of sizes: blocking, coalesced loops
+};
+
+struct RunKernel {
+  std::string_view name;
+  // Parses and verifies a step's constants once, when a plan is loaded. Untrusted: anything wrong is an Error (format).
+  std::shared_ptr<const void> (*load)(std::span<const std::byte> constants, size_t operands, size_t sizes);
+  // Once per set of sizes (data pointers are null): checks dtypes, ranks and dims of the operands against each other
+  // so that run() cannot leave them. Error (format) when they do not fit.
+  Resolved (*resolve)(const Call&);
+  // May throw (an index out of range); never allocates.
+  void (*run)(const Call&);
+};
+
+}  // namespace ingot::kernels
