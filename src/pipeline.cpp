@@ -106,7 +106,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
       size_t rows = 0;
       std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
       for (size_t n = 0; n < part.nodes.size(); ++n) {
-        if (part.nodes[n].op == ir::Op::row && rows < s.nodes.size()) original[n] = s.nodes[rows++];  // behind those, turns of results
+        if (part.nodes[n].op == ir::Op::call && rows < s.nodes.size()) original[n] = s.nodes[rows++];  // behind those, turns of results
       }
       for (lower::Missing& m : lower::missing_rows(part)) {
         if (original[m.node] != ir::none_id) c.refused.push_back({original[m.node], std::move(m.reason)});
@@ -194,8 +194,10 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   return plan;
 }
 
-plan::Plan rebuild(const plan::Plan& old, const Target& target) {
+plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets) {
   auto start = std::chrono::steady_clock::now();
+  std::string names;
+  for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
   auto weight_named = [&](std::string_view name) { return std::find_if(old.weights.begin(), old.weights.end(), [&](const plan::Weight& w) { return w.name == name; }); };
   std::vector<compile::NamedGraph> functions;
   for (const plan::Function& f : old.functions) {
@@ -212,12 +214,12 @@ plan::Plan rebuild(const plan::Plan& old, const Target& target) {
     }
   }
   compile::Options options = options_of(old);
-  options.set("target", target.text());
+  options.set("target", names);
   plan::Plan made;
   try {
     made = compile::compile(functions, options);
   } catch (Error& e) {
-    e.message = fmt::format("the plan has no program for {}, and none could be compiled from its graph: {}", target.text(), e.message);
+    e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
     throw;
   }
   for (plan::Weight& w : made.weights) {
@@ -231,7 +233,8 @@ plan::Plan rebuild(const plan::Plan& old, const Target& target) {
   plan::verify(made);
   // A graph that is not the program's would be run with memory of other sizes.
   for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
-  report(fmt::format("no program for this GPU: compiled for {}", target.text()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  report(fmt::format("{}: compiled for {}", old.outdated ? "an older format" : "no program for this GPU", names),
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return made;
 }
 

@@ -1,6 +1,7 @@
 // The way of a model on one page: captured graph -> segments -> canonical graphs -> plan.
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,9 +16,9 @@ namespace ingot {
 // One function "forward" where the whole graph runs here; else one a segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 
-// The plan for another target than those it has a program for, compiled from its portable graph with the options it was compiled with: what build
-// would have made for that target. Weights are the plan's. INGOT_LOG tells of it.
-plan::Plan rebuild(const plan::Plan&, const Target&);
+// The plan for these targets, compiled from its portable graphs with the options it was compiled with: what build would have made for them. Weights are the
+// plan's. For a GPU that the plan has no program for, or a plan of an older format. INGOT_LOG tells of it.
+plan::Plan rebuild(const plan::Plan&, std::span<const Target>);
 
 // What build would make of it, as JSON (see partition/partition.h); nothing is built.
 std::string explain(const capture::Model&, const compile::Options&);

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-TYPES = {  # ATen's -> the body's, see src/ops/row.h
+TYPES = {  # ATen's -> the body's, see src/ops/operator.h
     "Tensor": "Value", "Scalar": "Scalar", "int": "int64_t", "SymInt": "Dim", "bool": "bool", "float": "double", "str": "std::string",
     "ScalarType": "DType", "MemoryFormat": "int64_t", "Layout": "int64_t", "Device": "std::string",
 }  # fmt: skip
@@ -23,7 +23,7 @@ def body_type(type: str) -> str:
     if found := re.fullmatch(r"(.*)\[\d*\]", type):
         return f"std::vector<{body_type(found[1])}>"
     if type not in TYPES:
-        sys.exit(f"no body takes an argument of type {type}; see src/ops/row.h")
+        sys.exit(f"no body takes an argument of type {type}; see src/ops/operator.h")
     return TYPES[type]
 
 

@@ -9,7 +9,7 @@
 #include "ir/reference.h"
 #include "ir/symbols.h"
 #include "lower/lower.h"
-#include "ops/row.h"
+#include "ops/operator.h"
 #include "pipeline.h"
 #include "runtime/strided.h"
 
@@ -55,9 +55,16 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
 
 namespace ingot::api {
 
+std::shared_ptr<const plan::Plan> current(std::shared_ptr<const plan::Plan> plan) {
+  if (!plan->outdated) return plan;
+  std::vector<Target> targets;
+  for (const plan::ForTarget& t : plan->targets) targets.push_back(t.target);
+  return std::make_shared<plan::Plan>(rebuild(*plan, targets));
+}
+
 std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> plan, std::string_view device) {
   const std::optional<Target> target = runtime::missing_target(*plan, device);
-  return target ? std::make_shared<plan::Plan>(rebuild(*plan, *target)) : plan;
+  return target ? std::make_shared<plan::Plan>(rebuild(*plan, {&*target, 1})) : plan;
 }
 
 }  // namespace ingot::api

@@ -221,8 +221,9 @@ void ingot_options_release(ingot_options* options) { delete options; }
 ingot_status ingot_plan_load(const char* path, ingot_plan** out) { return ingot_plan_load_with(path, INGOT_TRUST_AUTO, 1, out); }
 
 ingot_status ingot_plan_load_with(const char* path, ingot_trust trust, int map, ingot_plan** out) {
-  return guard(
-      [&] { required(out, "out") = new ingot_plan{plan::read_file(&required(path, "path"), trust_of(trust), map != 0 ? MappedFile::Access::mapped : MappedFile::Access::whole)}; });
+  return guard([&] {
+    required(out, "out") = new ingot_plan{current(plan::read_file(&required(path, "path"), trust_of(trust), map != 0 ? MappedFile::Access::mapped : MappedFile::Access::whole))};
+  });
 }
 
 ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) { return ingot_plan_load_memory_with(data, bytes, INGOT_TRUST_AUTO, out); }
@@ -237,7 +238,7 @@ ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_t
       std::memcpy(copy.get(), data, bytes);
       bytes_of = copy.get();
     }
-    *out = new ingot_plan{plan::read({bytes_of, bytes}, copy, trust_of(trust))};
+    *out = new ingot_plan{current(plan::read({bytes_of, bytes}, copy, trust_of(trust)))};
   });
 }
 

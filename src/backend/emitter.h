@@ -44,7 +44,7 @@ struct Product {
 };
 
 // Sums over windows, each channel by itself (a depthwise convolution): the result at the kept indices is the sum over the other ones of A times B.
-struct WindowSum {
+struct DepthwiseConv {
   size_t kept = 0;
   ir::AffineMap map;                 // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
   StridedLayout a, b;                       // b: over all indices, stride 0 where it does not depend on one
@@ -95,9 +95,9 @@ class Emitter {
   // Whether there may be a kernel for products of one row of this type whose body sees this many columns, and as many others (Product::halves).
   virtual bool takes_halves(ir::DType, const ir::Dim&) const { return false; }
   // Whether there may be a kernel for sums over windows of this type; else, and where it has no step for one, a fused body does it.
-  virtual bool sums_windows(ir::DType) const { return false; }
+  virtual bool has_depthwise_conv(ir::DType) const { return false; }
   // The sums and the body that uses them as accumulator. Operands of the step: A, B, then the body's.
-  virtual std::optional<EmittedStep> window_sum(const WindowSum&, const FusedBody&, const std::vector<StridedLayout>&) { return std::nullopt; }
+  virtual std::optional<EmittedStep> depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>&) { return std::nullopt; }
   // Whether there is a kernel for attention of this type and these sizes of heads; else it is written out.
   virtual bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width) const = 0;
   // Operands of the step: Q, K, V, the mask body's loads (its accumulator is the scaled score), the result. `mask` may be null.

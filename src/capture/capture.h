@@ -1,5 +1,5 @@
 // Capture: torch.export's graph (JSON in a .pt2 archive, or the same JSON handed over in process) becomes a captured
-// graph: one node per torch node (Op::row), the user's line on each, symbolic sizes with ranges.
+// graph: one node per torch node (Op::call), the user's line on each, symbolic sizes with ranges.
 #pragma once
 #include <cstddef>
 #include <cstdint>

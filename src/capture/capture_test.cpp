@@ -27,7 +27,7 @@ std::string message(const std::function<void()>& f) {
 
 const ir::Node& row(const ir::Graph& g, std::string_view target) {
   for (const ir::Node& n : g.nodes) {
-    if (n.op == ir::Op::row && n.attributes.string("target") == target) return n;
+    if (n.op == ir::Op::call && n.attributes.string("target") == target) return n;
   }
   throw std::runtime_error("no row " + std::string(target));
 }

@@ -69,10 +69,10 @@ Model Importer::run(Json program) {
 void Importer::settle_writes() {
   std::vector<bool> written(g_.values.size(), false);
   for (const ir::Node& n : g_.nodes) {
-    if (n.op != ir::Op::row || !in_place(n.attributes.string("target"))) continue;
+    if (n.op != ir::Op::call || !in_place(n.attributes.string("target"))) continue;
     model_.functional = false;
     const ir::Node* at = &n;
-    while (at->op == ir::Op::row && !at->in.empty() && !written[at->in[0]]) {
+    while (at->op == ir::Op::call && !at->in.empty() && !written[at->in[0]]) {
       written[at->in[0]] = true;
       at = &g_.producer(at->in[0]);
     }
@@ -254,7 +254,7 @@ std::pair<TensorMeta, std::string> Importer::leaf(const Json& of) {
 void Importer::leave_to_torch(ValueId v, std::string reason) {
   if (reason.empty()) return;
   ir::Node& maker = g_.nodes[g_.values[v].producer];
-  if (maker.op != ir::Op::row) maker.attributes.set(std::string(torch_only), reason);
+  if (maker.op != ir::Op::call) maker.attributes.set(std::string(torch_only), reason);
   foreign_.emplace(v, std::move(reason));
 }
 
@@ -468,7 +468,7 @@ void Importer::add_opaque(Json node, const std::string& target, std::string reas
 }
 
 void Importer::add_results(Call call, const std::vector<std::string_view>& names, std::vector<Type> types, Scope& scope) {
-  ir::NodeId id = g_.add_node(ir::Op::row, std::move(call.in), std::move(call.attributes), std::move(types));
+  ir::NodeId id = g_.add_node(ir::Op::call, std::move(call.in), std::move(call.attributes), std::move(types));
   for (size_t i = 0; i < names.size(); ++i) {
     ValueId v = g_.nodes[id].out[i];
     g_.values[v].name = names[i];

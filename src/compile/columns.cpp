@@ -34,7 +34,7 @@ std::optional<ValueId> columns_apart(const Graph& g, const Node& product, const 
   const AffineMap& map = turned.attributes.map("map");
   if (!is_bijective(map, g.type(turned.in[0]).dims) || map.axes[0].terms.empty() || map.axes[0].terms[0].axis != 1) return std::nullopt;
   const Node& join = g.producer(turned.in[0]);
-  if (join.op != Op::join || join.attributes.integer("axis") != 0) return std::nullopt;
+  if (join.op != Op::concat || join.attributes.integer("axis") != 0) return std::nullopt;
   Dims columns;
   std::optional<Dim> step;
   for (ValueId part : join.in) {

@@ -41,7 +41,7 @@ FunctionCompiler::FunctionCompiler(const Graph& g, backend::Emitter& emitter, Le
     auto found = columns_apart(g, n, emitter);
     if (found && uses_[n.in[1]] == 1 && uses_[*found] == 1) unmade_.insert(*found);
   }
-  find_window_sums();
+  match_depthwise_convs();
 }
 
 plan::Step FunctionCompiler::step_of(backend::EmittedStep emitted, std::string label, uint32_t writes, const std::vector<BufferView>& operands) {

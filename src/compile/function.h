@@ -29,7 +29,7 @@ struct LeafPlaces {
 
 // Why a stored value needs a step.
 struct Root {
-  enum class Kind : uint8_t { value, join_part, update_base, update_value, mask, row };
+  enum class Kind : uint8_t { value, concat_part, update_base, update_value, mask, row };
   Kind kind;
   ir::ValueId value;       // what is computed (for parts: the operand)
   ir::ValueId target;      // the stored value it belongs to
@@ -91,16 +91,16 @@ class FunctionCompiler {
   // Whether the body behind a product may have these sizes and see both halves of its columns.
   bool meets_halves(ir::ValueId product, const ir::Dims& dims) const;
   // Made by a kernel that finishes with a body: a product, or a sum over windows.
-  bool is_anchor(ir::ValueId v) const { return ir::is_anchor(g_.producer(v).op) || window_sums_.contains(v); }
+  bool is_anchor(ir::ValueId v) const { return ir::is_anchor(g_.producer(v).op) || depthwise_convs_.contains(v); }
 
  private:
   bool is_leaf(ir::ValueId v) const { return ir::is_leaf(g_.producer(v).op); }
-  bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !window_sums_.contains(node.out[0]); }
+  bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !depthwise_convs_.contains(node.out[0]); }
   std::vector<int> costs() const;
   void decide();
   void seed();
   void place_all();
-  void place_join_parts();
+  void place_concat_parts();
   StridedLayout layout_of(ir::ValueId v) const;
   ir::ValueId rows_base(ir::ValueId v) const;
   bool makes_row(const ir::Node& product) const;
@@ -108,7 +108,7 @@ class FunctionCompiler {
   std::optional<ir::ValueId> apart(const ir::Node& product) const;
   bool is_unmade(ir::ValueId join) const { return unmade_.contains(join) && !cuts_.contains(join); }
   std::optional<Followed> follow(ir::ValueId v) const;
-  void find_window_sums();
+  void match_depthwise_convs();
   Rows rows_of(ir::ValueId v, const ir::Dims& batch) const;
   uint32_t add_root(Root root);
 
@@ -116,7 +116,7 @@ class FunctionCompiler {
   void emit_root(uint32_t root);
   void emit_body(WrittenBody written, ir::OriginId origin);
   void emit_product(WrittenBody written);
-  void emit_window_sum(WrittenBody written);
+  void emit_depthwise_conv(WrittenBody written);
   void emit_product_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b);
   void emit_attention(ir::NodeId n);
   void emit_kernel(ir::NodeId n);
@@ -145,7 +145,7 @@ class FunctionCompiler {
   std::vector<ir::ValueId> written_;  // per output: the leaf that it writes over, or none_id
   std::set<ir::ValueId> cuts_;
   std::set<ir::ValueId> alone_;                // made in no join: somebody reads them with a layout that a part of a join has not
-  std::map<ir::ValueId, size_t> window_sums_;  // and which operand of the multiplication in them has the windows
+  std::map<ir::ValueId, size_t> depthwise_convs_;  // and which operand of the multiplication in them has the windows
   std::set<ir::ValueId> unmade_;               // joins that are read by parts
   bool declined_ = false;                      // the backend has no kernel for one after all: it is compiled as a body
   StoragePlan storage_;

@@ -106,7 +106,7 @@ void FunctionCompiler::place_all() {
     // The first output made of a computed value is its memory; repeats, inputs and weights are copied at the end.
     if (bound[i] != UINT32_MAX && !is_leaf(o.value) && storage_.places[o.value].buffer == UINT32_MAX) put(o.value, bound[i], row_major(g_.type(o.value).dims));
   }
-  place_join_parts();
+  place_concat_parts();
   for (ValueId v = 0; v < g_.values.size(); ++v) {
     if (storage_.stored[v] && storage_.places[v].buffer == UINT32_MAX) put(v, arena_buffer(bytes_of(v)), layout_of(v));
   }
@@ -135,11 +135,11 @@ void FunctionCompiler::place_states() {
 }
 
 // A part of a join that nobody placed yet is made right where the join wants it.
-void FunctionCompiler::place_join_parts() {
+void FunctionCompiler::place_concat_parts() {
   auto& places = storage_.places;
   for (NodeId id = static_cast<NodeId>(g_.nodes.size()); id-- > 0;) {
     const Node& node = g_.nodes[id];
-    if (node.op != Op::join || !storage_.stored[node.out[0]]) continue;
+    if (node.op != Op::concat || !storage_.stored[node.out[0]]) continue;
     ValueId whole = node.out[0];
     if (places[whole].buffer == UINT32_MAX) {
       Dim bytes = product(g_.type(whole).dims) * Dim(static_cast<int64_t>(size_of(g_.type(whole).dtype)));

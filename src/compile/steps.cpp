@@ -110,7 +110,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
     auto have = resolve(root.value);
     if (have && same_memory(*have, target)) return;  // written in place
   }
-  if (root.kind == Root::Kind::join_part) {
+  if (root.kind == Root::Kind::concat_part) {
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     target.layout.offset += target.layout.strides[axis] * root.start;
     target.layout.dims = g_.type(root.value).dims;
@@ -121,7 +121,7 @@ void FunctionCompiler::emit_root(uint32_t r) {
   if (written.anchor == none_id) {
     emit_body(std::move(written), node.origin);
   } else {
-    g_.producer(written.anchor).op == Op::matmul ? emit_product(std::move(written)) : emit_window_sum(std::move(written));
+    g_.producer(written.anchor).op == Op::matmul ? emit_product(std::move(written)) : emit_depthwise_conv(std::move(written));
   }
 }
 
@@ -402,7 +402,7 @@ void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
 void FunctionCompiler::emit_node(NodeId n) {
   const Node& node = g_.nodes[n];
   if (node.op == Op::attention) return emit_attention(n);
-  if (node.op == Op::join) {
+  if (node.op == Op::concat) {
     if (!storage_.stored[node.out[0]]) return;  // read apart
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       if (emitted_parts_.contains({n, i})) continue;  // made in place

@@ -84,7 +84,7 @@ void FunctionCompiler::seed() {
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;
         break;
-      case Op::join: stored[node.out[0]] = !is_unmade(node.out[0]); break;
+      case Op::concat: stored[node.out[0]] = !is_unmade(node.out[0]); break;
       case Op::update: stored[node.out[0]] = true; break;
       case Op::scatter:
       case Op::scatter_along:
@@ -93,7 +93,7 @@ void FunctionCompiler::seed() {
         stored[node.out[0]] = true;
         break;
       default:
-        if (auto sum = node.out.empty() ? window_sums_.end() : window_sums_.find(node.out[0]); sum != window_sums_.end()) {
+        if (auto sum = node.out.empty() ? depthwise_convs_.end() : depthwise_convs_.find(node.out[0]); sum != depthwise_convs_.end()) {
           const Node& product = g_.producer(node.in[0]);
           stored[rows_base(product.in[sum->second])] = true;
           store_base(product.in[1 - sum->second]);
@@ -169,11 +169,11 @@ void FunctionCompiler::decide() {
       uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});
       storage_.part_root[{id, 3}] = r;
       homes[node.in[3]].insert(r);
-    } else if (node.op == Op::join && storage_.stored[node.out[0]]) {
+    } else if (node.op == Op::concat && storage_.stored[node.out[0]]) {
       const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
       Dim start = 0;
       for (uint32_t i = 0; i < node.in.size(); ++i) {
-        uint32_t r = add_root({Root::Kind::join_part, node.in[i], node.out[0], i, start});
+        uint32_t r = add_root({Root::Kind::concat_part, node.in[i], node.out[0], i, start});
         start += g_.type(node.in[i]).dims[axis];
         storage_.part_root[{id, i}] = r;
         homes[node.in[i]].insert(r);

@@ -144,7 +144,7 @@ class Writer : BodyWriter {
       out_.body.outer.assign(dims.begin(), dims.end() - 1);
       out_.body.row = {dims.back()};
       out_.anchor = anchor_;
-      out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "windows";
+      out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "depthwise_conv";
       return identity(dims);
     }
     if (reductions.empty()) {

@@ -262,7 +262,7 @@ Handle scan(const char* kind, Handle x, Axis axis) {
   return make_node(x.graph(), Op::scan, {x.id()}, {{"kind", kind}, {"axis", x.axis(axis)}});
 }
 
-Handle join(std::vector<Handle> parts, Axis axis) {
+Handle concat(std::vector<Handle> parts, Axis axis) {
   if (parts.empty()) fail(Code::invalid_input, "cat: no tensors");
   std::vector<Operand> all(parts.begin(), parts.end());
   DType t = result_type(all);
@@ -286,7 +286,7 @@ Handle join(std::vector<Handle> parts, Axis axis) {
       }
     }
   }
-  return make_node(g, Op::join, std::move(in), {{"axis", axis}});
+  return make_node(g, Op::concat, std::move(in), {{"axis", axis}});
 }
 
 Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap) {

@@ -108,9 +108,9 @@ TEST_F(Sizes, UndecidedSizesBecomeOneCheck) {
   ASSERT_EQ(g.checks.size(), 1u);
   EXPECT_EQ(text(y.dims()), "[B]");
   EXPECT_EQ(text((input(g, {B, 1}) + input(g, {S})).dims()), "[B, S]");
-  EXPECT_EQ(text(join({input(g, {B, 3}), input(g, {S, 3})}, 0).dims()), "[B + S, 3]");
+  EXPECT_EQ(text(concat({input(g, {B, 3}), input(g, {S, 3})}, 0).dims()), "[B + S, 3]");
   EXPECT_EQ(g.checks.size(), 1u);
-  join({input(g, {B, 3}), input(g, {2 * S, 3})}, 1);
+  concat({input(g, {B, 3}), input(g, {2 * S, 3})}, 1);
   EXPECT_EQ(g.checks.size(), 2u);
   EXPECT_THROW(input(g, {3}) + input(g, {4}), Error);
   EXPECT_THROW(input(g, {B}) + input(g, {65}), Error);

@@ -112,7 +112,7 @@ class Evaluator {
         return;
       case Op::reduce: return reduce(a, *in[0], *out[0]);
       case Op::scan: return scan(a, *in[0], *out[0]);
-      case Op::join: return join(static_cast<size_t>(a.integer("axis")), in, *out[0]);
+      case Op::concat: return concat(static_cast<size_t>(a.integer("axis")), in, *out[0]);
       case Op::gather: return gather(a, in, *out[0]);
       case Op::take_along: return take_along(static_cast<size_t>(a.integer("axis")), *in[0], *in[1], *out[0]);
       case Op::scatter: return scatter(a, in, *out[0]);
@@ -320,12 +320,12 @@ class Evaluator {
     });
   }
 
-  void join(size_t axis, const std::vector<const Data*>& in, Data& out) {
+  void concat(size_t axis, const std::vector<const Data*>& in, Data& out) {
     int64_t start = 0;
     Index to;
     for (const Data* part : in) {
       for (size_t d = 0; d < part->dims.size(); ++d) {
-        if (d != axis && part->dims[d] != out.dims[d]) fail(Code::invalid_input, "join: parts have sizes {} and {} besides the joined axis", part->dims[d], out.dims[d]);
+        if (d != axis && part->dims[d] != out.dims[d]) fail(Code::invalid_input, "concat: parts have sizes {} and {} beside the axis", part->dims[d], out.dims[d]);
       }
       each(part->dims, [&](const Index& at, size_t n) {
         to = at;

@@ -100,7 +100,7 @@ TEST(Graph, EveryAttributeReadsBack) {
                {"ref", Ref{0}},
                {"map", fill},
                {"list", List{List{}, List{Ref{0}, Attribute()}, "q", 2, B}}};
-  g.add(Op::row, {x}, a, {DType::i64, {}});
+  g.add(Op::call, {x}, a, {DType::i64, {}});
   std::string text = print(g);
   Graph back = parse(text);
   EXPECT_EQ(print(back), text);
@@ -128,7 +128,7 @@ TEST(Graph, ConstantsAreEqualByTypeAndBits) {
   EXPECT_NE(filled(0.0), filled(-0.0));
   for (double v : {nan, -nan, 0.0, -0.0}) {
     Graph g;
-    g.add(Op::row, {}, {{"target", "aten.x"}, {"v", v}}, {DType::f32, {}});
+    g.add(Op::call, {}, {{"target", "aten.x"}, {"v", v}}, {DType::f32, {}});
     EXPECT_EQ(parse(print(g)).nodes[0].attributes, g.nodes[0].attributes) << v;
   }
 }
@@ -217,7 +217,7 @@ TEST(Graph, VerifierNamesWhatIsBroken) {
   EXPECT_EQ(broken([](Graph& g) { g.inputs.clear(); }), "graph is broken: 0 inputs are listed, 1 exist");
   EXPECT_EQ(broken([](Graph& g) { g.checks.back().left = Dim::symbol(9); }), "graph is broken: size 9 of 2 does not exist");
   EXPECT_EQ(ends(broken([](Graph& g) { g.values[g.nodes[3].out[0]].type.dtype = DType::f64; }), "recorded as f64"), "recorded as f64");
-  EXPECT_EQ(ends(broken([](Graph& g) { g.nodes[3].op = Op::row; }), "an ATen row in a canonical graph"), "an ATen row in a canonical graph");
+  EXPECT_EQ(ends(broken([](Graph& g) { g.nodes[3].op = Op::call; }), "an ATen row in a canonical graph"), "an ATen row in a canonical graph");
 }
 
 // Sizes count wherever they stand: a graph without symbols, as prepare's, has none in a literal, a map or its fill.

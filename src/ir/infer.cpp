@@ -21,7 +21,7 @@ class Infer {
       case Op::reshape: return {reshape()};
       case Op::reduce: return {reduce()};
       case Op::scan: return {scan()};
-      case Op::join: return {join()};
+      case Op::concat: return {concat()};
       case Op::gather: return {gather()};
       case Op::take_along: return {take_along()};
       case Op::scatter: return {scatter()};
@@ -190,7 +190,7 @@ class Infer {
     return {t, dims};
   }
 
-  Type join() {
+  Type concat() {
     size_t a = axis(type(0));
     Type out = type(0);
     for (size_t i = 1; i < in_.size(); ++i) {

@@ -1,5 +1,6 @@
 // The operations of the canonical graph by number and name, and what prim.def says of each.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,6 +12,12 @@ enum class Op : uint8_t {
 #define OP(name, ...) name,
 #include "ir/prim.def"
 };
+// How many there are: numbers from here on are none.
+inline constexpr size_t op_count = 0
+#define MAP(...) +1
+#define OP(...) +1
+#include "ir/prim.def"
+    ;
 
 // Columns of prim.def, which explains them.
 enum class ResultType : uint8_t { same, boolean, first, attribute };

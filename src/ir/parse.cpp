@@ -33,7 +33,7 @@ class Parser {
  private:
   // What can be read may still be no graph: the file may have been changed in a way that leaves its lines whole.
   void check() {
-    bool captured = std::any_of(g_.nodes.begin(), g_.nodes.end(), [](const Node& n) { return n.op == Op::row; });
+    bool captured = std::any_of(g_.nodes.begin(), g_.nodes.end(), [](const Node& n) { return n.op == Op::call; });
     try {
       verify(g_, captured ? Level::captured : Level::canonical);
     } catch (const Error& e) {

@@ -200,8 +200,9 @@ class RandomViews {
     static constexpr Step moves[] = {&RandomViews::permute, &RandomViews::permute,   &RandomViews::reshape, &RandomViews::reshape,  &RandomViews::reshape, &RandomViews::slice,
                                      &RandomViews::slice,   &RandomViews::slice,     &RandomViews::take,    &RandomViews::flip,     &RandomViews::expand,  &RandomViews::expand,
                                      &RandomViews::squeeze, &RandomViews::unsqueeze, &RandomViews::windows, &RandomViews::diagonal, &RandomViews::flatten, &RandomViews::flatten};
-    static constexpr Step works[] = {&RandomViews::pad,     &RandomViews::pad,  &RandomViews::plus_number, &RandomViews::plus_first, &RandomViews::plus_flipped, &RandomViews::join,
-                                     &RandomViews::replace, &RandomViews::pick, &RandomViews::sum,         &RandomViews::choose,     &RandomViews::multiply};
+    static constexpr Step works[] = {&RandomViews::pad,          &RandomViews::pad,    &RandomViews::plus_number, &RandomViews::plus_first,
+                                     &RandomViews::plus_flipped, &RandomViews::concat, &RandomViews::replace,     &RandomViews::pick,
+                                     &RandomViews::sum,          &RandomViews::choose, &RandomViews::multiply};
     const bool work_now = kind_ == work && below(5) < 2;
     try {
       return work_now ? (this->*works[below(std::size(works))])(x) : (this->*moves[below(std::size(moves))])(x);
@@ -490,13 +491,13 @@ class RandomViews {
       return out;
     });
   }
-  bool join(const Item& x) {
+  bool concat(const Item& x) {
     if (x.value.rank() == 0 || most(x) * 2 > most_elements) return false;
     const size_t axis = any_axis(x);
     const int64_t from_here = below(3);
     const Handle tail = ir::slice(x.value, static_cast<Axis>(axis), Dim(from_here), std::nullopt, 1);
     const bool tail_first = chance(2);
-    const Handle joined = ir::join(tail_first ? std::vector<Handle>{tail, x.value} : std::vector<Handle>{x.value, tail}, static_cast<Axis>(axis));
+    const Handle joined = ir::concat(tail_first ? std::vector<Handle>{tail, x.value} : std::vector<Handle>{x.value, tail}, static_cast<Axis>(axis));
     return add((tail_first ? "join_tail_first(" : "join_tail(") + std::to_string(axis) + ", " + show(from_here) + ")", joined, [&](size_t s) {
       const Numbers& from = x.numbers[s];
       const int64_t size = from.dims[axis], cut = std::min(size, from_here), tails = size - cut;

@@ -104,11 +104,11 @@ class Verifier {
       leaves_ += node.op == Op::input;
       weights_ += node.op == Op::weight;
     } else if (level_ == Level::captured) {
-      if (node.op != Op::row) bad("a captured graph holds rows only");
+      if (node.op != Op::call) bad("a captured graph holds rows only");
       const Attribute* target = node.attributes.find("target");
       if (target == nullptr || !std::holds_alternative<std::string>(target->value)) bad("a row without a target");
     } else {
-      if (node.op == Op::row) bad("an ATen row in a canonical graph");
+      if (node.op == Op::call) bad("an ATen row in a canonical graph");
       results(node);
     }
   }

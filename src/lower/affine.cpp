@@ -125,7 +125,7 @@ std::optional<Affine> AffineForms::find(const Node& n, ValueId v, int depth) {
       }
       return zero;
     }
-    case Op::join: return join(n, depth);
+    case Op::concat: return concat(n, depth);
     case Op::scan: {
       auto a = of(n.in[0], depth);
       // A running sum of zeros.
@@ -137,7 +137,7 @@ std::optional<Affine> AffineForms::find(const Node& n, ValueId v, int depth) {
 }
 
 // Parts that continue one another: [-1] joined with 0, 1, 2... is i - 1.
-std::optional<Affine> AffineForms::join(const Node& n, int depth) {
+std::optional<Affine> AffineForms::concat(const Node& n, int depth) {
   auto axis = static_cast<size_t>(n.attributes.integer("axis"));
   std::vector<Affine> parts;
   std::vector<Dim> sizes;

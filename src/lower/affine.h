@@ -29,7 +29,7 @@ class AffineForms {
 
  private:
   std::optional<Affine> find(const Node& n, ValueId v, int depth);
-  std::optional<Affine> join(const Node& n, int depth);
+  std::optional<Affine> concat(const Node& n, int depth);
   const Graph& g_;
   std::unordered_map<ValueId, std::optional<Affine>> known_;
 };

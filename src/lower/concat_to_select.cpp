@@ -57,7 +57,7 @@ void concat_to_select(Graph& g) {
     return true;
   };
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    if (node.op != Op::join || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0)) return std::nullopt;
+    if (node.op != Op::concat || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0)) return std::nullopt;
     if (std::all_of(in.begin(), in.end(), [&](ValueId v) { return weights.contain(to, v); })) return std::nullopt;  // made once, by prepare
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     const Dims dims = g.type(node.out[0]).dims;

@@ -5,7 +5,7 @@
 #include "ir/symbols.h"
 #include "lower/lower.h"
 #include "lower/versions.h"
-#include "ops/row.h"
+#include "ops/operator.h"
 
 namespace ingot::lower {
 
@@ -53,7 +53,7 @@ class Expander {
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
         values_.define(node.out[0], turned_back(to_.add_weight(*w, as_it_lies(from_.type(node.out[0]), w->order)), w->order));
       } else {
-        if (node.op == Op::row && refuse_early(id)) continue;
+        if (node.op == Op::call && refuse_early(id)) continue;
         expand(id);
       }
     }
@@ -243,7 +243,7 @@ class Expander {
       types.push_back(from_.type(v));
       know(v);  // torch makes it
     }
-    ir::NodeId made = to_.add_node(Op::row, {}, node.attributes, std::move(types));
+    ir::NodeId made = to_.add_node(Op::call, {}, node.attributes, std::move(types));
     for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[made].out[i]);
   }
 

@@ -134,7 +134,7 @@ void index_arithmetic(Graph& g) {
     if (node.op == Op::take_along) return take_along(to, *forms, node, in);
     if (type.dtype != DType::i64) return std::nullopt;
     bool arithmetic = node.op == Op::add || node.op == Op::sub || node.op == Op::mul || node.op == Op::neg;
-    bool moves = node.op == Op::join || node.op == Op::cast || node.op == Op::scan || (node.op == Op::view && !is(to, in[0], Op::literal) && !is(to, in[0], Op::size));
+    bool moves = node.op == Op::concat || node.op == Op::cast || node.op == Op::scan || (node.op == Op::view && !is(to, in[0], Op::literal) && !is(to, in[0], Op::size));
     if (!arithmetic && !moves) return std::nullopt;
     // The node itself is not in the new graph yet: a copy of it, to be asked for its form, which goes again when unused.
     ir::NodeId id = to.add_node(node.op, in, node.attributes, {type});

@@ -101,8 +101,8 @@ void merge_linears(Graph& g) {
       weights.push_back(ir::transpose(Handle(&to, weight_in(to, g, g.nodes[m.matmul].in[1], renamed)), 0, 1));
       if (m.bias != ir::none_id) biases.push_back(Handle(&to, weight_in(to, g, m.bias_value, renamed)));
     }
-    Handle y = ir::matmul(Handle(&to, x), ir::transpose(ir::join(weights, 0), 0, 1));
-    if (!biases.empty()) y = y + ir::join(biases, 0);
+    Handle y = ir::matmul(Handle(&to, x), ir::transpose(ir::concat(weights, 0), 0, 1));
+    if (!biases.empty()) y = y + ir::concat(biases, 0);
     group.merged = y.id();
   };
   rewrite_named(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) -> std::optional<ValueId> {

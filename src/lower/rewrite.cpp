@@ -95,7 +95,7 @@ WeightValues::WeightValues(const Graph& whole, Through through) : through_(throu
 
 bool WeightValues::is_one(const Graph& g, const Node& n) const {
   if (n.op == Op::weight) return !written_.contains(g.values[n.out[0]].name);
-  const bool moves = n.op == Op::literal || is_view(n.op) || n.op == Op::join || n.op == Op::cast;
+  const bool moves = n.op == Op::literal || is_view(n.op) || n.op == Op::concat || n.op == Op::cast;
   if (!moves && (through_ == Through::moves || !is_map(n.op))) return false;
   return !reads_symbol(g, n) && std::all_of(n.in.begin(), n.in.end(), [&](ValueId v) { return known_[v]; });
 }

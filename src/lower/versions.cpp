@@ -116,7 +116,7 @@ void Versions::write(NodeId id, Handle value) {
   for (ValueId v = self; v != base; v = parent_[v]) follows = follows && link_[v] == Link::view;
   written_[base] = true;
   // What is written to the caller's memory or a buffer is read again by the caller.
-  if (from_.nodes[from_.values[base].producer].op != Op::row && self != base) others = true;
+  if (from_.nodes[from_.values[base].producer].op != Op::call && self != base) others = true;
   if (others && !certain) fail(Code::unsupported, "it writes in place to a tensor that may or may not share memory with another one (reshape or contiguous)");
   if (self == base) {
     current_[base] = value.id();
@@ -144,7 +144,7 @@ void Versions::write(NodeId id, Handle value) {
 std::vector<ValueId> Versions::written_leaves() const {
   std::vector<ValueId> out;
   for (ValueId v = 0; v < written_.size(); ++v) {
-    if (written_[v] && from_.nodes[from_.values[v].producer].op != Op::row) out.push_back(v);
+    if (written_[v] && from_.nodes[from_.values[v].producer].op != Op::call) out.push_back(v);
   }
   return out;
 }

@@ -13,7 +13,7 @@ Value parametric_relu(const Value& x, const Value& w) {
   return select(x > 0, x, x * w);
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"relu(Tensor self)", [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
     {"sigmoid(Tensor self)", [](Value x) { return sigmoid(x); }},
@@ -92,6 +92,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> activation_rows() { return rows; }
+std::span<const Definition> activation_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/row.h"
+#include "ops/operator.h"
 
 namespace ingot::ops {
 
@@ -154,19 +154,19 @@ Results call(const Arguments& a, R (F::*)(Recorded, P...) const) {
   return bound(std::index_sequence_for<P...>{});
 }
 
-struct Row {
+struct Definition {
   const char* schema;
   Types types;
   Body body;
   template <class F>
-  Row(const char* text, Types t, F) : schema(text), types(t), body([](const Arguments& a) { return call<F>(a, &F::operator()); }) {}
+  Definition(const char* text, Types t, F) : schema(text), types(t), body([](const Arguments& a) { return call<F>(a, &F::operator()); }) {}
   template <class F>
-  Row(const char* text, F f) : Row(text, Types::unstated, f) {}
+  Definition(const char* text, F f) : Definition(text, Types::unstated, f) {}
 };
 
 struct Family {
   const char* name;
-  std::span<const Row> rows;
+  std::span<const Definition> rows;
 };
 
 }  // namespace ingot::ops

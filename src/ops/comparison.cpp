@@ -15,7 +15,7 @@ Value chosen(const Value& condition, const Operand& a, const Operand& b) {
   return select(condition, a, b);
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return equal(a, b); }},
     {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return not_equal(a, b); }},
     {"lt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a < b; }},
@@ -58,6 +58,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> comparison_rows() { return rows; }
+std::span<const Definition> comparison_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -408,7 +408,7 @@ Value pixel_unshuffle(const Value& x, int64_t r) {
   return reshape(permute(reshape(x, split), order), merged);
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1)", Types::same,
      [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
        return convolution(x, w, b, {stride, dilation, padding, padding, groups});
@@ -485,6 +485,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> convolution_rows() { return rows; }
+std::span<const Definition> convolution_definitions() { return definitions; }
 
 }  // namespace ingot::ops

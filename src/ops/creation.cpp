@@ -57,7 +57,7 @@ Value triangle(const Value& x, int64_t diagonal, bool lower) {
   return select(keep, x, literal(g, 0, x.dtype()));
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"zeros(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
     {"ones(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 1, t.value_or(DType::f32)); }},
     {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None)", [](Graph& g, Dims d, Scalar v, std::optional<DType> t) { return full(g, d, v, t.value_or(type_of(v))); }},
@@ -91,6 +91,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> creation_rows() { return rows; }
+std::span<const Definition> creation_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -112,7 +112,7 @@ Value along(const Value& x, int64_t dim, Value index, const Value& source, const
   return scatter_along(x, dim, position(index), same_type(x, source), kind);
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)", Types::each,
      [](Value table, Value index, int64_t, bool, bool) { return gather(table, {0}, {position(index)}, 0, false); }},
     {"index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
@@ -220,6 +220,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> indexing_rows() { return rows; }
+std::span<const Definition> indexing_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -218,7 +218,7 @@ Value sdpa(Value q, Value k, Value v, std::optional<Value> mask, double dropout,
   return grouped ? reshape(y, original) : y;
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Types::same, [](Value x, Value w, std::optional<Value> b) { return linear(x, w, b); }},
     {"matmul(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"mm(Tensor self, Tensor mat2)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
@@ -264,6 +264,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> linear_rows() { return rows; }
+std::span<const Definition> linear_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -121,7 +121,7 @@ std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Val
   return {cast(y, x.dtype()), flat_mean, reshape(r, {x.dim(1)}), blend(running_mean, flat_mean), blend(running_var, unbiased)};
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
     {"_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
     {"_safe_softmax(Tensor self, int dim, ScalarType? dtype=None)",
@@ -174,6 +174,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> normalization_rows() { return rows; }
+std::span<const Definition> normalization_definitions() { return definitions; }
 
 }  // namespace ingot::ops

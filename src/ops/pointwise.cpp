@@ -80,7 +80,7 @@ Value logaddexp(const Value& a, const Value& b) {
   return select(equal(a, b) & ir::map(Op::is_inf, {m}), m, y);
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::common, [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
     {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
     {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
@@ -210,6 +210,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> pointwise_rows() { return rows; }
+std::span<const Definition> pointwise_definitions() { return definitions; }
 
 }  // namespace ingot::ops

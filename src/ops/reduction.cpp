@@ -130,7 +130,7 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   return cast(sum(equal(place, bin) & inside, {1}), x.dtype());
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
     {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(x, axes_of(d), k, t); }},
@@ -217,6 +217,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> reduction_rows() { return rows; }
+std::span<const Definition> reduction_definitions() { return definitions; }
 
 }  // namespace ingot::ops

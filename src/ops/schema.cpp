@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/row.h"
+#include "ops/operator.h"
 
 namespace ingot::ops {
 

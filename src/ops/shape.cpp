@@ -70,7 +70,7 @@ Value stack(const std::vector<Value>& parts, int64_t dim) {
   std::vector<Value> out;
   if (dim < 0) dim += parts[0].rank() + 1;
   for (const Value& p : parts) out.push_back(unsqueeze(p, dim));
-  return join(out, dim);
+  return concat(out, dim);
 }
 
 Value movedim(const Value& x, Axes from, Axes to) {
@@ -124,7 +124,7 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
     const std::optional<int64_t> shift = shifts[i].constant();
     const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
     const Dim cut = !within ? size - mod(shifts[i], size) : *shift > 0 ? size - *shift : Dim(-*shift);
-    x = join({slice(x, dims[i], cut, std::nullopt, 1), slice(x, dims[i], Dim(0), cut, 1)}, dims[i]);
+    x = concat({slice(x, dims[i], cut, std::nullopt, 1), slice(x, dims[i], Dim(0), cut, 1)}, dims[i]);
   }
   return x;
 }
@@ -231,7 +231,7 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
     if (before > 0) parts.push_back(mode == "reflect" ? flip(part(1, before), {axis}) : mode == "circular" ? part(size - Dim(before), before) : repeated(0, before));
     parts.push_back(kept);
     if (after > 0) parts.push_back(mode == "reflect" ? flip(part(size - Dim(after + 1), after), {axis}) : mode == "circular" ? part(0, after) : repeated(size - Dim(1), after));
-    x = join(parts, axis);
+    x = concat(parts, axis);
   }
   return x;
 }
@@ -246,7 +246,7 @@ AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::o
   return x.graph().producer(s.id()).attributes.map("map");
 }
 
-const Row rows[] = {
+const Definition definitions[] = {
     {"view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
@@ -299,8 +299,8 @@ const Row rows[] = {
     {"chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unbind.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
-    {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
-    {"concat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return join(parts, dim); }},
+    {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
+    {"concat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
     {"stack(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
     {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)", Types::each,
      [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
@@ -309,7 +309,7 @@ const Row rows[] = {
        if (before) parts.push_back(*before);
        parts.push_back(x);
        if (after) parts.push_back(*after);
-       if (parts.size() > 1) x = join(parts, dim);
+       if (parts.size() > 1) x = concat(parts, dim);
        for (int64_t i = 0; i < n; ++i) {
          Value next = slice(x, dim, Dim(1), std::nullopt, 1), last = slice(x, dim, Dim(0), x.dim(dim) - Dim(1), 1);
          x = x.dtype() == DType::b8 ? next ^ last : next - last;
@@ -377,6 +377,6 @@ const Row rows[] = {
 
 }  // namespace
 
-std::span<const Row> shape_rows() { return rows; }
+std::span<const Definition> shape_definitions() { return definitions; }
 
 }  // namespace ingot::ops

@@ -10,7 +10,7 @@
 namespace ingot::ops {
 
 #define INGOT_FAMILIES(X) X(pointwise) X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(indexing)
-#define X(name) std::span<const Row> name##_rows();
+#define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X
 
@@ -175,11 +175,11 @@ class Promotion {
   std::vector<Operand> operands_;
 };
 
-Results run(const Row& row, const Arguments& arguments) {
-  if (row.types == Types::unstated || row.types == Types::each) return row.body(arguments);
+Results run(const Definition& definition, const Arguments& arguments) {
+  if (definition.types == Types::unstated || definition.types == Types::each) return definition.body(arguments);
   std::vector<ir::ValueId> in;
   std::vector<Attribute> values;
-  return row.body(Promotion(arguments, row.types).run(in, values));
+  return definition.body(Promotion(arguments, definition.types).run(in, values));
 }
 
 struct Table {
@@ -187,7 +187,7 @@ struct Table {
   std::map<std::string, size_t, std::less<>> by_target;
 
   Table() {
-#define X(name) add(#name, name##_rows());
+#define X(name) add(#name, name##_definitions());
     INGOT_FAMILIES(X)
 #undef X
     std::sort(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) { return a.schema.target() < b.schema.target(); });
@@ -196,14 +196,14 @@ struct Table {
     }
   }
 
-  void add(const char* family, std::span<const Row> family_rows) {
-    for (const Row& row : family_rows) {
-      for (Schema& schema : parse_schema(row.schema)) {
-        if (row.types == Types::unstated && tensors(schema) > 1) fail(Code::internal, "operator {} does not say how the types of its tensors meet", schema.target());
+  void add(const char* family, std::span<const Definition> definitions) {
+    for (const Definition& definition : definitions) {
+      for (Schema& schema : parse_schema(definition.schema)) {
+        if (definition.types == Types::unstated && tensors(schema) > 1) fail(Code::internal, "operator {} does not say how the types of its tensors meet", schema.target());
         auto shared = std::make_shared<const Schema>(schema);
         rows.push_back({std::move(schema),
-                        [&row, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
-                          return run(row, Arguments{g, *shared, arguments, in, recorded});
+                        [&definition, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
+                          return run(definition, Arguments{g, *shared, arguments, in, recorded});
                         },
                         family});
       }

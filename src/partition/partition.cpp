@@ -57,7 +57,7 @@ class Partitioner {
     out_.segment_of.assign(g.nodes.size(), in_torch);
     out_.reason.assign(g.nodes.size(), {});
     here_.assign(g.nodes.size(), false);
-    for (NodeId n = 0; n < g.nodes.size(); ++n) here_[n] = g.nodes[n].op == Op::row;
+    for (NodeId n = 0; n < g.nodes.size(); ++n) here_[n] = g.nodes[n].op == Op::call;
     for (const Refused& r : refused) stay(r.node, r.reason);
     apply_names();
     index();
@@ -87,14 +87,14 @@ class Partitioner {
     for (const std::string& name : settings_.torch_ops) {
       bool found = false;
       for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-        if (g_.nodes[n].op != Op::row || !names_operator(name, target(n), origin(n) ? origin(n)->node : "")) continue;
+        if (g_.nodes[n].op != Op::call || !names_operator(name, target(n), origin(n) ? origin(n)->node : "")) continue;
         found = true;
         stay(n, fmt::format("torch_executed_ops names {}", name));
       }
       if (!found) {
         std::vector<std::string_view> names;
         for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-          if (g_.nodes[n].op == Op::row) names.push_back(target(n));
+          if (g_.nodes[n].op == Op::call) names.push_back(target(n));
         }
         Error problem(Code::invalid_option, fmt::format("torch_executed_ops names \"{}\", which is no operator or node of this model", name));
         std::string_view near = nearest(name, names);
@@ -104,7 +104,7 @@ class Partitioner {
     for (const std::string& name : settings_.torch_modules) {
       bool found = false;
       for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-        if (g_.nodes[n].op != Op::row || origin(n) == nullptr || !names_module(name, *origin(n))) continue;
+        if (g_.nodes[n].op != Op::call || origin(n) == nullptr || !names_module(name, *origin(n))) continue;
         found = true;
         stay(n, fmt::format("torch_executed_modules names {}", name));
       }
@@ -133,9 +133,9 @@ class Partitioner {
     NodeId last_effect = ir::none_id;
     for (NodeId n = 0; n < g_.nodes.size(); ++n) {
       const Node& node = g_.nodes[n];
-      if (node.op != Op::row) continue;
+      if (node.op != Op::call) continue;
       auto add = [&](NodeId b) {
-        if (b != ir::none_id && b != n && g_.nodes[b].op == Op::row) before_[n].push_back(b);
+        if (b != ir::none_id && b != n && g_.nodes[b].op == Op::call) before_[n].push_back(b);
       };
       for (ValueId v : node.in) add(g_.values[v].producer);
       for (ValueId v : node.out) note(v, n);
@@ -156,14 +156,14 @@ class Partitioner {
     std::vector<std::vector<NodeId>> after(n);
     size_t left = 0;
     for (NodeId i = 0; i < n; ++i) {
-      if (g_.nodes[i].op != Op::row) continue;
+      if (g_.nodes[i].op != Op::call) continue;
       ++left;
       waits[i] = static_cast<uint32_t>(before_[i].size());
       for (NodeId b : before_[i]) after[b].push_back(i);
     }
     std::set<NodeId> ready[2];  // torch, here: by position, so that the order of the program is kept
     for (NodeId i = 0; i < n; ++i) {
-      if (g_.nodes[i].op == Op::row && waits[i] == 0) ready[here_[i]].insert(i);
+      if (g_.nodes[i].op == Op::call && waits[i] == 0) ready[here_[i]].insert(i);
     }
     for (bool here = false; left > 0; here = !here) {
       Segment segment;
@@ -208,7 +208,7 @@ class Partitioner {
 
   void bind(Segment& s) {
     uint32_t index = static_cast<uint32_t>(&s - out_.segments.data());
-    auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::row && out_.segment_of[n] == index; };
+    auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::call && out_.segment_of[n] == index; };
     std::set<ValueId> seen;
     std::set<ir::SymbolId> used, bound;
     auto take = [&](ValueId v) {
@@ -246,7 +246,7 @@ class Partitioner {
     }
     std::stable_sort(s.outputs.begin(), s.outputs.end(), [&](ValueId a, ValueId b) { return output_[a] < output_[b]; });
     for (ValueId v : s.outputs) {
-      const bool in_torch_too = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return g_.nodes[n].op == Op::row && !here_[n]; });
+      const bool in_torch_too = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return g_.nodes[n].op == Op::call && !here_[n]; });
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
@@ -257,7 +257,7 @@ class Partitioner {
   bool whole() const {
     if (out_.segments.size() > 1) return false;
     for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-      if (g_.nodes[n].op == Op::row && !here_[n]) return false;
+      if (g_.nodes[n].op == Op::call && !here_[n]) return false;
       if (g_.nodes[n].op == Op::input && g_.nodes[n].attributes.find("torch_only") != nullptr) return false;
     }
     return true;
@@ -349,7 +349,7 @@ Graph extract(const Graph& g, const Segment& s) {
     if (!s.orders[i].empty()) {
       ir::Type type = g.type(v);
       for (size_t d = 0; d < s.orders[i].size(); ++d) type.dims[d] = g.type(v).dims[static_cast<size_t>(s.orders[i][d])];
-      made = out.add(Op::row, {made}, {{"dims", ir::to_attribute(s.orders[i])}, {"self", ir::Ref{0}}, {"target", "aten.permute.default"}}, std::move(type));
+      made = out.add(Op::call, {made}, {{"dims", ir::to_attribute(s.orders[i])}, {"self", ir::Ref{0}}, {"target", "aten.permute.default"}}, std::move(type));
     }
     out.outputs.push_back({made, g.values[v].name, {}});
   }

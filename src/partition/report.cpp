@@ -23,7 +23,7 @@ struct Count {
 Count count(const Graph& g, const Partition& p) {
   Count c;
   for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op != Op::row) continue;
+    if (g.nodes[n].op != Op::call) continue;
     ++c.rows;
     c.here += p.segment_of[n] != in_torch;
   }
@@ -87,7 +87,7 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
   // Operators of one kind and reason on one line, with the first places where they stand.
   std::vector<std::pair<std::string, std::vector<NodeId>>> groups;
   for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op != Op::row || p.segment_of[n] != in_torch) continue;
+    if (g.nodes[n].op != Op::call || p.segment_of[n] != in_torch) continue;
     std::string key = target(g, n) + ": " + p.reason[n];
     auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
     if (found == groups.end()) {
@@ -165,7 +165,7 @@ std::string report_json(const Graph& g, const Partition& p, const std::vector<Re
   s += "], \"nodes\": [";
   first = true;
   for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op != Op::row) continue;
+    if (g.nodes[n].op != Op::call) continue;
     if (!first) s += ", ";
     first = false;
     s += "{\"name\": ";

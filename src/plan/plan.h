@@ -157,6 +157,7 @@ struct Plan {
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
   Values values = Values::embedded;    // in a file that is written of it
   CodeFrom code_from = CodeFrom::here;
+  bool outdated = false;               // of an older format: its programs are not run; what it holds can be compiled anew from its graphs
   std::optional<uint64_t> weights_hash;  // what the file says; set by read
   std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive

@@ -260,7 +260,7 @@ Sections sections(std::span<const std::byte> bytes) {
   Header h;
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != file_magic) fail(Code::format, "this is not a plan: it does not start as one");
-  if (h.version != file_version) {
+  if (h.version < oldest_file_version || h.version > file_version) {
     Error problem(Code::version, fmt::format("the plan has format version {}, this ingot reads version {}", h.version, file_version));
     throw problem.fix(h.version > file_version ? "update ingot, or compile the model again with this version" : "compile the model again with this version");
   }
@@ -334,6 +334,7 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   std::memcpy(plan->hash.data(), file.header.metadata_hash.data(), 32);
   for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&file.header.weights_hash)[k];
   plan->weights_hash = file.header.weights_hash;
+  plan->outdated = file.header.version != file_version;
   verify_layout(*plan, file.weights);
   verify(*plan);
   if (has_device_code(*plan)) {

@@ -24,8 +24,8 @@ ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t 
 
 // nullopt for maps that the kernel cannot follow, or would follow from cache line to cache line. The images of a first layer may have their few channels
 // between neighbours of a line.
-std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>& sizes) {
-  constexpr size_t most = kernels::MatmulMap::max_rank;
+std::optional<kernels::GemmMap> map_of(const Product& p, std::vector<ir::Dim>& sizes) {
+  constexpr size_t most = kernels::GemmMap::max_rank;
   const ir::AffineMap& from = *p.map;
   const size_t indices = from.dims.size(), k_rank = indices - p.batch_rank - p.m_rank;
   if (from.axes.size() > most || p.m_rank > most || k_rank > most || p.batch_rank > most) return std::nullopt;
@@ -36,11 +36,11 @@ std::optional<kernels::MatmulMap> map_of(const Product& p, std::vector<ir::Dim>&
   constexpr int64_t near = 4;
   const std::optional<int64_t> step = step_in_memory(from, p.a, inner).constant();
   if (!step || *step < 1 || *step > near) return std::nullopt;
-  return kernels::MatmulMap{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
+  return kernels::GemmMap{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
 }
 
 // Channels are the last kept index: neighbours in both operands, never outside. No axis is left along the index before it and another one.
-bool goes_along_channels(const WindowSum& w) {
+bool goes_along_channels(const DepthwiseConv& w) {
   const auto channel = static_cast<uint32_t>(w.kept - 1), across = channel - 1;
   if (!(step_in_memory(w.map, w.a, channel) == ir::Dim(1)) || !(w.b.strides[channel] == ir::Dim(1))) return false;
   for (size_t j = 0; j < w.map.axes.size(); ++j) {
@@ -96,19 +96,20 @@ class Steps final : public backend::Emitter {
     return {ProductAnswer::taken, std::move(step)};
   }
 
-  bool sums_windows(ir::DType type) const override { return type == ir::DType::f32; }
-  std::optional<EmittedStep> window_sum(const WindowSum& w, const FusedBody& body, const std::vector<StridedLayout>&) override {
-    constexpr size_t most = kernels::WindowsArgs::max_rank;
+  bool has_depthwise_conv(ir::DType type) const override { return type == ir::DType::f32; }
+  std::optional<EmittedStep> depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>&) override {
+    constexpr size_t most = kernels::DepthwiseConvArgs::max_rank;
     const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
     if (rank > most || w.kept < 2 || w.kept > most || summed > most || !goes_along_channels(w)) return std::nullopt;
     const ir::Dim places = std::accumulate(w.map.dims.begin() + static_cast<int64_t>(w.kept), w.map.dims.end(), ir::Dim(1), std::multiplies<>());
-    if (places.constant().value_or(INT64_MAX) > kernels::WindowsArgs::max_summed) return std::nullopt;
-    EmittedStep step{"windows", {}, {}};
+    if (places.constant().value_or(INT64_MAX) > kernels::DepthwiseConvArgs::max_summed) return std::nullopt;
+    EmittedStep step{"depthwise_conv", {}, {}};
     auto steps = map_steps(w.map, step.sizes);
     if (!steps) return std::nullopt;
     Emitted code = emit(body);
     step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-    step.constants = kernels::serialise(kernels::WindowsArgs{static_cast<uint8_t>(rank), static_cast<uint8_t>(w.kept), static_cast<uint8_t>(summed), std::move(*steps), code.code});
+    step.constants =
+        kernels::serialise(kernels::DepthwiseConvArgs{static_cast<uint8_t>(rank), static_cast<uint8_t>(w.kept), static_cast<uint8_t>(summed), std::move(*steps), code.code});
     return step;
   }
 

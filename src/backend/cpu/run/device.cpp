@@ -5,7 +5,7 @@
 #include <cstring>
 
 namespace ingot::kernels {
-#define INGOT_CPU_KERNELS(X) X(fused) X(matmul) X(matmul_pack) X(attention) X(windows) X(scan) X(scatter) X(scatter_along) X(sort)
+#define INGOT_CPU_KERNELS(X) X(fused) X(matmul) X(matmul_pack) X(attention) X(depthwise_conv) X(scan) X(scatter) X(scatter_along) X(sort)
 #define X(name) extern const RunKernel name##_kernel;
 INGOT_CPU_KERNELS(X)
 #undef X

@@ -44,7 +44,7 @@ class Steps final : public backend::Emitter {
     if (!own || architecture_ < 80) return library;
     OwnProduct mine = emit_own_product(p, body, layouts, architecture_ == 90);
     if (mine.answer.kind != ProductAnswer::taken) return must ? mine.answer : library;
-    bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {matrix_instructions, matrix_text, kernels::matmul_map_cuda_text}});
+    bodies_.try_emplace(mine.code.name, Body{std::move(mine.code.text), std::move(mine.code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
     return mine.answer;
   }
 
@@ -68,7 +68,7 @@ class Steps final : public backend::Emitter {
     using namespace kernels;
     if (kernel == "fused") bodies_.at(parse_fused_cuda(constants).name).kept = true;
     if (kernel == "attention") bodies_.at(parse_attention_cuda(constants).name).kept = true;
-    if (kernel == "matmul_map") bodies_.at(parse_matmul_map_cuda(constants).name).kept = true;
+    if (kernel == "implicit_gemm") bodies_.at(parse_implicit_gemm_cuda(constants).name).kept = true;
     if (kernel == "scan") keep_parts({scan_cuda_part(parse_scan(constants), operands[0])}, {elements_cuda_text, scan_cuda_text});
     if (kernel == "sort") keep_parts(sort_cuda_parts(operands[0]), {elements_cuda_text, sort_cuda_text});
     if (kernel == "scatter" || kernel == "scatter_along") {

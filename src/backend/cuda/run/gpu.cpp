@@ -7,7 +7,7 @@
 #include "backend/cuda/run/symbols.h"
 
 namespace ingot::kernels {
-#define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(matmul_map) X(attention) X(scan) X(scatter) X(scatter_along) X(sort)
+#define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(implicit_gemm) X(attention) X(scan) X(scatter) X(scatter_along) X(sort)
 #define X(name) extern const RunKernel name##_cuda_kernel;
 INGOT_CUDA_KERNELS(X)
 #undef X

@@ -85,9 +85,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel attention_cuda_kernel, matmul_map_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
+extern const RunKernel attention_cuda_kernel, implicit_gemm_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
 const RunKernel attention_cuda_kernel = {"attention", load_attention_cuda, resolve<attention_cuda_launches>, run};
-const RunKernel matmul_map_cuda_kernel = {"matmul_map", load_matmul_map_cuda, resolve<matmul_map_cuda_launches>, run};
+const RunKernel implicit_gemm_cuda_kernel = {"implicit_gemm", load_implicit_gemm_cuda, resolve<implicit_gemm_cuda_launches>, run};
 const RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
 const RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};
 const RunKernel scatter_cuda_kernel = {"scatter", load_scatter, resolve<scatter_cuda_launches>, run};

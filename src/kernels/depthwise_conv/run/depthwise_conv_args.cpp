@@ -7,7 +7,7 @@
 
 namespace ingot::kernels {
 
-std::vector<std::byte> serialise(const WindowsArgs& args) {
+std::vector<std::byte> serialise(const DepthwiseConvArgs& args) {
   FieldWriter w;
   w.all(uint8_t{1}, args.rank, args.kept, args.summed);
   for (int64_t step : args.steps) w.field(step);
@@ -15,19 +15,19 @@ std::vector<std::byte> serialise(const WindowsArgs& args) {
   return std::move(w.out);
 }
 
-WindowsArgs parse_windows(std::span<const std::byte> bytes) {
-  FieldReader r{bytes, "the arguments of a windows step"};
+DepthwiseConvArgs parse_depthwise_conv(std::span<const std::byte> bytes) {
+  FieldReader r{bytes, "the arguments of a depthwise_conv step"};
   uint8_t version;
-  WindowsArgs args;
+  DepthwiseConvArgs args;
   r.all(version, args.rank, args.kept, args.summed);
-  auto possible = [](uint8_t rank, int least) { return rank >= least && rank <= WindowsArgs::max_rank; };
+  auto possible = [](uint8_t rank, int least) { return rank >= least && rank <= DepthwiseConvArgs::max_rank; };
   bool good = version == 1 && possible(args.rank, 1) && possible(args.kept, 2) && possible(args.summed, 1);
   if (good) {
     args.steps.resize(size_t{args.rank} * (args.kept + args.summed));
     for (int64_t& step : args.steps) r.field(step);
     good = std::all_of(args.steps.begin(), args.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; });
   }
-  if (!good) fail(Code::format, "the arguments of a windows step are damaged");
+  if (!good) fail(Code::format, "the arguments of a depthwise_conv step are damaged");
   args.body = r.in;
   return args;
 }

@@ -35,10 +35,10 @@ MatmulArgs parse_matmul(std::span<const std::byte> bytes) {
   args.packed = (flags & packed) != 0;
   args.in_order = (flags & in_order) != 0;
   if (good && (flags & mapped) != 0) {
-    MatmulMap map;
+    GemmMap map;
     r.all(map.rank, map.m_rank, map.k_rank);
-    auto possible = [](uint8_t rank) { return rank >= 1 && rank <= MatmulMap::max_rank; };
-    good = possible(map.rank) && possible(map.m_rank) && possible(map.k_rank) && args.batch_rank <= MatmulMap::max_rank;
+    auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
+    good = possible(map.rank) && possible(map.m_rank) && possible(map.k_rank) && args.batch_rank <= GemmMap::max_rank;
     if (good) {
       map.steps.resize(size_t{map.rank} * (args.batch_rank + map.m_rank + map.k_rank));
       for (int64_t& step : map.steps) r.field(step);

@@ -17,7 +17,7 @@ namespace ingot::kernels {
 
 // Element (batch.., m.., k..) of the product's operand is A's at offset[j] + sum over i of steps[j][i] * index[i] along each axis j of A, and 0
 // outside of A.
-struct MatmulMap {
+struct GemmMap {
   static constexpr int max_rank = 8;  // of A, and of m and k
   uint8_t rank = 0, m_rank = 0, k_rank = 0;
   std::vector<int64_t> steps;         // [rank][batch + m + k], 0 or more
@@ -28,7 +28,7 @@ struct MatmulArgs {
   uint8_t batch_rank = 0;
   std::span<const std::byte> body;  // fused byte code
   bool in_order = false;            // a result's bits do not depend on M
-  std::optional<MatmulMap> map = std::nullopt;
+  std::optional<GemmMap> map = std::nullopt;
 };
 std::vector<std::byte> serialise(const MatmulArgs&);
 // Error (format) when the bytes are not such arguments; `body` points into them.

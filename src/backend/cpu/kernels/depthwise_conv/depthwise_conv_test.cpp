@@ -27,7 +27,7 @@ void fill(TestTensor& t, uint32_t seed) {
   });
 }
 
-WindowsArgs args_of(const Sums& v, std::span<const std::byte> body) {
+DepthwiseConvArgs args_of(const Sums& v, std::span<const std::byte> body) {
   return {4, 4, 2, {1, 0, 0, 0, 0, 0, /**/ 0, v.stride, 0, 0, v.dilation, 0, /**/ 0, 0, v.stride, 0, 0, v.dilation, /**/ 0, 0, 0, 1, 0, 0}, body};
 }
 
@@ -62,7 +62,7 @@ void check(const Sums& v, Workers& workers) {
   std::vector<TestTensor*> operands = {&x, &weight, &result};
   if (v.end == Sums::bias) operands.insert(operands.end() - 1, &bias);
   if (v.end == Sums::residual) operands.insert(operands.end() - 1, &residual);
-  run_kernel("windows", serialise(args_of(v, code.code)), operands, sizes_of(v, height, width, code), workers);
+  run_kernel("depthwise_conv", serialise(args_of(v, code.code)), operands, sizes_of(v, height, width, code), workers);
   int wrong = 0;
   result.each([&](const std::vector<int64_t>& at) {
     double sum = v.end == Sums::bias ? bias.get({0, 0, 0, at[3]}) : v.end == Sums::residual ? residual.get(at) : 0;
@@ -78,7 +78,7 @@ void check(const Sums& v, Workers& workers) {
   EXPECT_TRUE(result.untouched_outside());
 }
 
-TEST(windows, sums) {
+TEST(depthwise_conv, sums) {
   auto workers = make_pool(3);
   for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu, Sums::residual}) {
     check({2, 9, 13, 40, 3, 3, 1, 1, 1, end}, *workers);
@@ -100,27 +100,27 @@ std::string refusal(const Sums& v, auto change) {
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s);
   TestTensor x(DType::f32, {v.n, v.h, v.w, v.c}), weight(DType::f32, {1, 1, 1, v.c, v.r, v.s}, {0, 1, 2, 4, 5, 3}), result(DType::f32, {v.n, height, width, v.c});
   backend::cpu::Emitted code = body_of(v, height, width);
-  WindowsArgs args = args_of(v, code.code);
+  DepthwiseConvArgs args = args_of(v, code.code);
   std::vector<int64_t> sizes = sizes_of(v, height, width, code);
   change(args, sizes);
   try {
-    run_kernel("windows", serialise(args), {&x, &weight, &result}, sizes, inline_workers());
+    run_kernel("depthwise_conv", serialise(args), {&x, &weight, &result}, sizes, inline_workers());
   } catch (const Error& error) {
     return error.what();
   }
   return "taken";
 }
 
-TEST(windows, refuses_what_would_read_elsewhere) {
+TEST(depthwise_conv, refuses_what_would_read_elsewhere) {
   const Sums v{1, 6, 6, 16, 3, 3, 1, 1, 1};
   using Sizes = std::vector<int64_t>;
-  EXPECT_EQ(refusal(v, [](WindowsArgs&, Sizes&) {}), "taken");
-  EXPECT_NE(refusal(v, [](WindowsArgs&, Sizes& s) { s[9] = 1; }).find("channels may lie outside"), std::string::npos);
-  EXPECT_NE(refusal(v, [](WindowsArgs& a, Sizes&) { a.steps[3 * 6 + 3] = 2; }).find("channels are not neighbours"), std::string::npos);
-  EXPECT_NE(refusal(v, [](WindowsArgs& a, Sizes&) { a.steps[1 * 6 + 2] = 1; }).find("an axis is left along two indices"), std::string::npos);
-  EXPECT_NE(refusal(v, [](WindowsArgs&, Sizes& s) { s[4] = 4; }).find("B does not have the sizes of the indices"), std::string::npos);
-  EXPECT_NE(refusal(v, [](WindowsArgs&, Sizes& s) { s[0] = int64_t{1} << 41; }).find("a size of the map is impossible"), std::string::npos);
-  EXPECT_NE(refusal(v, [](WindowsArgs& a, Sizes&) { a.steps[1 * 6 + 1] = -1; }).find("are damaged"), std::string::npos);
+  EXPECT_EQ(refusal(v, [](DepthwiseConvArgs&, Sizes&) {}), "taken");
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[9] = 1; }).find("channels may lie outside"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[3 * 6 + 3] = 2; }).find("channels are not neighbours"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[1 * 6 + 2] = 1; }).find("an axis is left along two indices"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[4] = 4; }).find("B does not have the sizes of the indices"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[0] = int64_t{1} << 41; }).find("a size of the map is impossible"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[1 * 6 + 1] = -1; }).find("are damaged"), std::string::npos);
 }
 
 }  // namespace

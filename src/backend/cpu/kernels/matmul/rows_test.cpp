@@ -22,7 +22,7 @@ struct Convolution {
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
-MatmulMap map_of(const Convolution& v) {
+GemmMap map_of(const Convolution& v) {
   // Indices n, i, j, r, s, c and axes N, H, W, C.
   return {4, static_cast<uint8_t>(v.batched ? 2 : 3), 3, {1, 0, 0, 0, 0, 0, /**/ 0, v.stride, 0, v.dilation, 0, 0, /**/ 0, 0, v.stride, 0, v.dilation, 0, /**/ 0, 0, 0, 0, 0, 1}};
 }
@@ -116,8 +116,8 @@ TEST(mapped_rows, maps_that_do_not_fit_are_refused) {
   accumulator.dtype = DType::f32;
   body.store(DType::f32, body.push(accumulator));
   const std::vector<std::byte> code = backend::cpu::emit(body.body).code;
-  const MatmulMap good = map_of({1, 4, 4, 2, 3, 3, 3, 1, 1});
-  auto code_of = [&](MatmulMap map, std::vector<int64_t> sizes, TestTensor* a) {
+  const GemmMap good = map_of({1, 4, 4, 2, 3, 3, 3, 1, 1});
+  auto code_of = [&](GemmMap map, std::vector<int64_t> sizes, TestTensor* a) {
     try {
       run_kernel("matmul", serialise(MatmulArgs{false, 0, code, false, std::move(map)}), {a, a == &ints ? &int_matrix : &b, &out}, sizes, inline_workers());
     } catch (const Error& e) {
@@ -143,7 +143,7 @@ TEST(mapped_rows, maps_that_do_not_fit_are_refused) {
   EXPECT_EQ(code_of(good, far, &x), Code::format);
   EXPECT_EQ(code_of(good, {16, 3, 18, 1, 4, 4}, &x), Code::format);
   for (int64_t step : {int64_t{-1}, int64_t{INT32_MAX} + 1}) {
-    MatmulMap other = good;
+    GemmMap other = good;
     other.steps[7] = step;
     EXPECT_EQ(code_of(other, sizes, &x), Code::format) << step;
   }

@@ -10,30 +10,30 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MATMUL_MAP);
+constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM);
 
 }  // namespace
 
-std::string_view matmul_map_cuda_text() {
-  static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int matmul_map_depth = {}, matmul_map_stages = {}, matmul_map_finish_threads = {}, matmul_map_row_threads = {};\n",
-                                             matmul_map_depth, matmul_map_stages, matmul_map_finish_threads, matmul_map_row_threads) +
-                                 std::string(implicit_gemm_cuh) + std::string(matmul_map_cuda_tiles_text()) + std::string(matmul_map_cuda_patch_text()) +
-                                 std::string(matmul_map_cuda_row_text());
+std::string_view implicit_gemm_cuda_text() {
+  static const std::string all =
+      std::string(parameters_text) +
+      fmt::format("\nconstexpr int implicit_gemm_depth = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n", implicit_gemm_depth,
+                  implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
+      std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_row_text());
   return all;
 }
 
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<MatmulPatchCuda>& patches,
-                                                         int only) {
-  std::vector<MatmulMapCudaKernel> out;
-  for (size_t k = 0; large && k < std::size(matmul_large_tiles); ++k) {
-    const MatmulLargeTile& t = matmul_large_tiles[k];
-    if (only != MatmulMapCudaArgs::by_sizes && k != static_cast<size_t>(only)) continue;
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<ImplicitGemmPatch>& patches,
+                                                           int only) {
+  std::vector<ImplicitGemmKernel> out;
+  for (size_t k = 0; large && k < std::size(implicit_gemm_large_tiles); ++k) {
+    const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
+    if (only != ImplicitGemmArgs::by_sizes && k != static_cast<size_t>(only)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }
   for (size_t k = 0; k < patches.size(); ++k) {
-    const MatmulPatchCuda& s = patches[k];
+    const ImplicitGemmPatch& s = patches[k];
     const std::string shape =
         fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
     out.push_back(
@@ -46,21 +46,21 @@ std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType type, bool b_
   } constexpr tiles[] = {{"64, 32", 2}, {"32, 32", 4}};
   for (bool aligned : {true, false}) {
     const std::string any = aligned ? "" : "any_";
-    for (size_t k = aligned ? 0 : std::size(matmul_map_tiles) - 1; k < std::size(matmul_map_tiles); ++k) {
-      const MatmulMapTile& t = matmul_map_tiles[k];
+    for (size_t k = aligned ? 0 : std::size(implicit_gemm_tiles) - 1; k < std::size(implicit_gemm_tiles); ++k) {
+      const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
                      fmt::format("product_through_map<{}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned), aligned});
     }
     // Only A at any address: its windows seldom begin at aligned ones.
     if (aligned) {
-      constexpr size_t k = std::size(matmul_map_tiles) - 1;
-      const MatmulMapTile& t = matmul_map_tiles[k];
+      constexpr size_t k = std::size(implicit_gemm_tiles) - 1;
+      const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back({fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
                      fmt::format("product_through_map<{}, {}, {}, {}, {}, false>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
     }
-    out.push_back({any + "finish", std::to_string(matmul_map_finish_threads), "finish_product", aligned});
+    out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});
     if (!b_along_k) continue;
-    out.push_back({any + "row", fmt::format("{}, {}", matmul_map_row_threads, matmul_map_row_blocks),
+    out.push_back({any + "row", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
                    fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned, true});
   }
   return out;

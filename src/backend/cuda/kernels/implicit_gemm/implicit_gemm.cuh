@@ -136,14 +136,14 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   }
 }
 // What one of several blocks has of two neighbours.
-__device__ __forceinline__ void put_part(const MatmulMapCudaParameters& p, int split, i64 row, i64 column, const f32* two) {
+__device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int split, i64 row, i64 column, const f32* two) {
   if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
 template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
-__device__ __forceinline__ void product_through_map(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr int depth = matmul_map_depth, stages = matmul_map_stages, threads = BM / WM * (BN / WN) * 32;
+__device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
+  constexpr int depth = implicit_gemm_depth, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
   constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
   constexpr int b_eights = AlongK ? eights : BN / 8, b_step = threads / b_eights, b_rows = (AlongK ? BN : depth) / b_step;  // of B
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -328,9 +328,9 @@ __device__ __forceinline__ void product_through_map(const MatmulMapCudaParameter
 }
 // Sums of several blocks, always in the same order.
 template <class Finish>
-__device__ __forceinline__ void finish_product(const MatmulMapCudaParameters& p, Finish finish) {
+__device__ __forceinline__ void finish_product(const ImplicitGemmParameters& p, Finish finish) {
   after_others();
-  const i64 eight = (i64)blockIdx.x * matmul_map_finish_threads + threadIdx.x, row = eight / (p.n / 8), column = eight % (p.n / 8) * 8;
+  const i64 eight = (i64)blockIdx.x * implicit_gemm_finish_threads + threadIdx.x, row = eight / (p.n / 8), column = eight % (p.n / 8) * 8;
   if (row >= p.m) return;
   const float4* from = (const float4*)p.parts + eight * 2;
   f32 sums[8];

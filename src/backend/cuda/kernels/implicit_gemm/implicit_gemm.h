@@ -6,20 +6,20 @@
 namespace ingot::kernels {
 
 // Behind the backend's texts of matrix instructions.
-std::string_view matmul_map_cuda_text();
+std::string_view implicit_gemm_cuda_text();
 // Parts of it: Hopper's tiles, convolutions of few channels, and one row.
-std::string_view matmul_map_cuda_tiles_text();
-std::string_view matmul_map_cuda_patch_text();
-std::string_view matmul_map_cuda_row_text();
+std::string_view implicit_gemm_cuda_tiles_text();
+std::string_view implicit_gemm_cuda_patch_text();
+std::string_view implicit_gemm_cuda_row_text();
 
 // A kernel of a product, around what stands behind it: `call`(parameters, a function of row, first column and the sums of eight neighbours).
-struct MatmulMapCudaKernel {
+struct ImplicitGemmKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed eight at once
   bool one_row = false;  // which may be made (row_through_columns)
 };
-// `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see MatmulMapCudaArgs.
-std::vector<MatmulMapCudaKernel> matmul_map_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<MatmulPatchCuda>& patches,
-                                                         int only);
+// `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<ImplicitGemmPatch>& patches,
+                                                           int only);
 
 }  // namespace ingot::kernels

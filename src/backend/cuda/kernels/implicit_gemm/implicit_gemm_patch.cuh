@@ -1,10 +1,10 @@
-template <int... Numbers> struct Patches { static constexpr MatmulPatchCuda numbers() { return {Numbers...}; } };
-// Places of images by what they see of few channels (INGOT_CUDA_MATMUL_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
+template <int... Numbers> struct Patches { static constexpr ImplicitGemmPatch numbers() { return {Numbers...}; } };
+// Places of images by what they see of few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
 // and halves of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
 // 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
 template <class H, class Shape, bool AlongK, class Finish>
-__device__ __forceinline__ void product_of_patches(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr MatmulPatchCuda s = Shape::numbers();
+__device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters& p, Finish finish) {
+  constexpr ImplicitGemmPatch s = Shape::numbers();
   constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), pairs = steps * 8;
   constexpr int pitch = s.pitch(), patch = s.patch(), eights = s.eights(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];

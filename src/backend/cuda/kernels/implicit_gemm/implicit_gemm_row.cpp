@@ -4,6 +4,6 @@
 
 namespace ingot::kernels {
 
-std::string_view matmul_map_cuda_row_text() { return implicit_gemm_row_cuh; }
+std::string_view implicit_gemm_cuda_row_text() { return implicit_gemm_row_cuh; }
 
 }  // namespace ingot::kernels

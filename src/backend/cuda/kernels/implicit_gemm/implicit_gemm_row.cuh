@@ -40,7 +40,7 @@ struct RowInMemory {
 };
 // Column c of B, whose columns are in `Apart` matrices one beside another; eight that begin at a multiple of it are in one.
 template <class H, int Apart>
-__device__ __forceinline__ const H* column_of(const MatmulMapCudaParameters& p, i64 c) {
+__device__ __forceinline__ const H* column_of(const ImplicitGemmParameters& p, i64 c) {
   u64 matrix = p.b;
   i64 from = 0;
 #pragma unroll
@@ -57,8 +57,8 @@ __device__ __forceinline__ const H* column_of(const MatmulMapCudaParameters& p, 
 // registers would have to hold them for all that time, and the compiler rather asks later. Where both halves of the columns meet in the body, a block takes eight
 // of the first and then the same eight of the second.
 template <class H, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
-__device__ __forceinline__ void row_through_columns(const MatmulMapCudaParameters& p, Finish finish, Row row = Row()) {
-  constexpr int threads = matmul_map_row_threads, warps = threads / 32, halves = Finish::halves;
+__device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters& p, Finish finish, Row row = Row()) {
+  constexpr int threads = implicit_gemm_row_threads, warps = threads / 32, halves = Finish::halves;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], and the row if it is made
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -4,8 +4,8 @@
 // What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 64 columns each, one behind the other by rows. The
 // tile takes the stage behind the last one's place, or is each group's own where they take turns.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
-__device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& p, Finish finish) {
-  constexpr int depth = matmul_map_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+__device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
+  constexpr int depth = implicit_gemm_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
   constexpr int box = 64 * 64 * 2, row_of_boxes = BN / 64 * box, own_bytes = blocks_of_rows * row_of_boxes;
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
@@ -234,5 +234,5 @@ __device__ __forceinline__ void product_by_tiles(const MatmulMapCudaParameters& 
 #else
 // Never started where these instructions are missing.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
-__device__ void product_by_tiles(const MatmulMapCudaParameters&, Finish) {}
+__device__ void product_by_tiles(const ImplicitGemmParameters&, Finish) {}
 #endif

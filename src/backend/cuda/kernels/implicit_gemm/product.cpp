@@ -111,8 +111,8 @@ std::optional<ir::AffineMap> map_of_matrix(const Product& p) {
 }
 
 // The map as the kernel's arguments have it, its numbers behind `sizes`; nullopt where the kernel cannot follow it.
-std::optional<kernels::MatmulMap> arguments_of(const Product& p, const ir::AffineMap& map, Dims& sizes) {
-  constexpr size_t most = kernels::MatmulMap::max_rank, together = 3;
+std::optional<kernels::GemmMap> arguments_of(const Product& p, const ir::AffineMap& map, Dims& sizes) {
+  constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
   const size_t indices = map.dims.size();
   if (p.batch_rank != 0 || map.axes.size() > most || p.m_rank > most || indices - p.m_rank > most) return std::nullopt;
   size_t of_m = 0, of_k = 0, guards = 0;
@@ -122,11 +122,11 @@ std::optional<kernels::MatmulMap> arguments_of(const Product& p, const ir::Affin
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, p.a, j);
   auto steps = map_steps(map, sizes);
   if (of_m > together || of_k > together || guards > 2 || !steps) return std::nullopt;
-  return kernels::MatmulMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::move(*steps)};
+  return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(indices - p.m_rank), std::move(*steps)};
 }
 
 // Convolutions of few channels, whose kernels are for one layout of A each: those that A may have.
-std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels::MatmulMap& map, const Dims& numbers, int64_t columns) {
+std::vector<kernels::ImplicitGemmPatch> patches_of(const Product& p, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
   std::vector<int64_t> sizes;
   for (const Dim& d : numbers) {
@@ -139,9 +139,9 @@ std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels
     const Dim& s = p.a.strides[static_cast<size_t>(axis)];
     return !s.is_constant() || s.value() == stride;
   };
-  std::vector<kernels::MatmulPatchCuda> out;
+  std::vector<kernels::ImplicitGemmPatch> out;
   auto add = [&](int last) {
-    kernels::MatmulPatchCuda s = walk->numbers;
+    kernels::ImplicitGemmPatch s = walk->numbers;
     s.last = last;
     s.wide = static_cast<int>(std::min<int64_t>(4, (columns + 31) / 32));
     if (is_possible(s)) out.push_back(s);
@@ -153,9 +153,9 @@ std::vector<kernels::MatmulPatchCuda> patches_of(const Product& p, const kernels
 
 }  // namespace
 
-bool makes_rows(DType type, const Dim& k) { return is_half(type) && in_eights(k) && k.value() <= kernels::matmul_map_row_made; }
+bool makes_rows(DType type, const Dim& k) { return is_half(type) && in_eights(k) && k.value() <= kernels::implicit_gemm_row_made; }
 bool takes_columns_apart(DType type, bool one_row, const Dim& k, const Dims& columns) {
-  if (one_row && is_half(type)) return in_eights(k) && columns.size() <= kernels::matmul_map_columns_apart && std::all_of(columns.begin(), columns.end(), in_eights);
+  if (one_row && is_half(type)) return in_eights(k) && columns.size() <= kernels::implicit_gemm_columns_apart && std::all_of(columns.begin(), columns.end(), in_eights);
   // The library multiplies by each of them. It is faster at small ones together, whose copies take little room.
   constexpr int64_t least = int64_t{8} << 20;
   const Dim row = k * Dim(static_cast<int64_t>(ir::size_of(type)));
@@ -201,17 +201,17 @@ OwnProduct emit_own_product(const Product& p, const FusedBody& body, const std::
   const bool along_k = !lies(p.b, 1, 0) && lies(p.b, 0, 1);
   if (!along_k && !lies(p.b, 1, 0)) return no(Answer::copy_b);
   const bool one_row = is(p.a.dims[0], 1) && along_k && !p.map;
-  if (!p.beside.empty() && !(one_row && p.beside.size() < kernels::matmul_map_columns_apart)) return no(Answer::copy_b);
+  if (!p.beside.empty() && !(one_row && p.beside.size() < kernels::implicit_gemm_columns_apart)) return no(Answer::copy_b);
   if (!is_of_elements(body) || (p.halves && !one_row)) return no(Answer::body_apart);
   std::optional<EmittedRow> row;
   if (p.made != nullptr && one_row) row = emit_row(*p.made, p.made_of);
   if (p.made != nullptr && !row) return no(Answer::copy_a);
-  std::vector<kernels::MatmulPatchCuda> patches;
-  if (only == kernels::MatmulMapCudaArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
+  std::vector<kernels::ImplicitGemmPatch> patches;
+  if (only == kernels::ImplicitGemmArgs::by_sizes) patches = patches_of(p, *map, numbers, n.value());
   OwnProduct out{{Answer::taken, {}},
                  emit_product_text({p.type, *map, along_k, p.constant, large, only, std::move(patches), 1 + p.beside.size(), p.halves, row ? &*row : nullptr}, body, layouts)};
   EmittedStep& step = out.answer.step;
-  step = {"matmul_map", out.code.arguments, {1, n, 1}};
+  step = {"implicit_gemm", out.code.arguments, {1, n, 1}};
   for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < p.m_rank ? 0 : 2] *= from->dims[i];
   step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
   step.sizes.insert(step.sizes.end(), out.code.sizes.begin(), out.code.sizes.end());

@@ -18,6 +18,6 @@ struct OwnProduct {
   ProductAnswer answer;
   EmittedProduct code;  // when it is taken
 };
-OwnProduct emit_own_product(const backend::Product&, const FusedBody&, const std::vector<StridedLayout>&, bool large, int only = kernels::MatmulMapCudaArgs::by_sizes);
+OwnProduct emit_own_product(const backend::Product&, const FusedBody&, const std::vector<StridedLayout>&, bool large, int only = kernels::ImplicitGemmArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

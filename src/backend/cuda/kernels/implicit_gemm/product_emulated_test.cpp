@@ -46,7 +46,7 @@ struct Site {
   bool infinity = false;        // in A: windows that do not see it are finite
   bool shifted = false;         // operands at odd addresses
   int multiprocessors = 1;      // many: small tiles, and K shared
-  int only = kernels::MatmulMapCudaArgs::by_sizes;
+  int only = kernels::ImplicitGemmArgs::by_sizes;
   Made made = Made::no;
   bool halves = false;          // of B's columns meet
   std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
@@ -205,8 +205,8 @@ void check(Site s, Where where) {
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
   for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-  run_printed({own.answer.step, own.code.name, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, kernels::load_matmul_map_cuda,
-               kernels::matmul_map_cuda_launches},
+  run_printed({own.answer.step, own.code.name, std::string(kernels::implicit_gemm_cuda_text()) + own.code.text, own.code.kernels, kernels::load_implicit_gemm_cuda,
+               kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
@@ -414,12 +414,12 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
     for (HostTensor& t : body.tensors) add(t);
     std::vector<int64_t> sizes;
     for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-    auto constants = kernels::load_matmul_map_cuda(own.answer.step.constants, operands.size(), sizes.size());
+    auto constants = kernels::load_implicit_gemm_cuda(own.answer.step.constants, operands.size(), sizes.size());
     Call call;
     call.operands = operands;
     call.sizes = sizes;
     call.constants = constants.get();
-    const std::string name = kernels::matmul_map_cuda_launches(call, {132, true}).list[0].kernel;
+    const std::string name = kernels::implicit_gemm_cuda_launches(call, {132, true}).list[0].kernel;
     return name.substr(own.code.name.size() + 1);
   };
   const Few nchw{2, 32, 40, 3, 7, 7, 2, 3, 64, false, true};
@@ -453,7 +453,7 @@ void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
                         strided, images}) {
-    for (size_t tile = 0; tile < std::size(kernels::matmul_large_tiles); ++tile) {
+    for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       Site one = s;
       one.only = static_cast<int>(tile);
       for (Where where : ways) {

@@ -162,12 +162,12 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
     // Few channels have no large tiles: the kernel for any map.
-    const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::matmul_large_tiles));
+    const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
       if (s.few() && tile >= 0) operands.back() = other.ref();
-      OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::MatmulMapCudaArgs::by_sizes : tile);
+      OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile);
       ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
-      GpuStep r(own.answer.step, std::string(kernels::matmul_map_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
+      GpuStep r(own.answer.step, std::string(kernels::implicit_gemm_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
       double seconds = seconds_of(device, stream, r);
       if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() ? "own, relu" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");

@@ -144,15 +144,15 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   auto same = [](Site&) {};
   OwnProduct taken = own(same, gelu);
   ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(taken.answer.step.kernel, "matmul_map");
-  kernels::MatmulMapCudaArgs args = kernels::parse_matmul_map_cuda(taken.answer.step.constants);
+  EXPECT_EQ(taken.answer.step.kernel, "implicit_gemm");
+  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.answer.step.constants);
   EXPECT_TRUE(args.b_along_k);
   EXPECT_EQ(args.together, std::vector<uint8_t>{1});
   EXPECT_EQ(kernels::serialise(args), taken.answer.step.constants);
   // No size stands in the text.
   OwnProduct other = own([](Site& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}; }, gelu);
   EXPECT_EQ(other.code.name, taken.code.name);
-  EXPECT_FALSE(kernels::parse_matmul_map_cuda(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }, gelu).answer.step.constants).b_along_k);
+  EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }, gelu).answer.step.constants).b_along_k);
   auto refused = [&](auto change) { return own(change, gelu).answer.kind; };
   EXPECT_EQ(refused([](Site& s) { s.product.type = DType::f32; }), ProductAnswer::copy_a);
   EXPECT_EQ(refused([](Site& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), ProductAnswer::copy_a);
@@ -196,7 +196,7 @@ TEST(cuda_product, rows_that_are_made) {
   OwnProduct taken = own([](Site&) {});
   ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
   EXPECT_EQ(taken.code.kernels.size(), 2u);
-  kernels::MatmulMapCudaArgs args = kernels::parse_matmul_map_cuda(taken.answer.step.constants);
+  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.answer.step.constants);
   EXPECT_EQ(args.row, 16);
   ASSERT_EQ(args.sources.size(), 2u);
   EXPECT_EQ(args.left(), 2u);
@@ -225,7 +225,7 @@ TEST(cuda_product, rows_that_are_made) {
   OwnProduct three = apart([](Site&) {});
   ASSERT_EQ(three.answer.kind, ProductAnswer::taken);
   EXPECT_EQ(three.code.kernels.size(), 2u);
-  EXPECT_EQ(kernels::parse_matmul_map_cuda(three.answer.step.constants).behind(), 4u);
+  EXPECT_EQ(kernels::parse_implicit_gemm_cuda(three.answer.step.constants).behind(), 4u);
   EXPECT_EQ(apart([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_b);
   EXPECT_EQ(apart([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_b);
   auto takes = [](DType type, bool one_row, std::vector<int64_t> columns) { return takes_columns_apart(type, one_row, Dim(4096), ir::Dims(columns.begin(), columns.end())); };
@@ -255,7 +255,7 @@ TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
       std::vector<std::byte> bytes = good;
       bytes[at] = static_cast<std::byte>(v);
       try {
-        auto a = kernels::parse_matmul_map_cuda(bytes);
+        auto a = kernels::parse_implicit_gemm_cuda(bytes);
         EXPECT_TRUE(a.map.rank <= 8 && a.map.m_rank <= 8 && a.stores <= a.operands.size() && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank));
         for (uint8_t k : a.together) EXPECT_LT(k, a.operands.size());
       } catch (const Error& e) {
@@ -265,7 +265,7 @@ TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
     }
   }
   EXPECT_GT(refused, 1000);
-  for (size_t n = 0; n < good.size(); ++n) EXPECT_THROW(kernels::parse_matmul_map_cuda(std::span(good).first(n)), Error);
+  for (size_t n = 0; n < good.size(); ++n) EXPECT_THROW(kernels::parse_implicit_gemm_cuda(std::span(good).first(n)), Error);
 }
 
 TEST(cuda_product, tf32_is_for_f32_and_when_asked_for) {

@@ -11,7 +11,7 @@
 
 namespace ingot::backend::cuda {
 
-using Args = kernels::MatmulMapCudaArgs;
+using Args = kernels::ImplicitGemmArgs;
 using Number = kernels::CudaNumber;
 using Kind = Instruction::Kind;
 
@@ -43,17 +43,17 @@ class Printer {
       args_.row = row->length;
     }
     EmittedProduct out;
-    out.text = fmt::format("{}struct @P {{ MatmulMapCudaParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text,
-                           b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
+    out.text = fmt::format("{}struct @P {{ ImplicitGemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text, b_.operands.size(),
+                           std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
                finish;
     const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
-    for (const kernels::MatmulMapCudaKernel& k : kernels::matmul_map_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
+    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
       if ((row != nullptr || of.halves || of.rights > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
     }
-    args_.name = fmt::format("matmul_map_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
+    args_.name = fmt::format("implicit_gemm_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
     auto named = [&](std::string& text) {
       for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     };
@@ -85,7 +85,7 @@ class Printer {
   // An operand of which the kernels with tiles can have whole boxes copied.
   bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
 
-  // What stands behind the product, for eight elements that U places (matmul_map_cuda.cpp): what is the same for all rows, what is of these rows, the body.
+  // What stands behind the product, for eight elements that U places (implicit_gemm_cuda.cpp): what is the same for all rows, what is of these rows, the body.
   std::string finish_text() {
     std::string same, same_from, fetched, held, held_from, put, keep, results;
     std::vector<std::string> brought(b_.code.size());

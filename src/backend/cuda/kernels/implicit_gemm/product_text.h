@@ -1,4 +1,4 @@
-// A product of half precision and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/matmul_map_cuda with the body printed
+// A product of half precision and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/implicit_gemm_cuda with the body printed
 // into it.
 #pragma once
 #include <optional>
@@ -15,20 +15,20 @@ namespace ingot::backend::cuda {
 struct EmittedProduct {
   std::string name;
   std::vector<std::string> kernels;
-  std::string text;                  // behind prelude(), the texts of matrix instructions and matmul_map_cuda_text()
-  std::vector<std::byte> arguments;  // kernels::MatmulMapCudaArgs
+  std::string text;                  // behind prelude(), the texts of matrix instructions and implicit_gemm_cuda_text()
+  std::vector<std::byte> arguments;  // kernels::ImplicitGemmArgs
   std::vector<ir::Dim> sizes;        // of the body
 };
 
 // What the kernels of a product are for, besides the body behind it.
 struct ProductKernels {
   ir::DType type;                                    // of A and B
-  kernels::MatmulMap map;                            // of A
+  kernels::GemmMap map;                            // of A
   bool b_along_k;                                    // B's neighbours; else along N
   bool b_constant;                                   // see Product
   bool large;                                        // with the kernels for Hopper (sm_90a) alone
-  int only = kernels::MatmulMapCudaArgs::by_sizes;   // one of their tiles, to be measured
-  std::vector<kernels::MatmulPatchCuda> patches = {};  // see MatmulMapCudaArgs
+  int only = kernels::ImplicitGemmArgs::by_sizes;   // one of their tiles, to be measured
+  std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
   // Of one row: the matrices that B's columns are in; whether halves of them meet (Product); what makes A, or null.
   size_t rights = 1;
   bool halves = false;

@@ -8,7 +8,7 @@
 namespace ingot::backend::cuda {
 
 using Args = kernels::FusedCudaArgs;
-using Source = kernels::MatmulMapCudaArgs::Source;
+using Source = kernels::ImplicitGemmArgs::Source;
 
 namespace {
 
@@ -24,7 +24,7 @@ std::optional<std::vector<int64_t>> known(const ir::Dims& dims) {
 
 // All threads of the block take units of the row: those of a row that is reduced stay in registers as long as there are few, else a few units are read at a time.
 Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int unit) {
-  constexpr int64_t threads = kernels::matmul_map_row_threads, most_elements = 32, most_registers = 32;
+  constexpr int64_t threads = kernels::implicit_gemm_row_threads, most_elements = 32, most_registers = 32;
   int64_t bytes = 0;
   for (size_t k = 0; k < b.code.size(); ++k) {
     if (b.code[k].kind == Instruction::Kind::load && w.level[k] == Level::element) bytes += static_cast<int64_t>(ir::size_of(b.operands[b.code[k].operand]));

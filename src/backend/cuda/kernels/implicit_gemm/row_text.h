@@ -11,7 +11,7 @@ namespace ingot::backend::cuda {
 
 struct EmittedRow {
   std::string text;  // struct @Made (status, pointers and numbers of the body's loads), and @Front<Together>, what row_through_columns makes its row by
-  std::vector<kernels::MatmulMapCudaArgs::Source> sources;
+  std::vector<kernels::ImplicitGemmArgs::Source> sources;
   int64_t length = 0;
 };
 // nullopt where the body has no such row, reads it element by element, or its sizes are not all known. A pure function.

@@ -1,4 +1,4 @@
-// The "windows" kernel: sums over windows, vectors along the channels.
+// The "depthwise_conv" kernel: sums over windows, vectors along the channels.
 //
 // A line is what the index before the channels runs over. Its outputs form runs that see the same part of their windows; within a run, several outputs
 // at a time share what they read of B. The sums start from the bias where the body does no more than add it; else they go through the body row by row.
@@ -13,11 +13,11 @@
 
 namespace ingot::kernels {
 
-const WindowTiles& window_tiles() {
+const DepthwiseConvTiles& depthwise_conv_tiles() {
   switch (backend::cpu::isa()) {
-    case backend::cpu::Isa::avx512: return window_tiles_avx512;
-    case backend::cpu::Isa::avx2: return window_tiles_avx2;
-    default: return window_tiles_portable;
+    case backend::cpu::Isa::avx512: return depthwise_conv_tiles_avx512;
+    case backend::cpu::Isa::avx2: return depthwise_conv_tiles_avx2;
+    default: return depthwise_conv_tiles_portable;
   }
 }
 
@@ -26,20 +26,20 @@ namespace {
 using ir::DType;
 
 struct Constants {
-  WindowsArgs args;  // without its body
+  DepthwiseConvArgs args;  // without its body
   std::shared_ptr<const Program> body;
   size_t map_sizes() const { return size_t{args.rank} + args.kept + args.summed; }
 };
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   auto c = std::make_shared<Constants>();
-  c->args = parse_windows(bytes);
-  if (operands < 3 || sizes < c->map_sizes()) fail(Code::format, "a windows step has {} operands and {} sizes", operands, sizes);
+  c->args = parse_depthwise_conv(bytes);
+  if (operands < 3 || sizes < c->map_sizes()) fail(Code::format, "a depthwise_conv step has {} operands and {} sizes", operands, sizes);
   c->body = load_program(c->args.body, operands - 2, sizes - c->map_sizes());
   c->args.body = {};
   const Program& p = *c->body;
   const bool fits = p.domain_rank == c->args.kept && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32);
-  if (!fits) fail(Code::format, "a windows step's body has another domain");
+  if (!fits) fail(Code::format, "a depthwise_conv step's body has another domain");
   return c;
 }
 
@@ -75,7 +75,7 @@ bool inside(const Plan& p, int b, int64_t at) { return at >= 0 && at < p.map.siz
 void find_places(Plan& p, std::span<const IndexMap::Index> summed, std::span<const int64_t> b_strides) {
   int64_t count = 1;
   for (const IndexMap::Index& i : summed) {
-    if (i.extent > 0 && count > WindowsArgs::max_summed / i.extent) fail(Code::format, "windows: too much is summed");
+    if (i.extent > 0 && count > DepthwiseConvArgs::max_summed / i.extent) fail(Code::format, "depthwise_conv: too much is summed");
     count *= i.extent;
   }
   for (int64_t k = 0; k < count; ++k) {
@@ -111,10 +111,10 @@ Resolved resolve(const Call& call) {
   auto p = std::make_shared<Plan>();
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   const size_t kept = c.args.kept, indices = kept + c.args.summed;
-  auto refuse = [](const char* what) { fail(Code::format, "windows: {}", what); };
+  auto refuse = [](const char* what) { fail(Code::format, "depthwise_conv: {}", what); };
   if (a.dtype != DType::f32 || b.dtype != DType::f32) refuse("the operands are not f32");
   if (a.rank != c.args.rank || b.rank != static_cast<int>(indices)) refuse("the operands do not have their ranks");
-  p->map = resolve_index_map("windows", c.args.steps, a, call.sizes.first(c.map_sizes()));
+  p->map = resolve_index_map("depthwise_conv", c.args.steps, a, call.sizes.first(c.map_sizes()));
   std::vector<int64_t> domain;
   for (size_t i = 0; i < indices; ++i) {
     const int64_t extent = p->map.indices[i].extent;
@@ -195,7 +195,7 @@ class Line {
   }
 
   void sums(const IndexMap::Position& start, int64_t b, const float* bias, float* to, int64_t to_step) {
-    const WindowTiles& tiles = window_tiles();
+    const DepthwiseConvTiles& tiles = depthwise_conv_tiles();
     const auto* from = reinterpret_cast<const float*>(call_.operands[0].data);
     const auto* with = reinterpret_cast<const float*>(call_.operands[1].data) + b;
     const IndexMap::Index& across = p_.map.indices[size_t{c_.args.kept} - 2];
@@ -211,7 +211,7 @@ class Line {
         for (int axis = 0; axis < p_.map.axes; ++axis) in = in && (p_.across[axis] || inside(p_, axis, start.along[axis] + place.along[axis]));
         if (in) taps_[count++] = {static_cast<int64_t>(start.offset + across.step * static_cast<uint64_t>(run.begin)) + place.tap.a, place.tap.b + run.begin * b_step};
       }
-      const int64_t outputs = run.end - run.begin, most = b_step == 0 ? WindowTiles::outputs : 1, groups = (outputs + most - 1) / most;
+      const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
         for (int64_t g = 0; g < groups; ++g) {
@@ -245,7 +245,7 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel windows_kernel;
-const RunKernel windows_kernel{"windows", load, resolve, run};
+extern const RunKernel depthwise_conv_kernel;
+const RunKernel depthwise_conv_kernel{"depthwise_conv", load, resolve, run};
 
 }  // namespace ingot::kernels

@@ -9,7 +9,7 @@ struct Tap {
   int64_t a, b;
 };
 
-struct WindowTiles {
+struct DepthwiseConvTiles {
   static constexpr int outputs = 6;  // of the largest tile
   int lanes;                         // fewer channels are slow
   // to[o * to_step + c] = start[c] + sum over taps of a[tap.a + o * a_step + c] * b[tap.b + c] for the outputs of the tile and all channels, in the order
@@ -18,7 +18,7 @@ struct WindowTiles {
   const Tile* tile;                  // by number of outputs, 1 .. outputs
 };
 
-const WindowTiles& window_tiles();
-extern const WindowTiles window_tiles_portable, window_tiles_avx2, window_tiles_avx512;
+const DepthwiseConvTiles& depthwise_conv_tiles();
+extern const DepthwiseConvTiles depthwise_conv_tiles_portable, depthwise_conv_tiles_avx2, depthwise_conv_tiles_avx512;
 
 }  // namespace ingot::kernels

@@ -3,7 +3,7 @@
 namespace ingot::kernels {
 
 #define LANES 4
-#define TABLE window_tiles_portable
+#define TABLE depthwise_conv_tiles_portable
 #include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
 
 }  // namespace ingot::kernels

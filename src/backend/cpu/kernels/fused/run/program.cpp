@@ -195,7 +195,7 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
     }
     switch (i.kind) {
       case Kind::map:
-        if (static_cast<size_t>(i.op) > static_cast<size_t>(ir::Op::row)) fail(Code::format, "fused code has an unknown operation");
+        if (static_cast<size_t>(i.op) >= ir::op_count) fail(Code::format, "fused code has an unknown operation");
         check_map(p, i);
         break;
       case Kind::load:

@@ -32,7 +32,7 @@ struct Constants {
   bool packed;
   const TileOps::Tile* tiles;
   int batch_rank;
-  std::optional<MatmulMap> map;
+  std::optional<GemmMap> map;
   std::shared_ptr<const Program> body;
   // Of the step's sizes: those of the map, behind M, N and K.
   size_t map_sizes() const { return map ? static_cast<size_t>(batch_rank + map->m_rank + map->k_rank + map->rank) : 0; }

@@ -37,8 +37,8 @@ void copy_floats(float* to, const float* from, int64_t count) {
 
 }  // namespace
 
-MappedRows::MappedRows(const MatmulMap& map, int batch_rank, const TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
-  static_assert(MatmulMap::max_rank <= IndexMap::most);
+MappedRows::MappedRows(const GemmMap& map, int batch_rank, const TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
+  static_assert(GemmMap::max_rank <= IndexMap::most);
   auto refuse = [](const char* what) { fail(Code::format, "matmul: {}", what); };
   if (sizes.size() != static_cast<size_t>(batch_rank + map.m_rank + map.k_rank + map.rank) || a.rank != map.rank)
     refuse("the operand read through a map does not have the map's rank");

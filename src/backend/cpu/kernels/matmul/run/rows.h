@@ -1,4 +1,4 @@
-// Rows of a product's left operand that are read through a map (MatmulMap): the windows of a convolution, without a copy of them all in memory.
+// Rows of a product's left operand that are read through a map (GemmMap): the windows of a convolution, without a copy of them all in memory.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@ namespace ingot::kernels {
 class MappedRows {
  public:
   // `sizes`: extents of the map's indices, then offsets. Error (format) when they do not fit A or the product's M and K.
-  MappedRows(const MatmulMap& map, int batch_rank, const TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k);
+  MappedRows(const GemmMap& map, int batch_rank, const TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k);
 
   int64_t batch(int axis) const { return batch_[static_cast<size_t>(axis)].extent; }
   // Elements [k0, k1) of a row as f32. `at`: the batch indices.

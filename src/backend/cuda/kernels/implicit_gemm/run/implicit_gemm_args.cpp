@@ -36,17 +36,17 @@ void fields(S& s, A& a) {
   s.all(a.row, a.rights, a.halves);
 }
 
-void check(const MatmulMapCudaArgs& a) {
+void check(const ImplicitGemmArgs& a) {
   auto require = [](bool good, const char* what) {
-    if (!good) fail(Code::format, "the arguments of a matmul_map step are damaged: {}", what);
+    if (!good) fail(Code::format, "the arguments of a implicit_gemm step are damaged: {}", what);
   };
-  auto possible = [](uint8_t rank) { return rank >= 1 && rank <= MatmulMap::max_rank; };
+  auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
   require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
-  require(a.only < std::size(matmul_large_tiles) || a.only == MatmulMapCudaArgs::by_sizes, "tile");
-  for (const MatmulPatchCuda& s : a.patches) require(is_possible(s), "patch");
-  require(a.column_bytes <= MatmulMapCudaArgs::most_column_bytes, "columns");
+  require(a.only < std::size(implicit_gemm_large_tiles) || a.only == ImplicitGemmArgs::by_sizes, "tile");
+  for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
+  require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];
@@ -62,22 +62,22 @@ void check(const MatmulMapCudaArgs& a) {
   for (const auto& k : a.known) require(number(k.number), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered == 0, "operand");
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {
-    require(k == MatmulMapCudaArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
+    require(k == ImplicitGemmArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
   }
-  require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= matmul_map_row_made)), "the row");
+  require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_row_made)), "the row");
   require(!a.halves || a.b_along_k, "halves");
-  require(a.rights >= 1 && a.rights <= matmul_map_columns_apart && (a.rights == 1 || a.b_along_k), "columns");
+  require(a.rights >= 1 && a.rights <= implicit_gemm_columns_apart && (a.rights == 1 || a.b_along_k), "columns");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 
 }  // namespace
 
-std::vector<std::byte> serialise(const MatmulMapCudaArgs& a) {
+std::vector<std::byte> serialise(const ImplicitGemmArgs& a) {
   return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
 }
 
-MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte> bytes) {
-  auto a = from_bytes<MatmulMapCudaArgs>(bytes, magic, "the arguments of a matmul_map step", [](auto& stream, auto& args) { fields(stream, args); });
+ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte> bytes) {
+  auto a = from_bytes<ImplicitGemmArgs>(bytes, magic, "the arguments of a implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
   check(a);
   return a;
 }

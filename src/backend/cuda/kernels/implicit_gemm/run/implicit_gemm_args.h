@@ -1,6 +1,6 @@
 // A product of half precision with its body behind it, as a kernel of ingot's own on CUDA: the step's arguments, and what its kernels take.
 //
-// "matmul_map": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
+// "implicit_gemm": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
 // [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
 // with a map has them), then the body's. N is a multiple of 8. Where the kernel makes A itself, one row, what it reads for that stands in A's place; where
 // halves of its columns meet, B is [K, 2 N]; one row may have B's columns apart, in several operands one behind another.
@@ -16,8 +16,8 @@
 
 // Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
 // kernel takes what numbers_cuda_args.h says.
-#define INGOT_CUDA_MATMUL_MAP \
-  struct alignas(64) MatmulMapCudaParameters { \
+#define INGOT_CUDA_IMPLICIT_GEMM \
+  struct alignas(64) ImplicitGemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
     unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */ \
     unsigned long a, b, parts; \
@@ -36,16 +36,16 @@
 
 namespace ingot::kernels {
 
-INGOT_CUDA_MATMUL_MAP
+INGOT_CUDA_IMPLICIT_GEMM
 
-struct MatmulMapCudaArgs {
+struct ImplicitGemmArgs {
   struct Operand {
     ir::DType dtype;
     uint8_t gathered = 0;  // index axes behind those of the domain
   };
   std::string name;        // of the kernels
   ir::DType type;          // of A and B
-  MatmulMap map;
+  GemmMap map;
   bool b_along_k = false;
   static constexpr uint8_t by_sizes = 255;
   uint8_t only = by_sizes;  // the large tile that is taken whatever the sizes are
@@ -58,7 +58,7 @@ struct MatmulMapCudaArgs {
   static constexpr size_t most_column_bytes = 64;
   uint8_t column_bytes = 0;  // of what is the same for all rows, which kernels with tiles fetch before they multiply
   uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
-  std::vector<MatmulPatchCuda> patches;  // there are kernels for, which are each for one layout of A
+  std::vector<ImplicitGemmPatch> patches;  // there are kernels for, which are each for one layout of A
   std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
   // What the row is made of, if it is: all sizes stand in the text.
   struct Source {
@@ -74,19 +74,19 @@ struct MatmulMapCudaArgs {
   size_t left() const { return makes_row() ? sources.size() : 1; }  // operands in front of B
   size_t behind() const { return left() + rights; }                  // the body's first
 };
-std::vector<std::byte> serialise(const MatmulMapCudaArgs&);
+std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 // Checks every index. Error (format).
-MatmulMapCudaArgs parse_matmul_map_cuda(std::span<const std::byte>);
+ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
 // Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
 // name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address. Rows that are made, halves, and columns apart need the two
 // for one row alone.
-struct MatmulMapTile {
+struct ImplicitGemmTile {
   int rows, columns, threads;
 };
-inline constexpr MatmulMapTile matmul_map_tiles[] = {{128, 128, 256}, {64, 64, 128}};
+inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
 // Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one warp more brings tiles.
-struct MatmulLargeTile {
+struct ImplicitGemmLargeTile {
   // A turn of one block while others share the multiprocessor, and alone; what stands behind a tile: microseconds on an H200.
   struct Cost {
     double turn, alone, behind;
@@ -101,17 +101,17 @@ struct MatmulLargeTile {
     return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
   }
 };
-inline constexpr MatmulLargeTile matmul_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
-                                                         {128, 128, 3, 2, {0.33, 0.6, 2.0}},
-                                                         {128, 64, 4, 2, {0.30, 0.39, 1.4}},
-                                                         {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                         {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
+inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
+                                                                      {128, 128, 3, 2, {0.33, 0.6, 2.0}},
+                                                                      {128, 64, 4, 2, {0.30, 0.39, 1.4}},
+                                                                      {64, 64, 6, 2, {0.17, 0.17, 1.1}},
+                                                                      {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
-inline constexpr int matmul_map_depth = 64, matmul_map_stages = 3;  // of K in shared memory at once; how many such
-inline constexpr int matmul_map_finish_threads = 256, matmul_map_row_threads = 256;
-inline constexpr int matmul_map_row_blocks = 2;  // on a multiprocessor
-inline constexpr int matmul_map_row_shared = 2 * matmul_map_row_threads / 32 * 8 * 4;  // bytes, for each half, besides a row that is made
-inline constexpr size_t matmul_map_columns_apart = 4;  // the most operands that B's columns are in
-inline constexpr int64_t matmul_map_row_made = 8192;  // the longest row that is made: every block does it
+inline constexpr int implicit_gemm_depth = 64, implicit_gemm_stages = 3;  // of K in shared memory at once; how many such
+inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
+inline constexpr int implicit_gemm_row_blocks = 2;  // on a multiprocessor
+inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half, besides a row that is made
+inline constexpr size_t implicit_gemm_columns_apart = 4;  // the most operands that B's columns are in
+inline constexpr int64_t implicit_gemm_row_made = 8192;  // the longest row that is made: every block does it
 
 }  // namespace ingot::kernels

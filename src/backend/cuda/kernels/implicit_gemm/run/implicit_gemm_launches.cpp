@@ -16,14 +16,14 @@ namespace ingot::kernels {
 namespace {
 
 using Pointer = CudaLaunch::Pointer;
-using P = MatmulMapCudaParameters;
+using P = ImplicitGemmParameters;
 
 void require(bool good, const char* what) {
-  if (!good) fail(Code::format, "the operands of a matmul_map step do not fit: {}", what);
+  if (!good) fail(Code::format, "the operands of a implicit_gemm step do not fit: {}", what);
 }
 
 // Checks what the arguments and the operands say of each other.
-void check(const MatmulMapCudaArgs& args, const Call& call) {
+void check(const ImplicitGemmArgs& args, const Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
   require(args.makes_row() || a.dtype == args.type, "types");
@@ -40,7 +40,7 @@ void check(const MatmulMapCudaArgs& args, const Call& call) {
   require(!args.makes_row() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
-    const MatmulMapCudaArgs::Source& o = args.sources[i];
+    const ImplicitGemmArgs::Source& o = args.sources[i];
     require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "what the row is made of");
     for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "what the row is made of");
   }
@@ -56,7 +56,7 @@ void check(const MatmulMapCudaArgs& args, const Call& call) {
 }
 
 // The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
-void walk(const MatmulMapCudaArgs& args, const Call& call, P& p) {
+void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.makes_row()) {
     // In shared memory as a row lies in memory.
     p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
@@ -72,7 +72,7 @@ void walk(const MatmulMapCudaArgs& args, const Call& call, P& p) {
     require(offset >= -INT32_MAX && offset <= INT32_MAX && a.dims[j] <= INT32_MAX, "the map's offsets");
   }
   for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
-  const IndexMap map = resolve_index_map("matmul_map", args.map.steps, a, sizes);
+  const IndexMap map = resolve_index_map("implicit_gemm", args.map.steps, a, sizes);
   if (map.axes > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
   // What is read lies inside, whatever its parts add up to on the way.
   p.base = static_cast<long>(map.start.offset);
@@ -110,14 +110,14 @@ struct Tiles {
   CudaTiles a, b;
   int64_t taps, chunks;
 };
-std::optional<Tiles> tiles_of(const MatmulMapCudaArgs& args, P& p) {
+std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   constexpr int64_t half = 2, most = int64_t{1} << 39;
   const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1], b_step = p.b_step * half;
   Tiles t;
   t.taps = taps;
-  t.chunks = divided_up(channels, matmul_map_depth);
+  t.chunks = divided_up(channels, implicit_gemm_depth);
   // Few channels would fill a tile with zeros.
-  if (channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * matmul_map_depth)) return std::nullopt;
+  if (channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * implicit_gemm_depth)) return std::nullopt;
   auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
   if (!usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
@@ -197,13 +197,13 @@ struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
 };
-Choice choose(const P& p, int64_t turns, int multiprocessors, const MatmulMapCudaArgs& args) {
+Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
   Choice best;
   double least = 0;
-  for (size_t k = 0; k < std::size(matmul_large_tiles); ++k) {
-    const MatmulLargeTile& t = matmul_large_tiles[k];
-    if ((args.only != MatmulMapCudaArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared) continue;
+  for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
+    const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
+    if ((args.only != ImplicitGemmArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
@@ -225,7 +225,7 @@ struct Patch {
   size_t kernel = 0;
   P p;
 };
-std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const Call& call, P p) {
+std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P p) {
   const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
   const TensorRef& a = call.operands[0];
   const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
@@ -239,9 +239,9 @@ std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const Call& call, P
     for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
     if (j != walk->h && j != walk->w && last >= a.dims[j]) return std::nullopt;
   }
-  const MatmulPatchCuda& n = walk->numbers;
+  const ImplicitGemmPatch& n = walk->numbers;
   for (size_t k = 0; k < args.patches.size(); ++k) {
-    const MatmulPatchCuda& s = args.patches[k];
+    const ImplicitGemmPatch& s = args.patches[k];
     bool same = s.channels == n.channels && (s.last == 0 || (walk->c >= 0 && a.strides[walk->c] == 1)) && a.strides[walk->w] == s.inner();
     for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
     const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
@@ -266,13 +266,13 @@ std::optional<Patch> patch_of(const MatmulMapCudaArgs& args, const Call& call, P
 
 class Launches {
  public:
-  Launches(const MatmulMapCudaArgs& args, const Call& call, const CudaMachine& machine)
+  Launches(const ImplicitGemmArgs& args, const Call& call, const CudaMachine& machine)
       : args_(args),
         machine_(machine),
         first_(args.behind()),
         numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
         sources_{call.operands.first(args.sources.size()), {}} {
-    numbers_.check(args.known, "a matmul_map");
+    numbers_.check(args.known, "a implicit_gemm");
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
@@ -318,7 +318,7 @@ class Launches {
   // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
     auto add = [&](uint8_t k, size_t at) {
-      if (k == MatmulMapCudaArgs::none) return true;
+      if (k == ImplicitGemmArgs::none) return true;
       const TensorRef& x = numbers_.operands[k];
       const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * 2;
       if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
@@ -353,7 +353,7 @@ class Launches {
     p.splits = p.turns = 1;
     if (p.m == 0 || p.n == 0) return list;
     if (way == Way::patch) {
-      const MatmulPatchCuda& s = args_.patches[patch_->kernel];
+      const ImplicitGemmPatch& s = args_.patches[patch_->kernel];
       auto extent = [&](int i) { return int64_t{p.m_extent[i]}; };
       const int64_t tiles = extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), sides = divided_up(p.n, int64_t{32} * s.wide);
       const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * machine_.multiprocessors / sides);
@@ -364,8 +364,8 @@ class Launches {
     // K of one row is a single index.
     if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
-      add("row", std::min(p.n / 8, int64_t{matmul_map_row_blocks} * machine_.multiprocessors), matmul_map_row_threads,
-          (args_.halves ? 2 : 1) * matmul_map_row_shared + (args_.makes_row() ? 2 * static_cast<int>(p.k) : 0), false);
+      add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
+          (args_.halves ? 2 : 1) * implicit_gemm_row_shared + (args_.makes_row() ? 2 * static_cast<int>(p.k) : 0), false);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {
@@ -374,7 +374,7 @@ class Launches {
       if (p.splits > 1) own.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
     };
     auto finish = [&] {
-      if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, matmul_map_finish_threads), matmul_map_finish_threads, 0);
+      if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, implicit_gemm_finish_threads), implicit_gemm_finish_threads, 0);
     };
     std::vector<CudaTiles> boxes;
     if (auto tiles = together && machine_.tiles && boxes_behind(boxes) ? tiles_of(args_, p) : std::nullopt) {
@@ -382,9 +382,9 @@ class Launches {
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
       const Choice choice = choose(p, turns, machine_.multiprocessors, args_);
-      const MatmulLargeTile& t = matmul_large_tiles[choice.tile];
+      const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[choice.tile];
       share(turns, choice.splits);
-      constexpr uint32_t depth = matmul_map_depth;
+      constexpr uint32_t depth = implicit_gemm_depth;
       const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
@@ -397,21 +397,21 @@ class Launches {
       finish();
       return list;
     }
-    auto blocks_of = [&](const MatmulMapTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
+    auto blocks_of = [&](const ImplicitGemmTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
     // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
-    const int size = together && p.n > matmul_map_tiles[1].columns && blocks_of(matmul_map_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
-    const MatmulMapTile& tile = matmul_map_tiles[size];
-    const int64_t turns = divided_up(p.k, matmul_map_depth), blocks = blocks_of(tile);
+    const int size = together && p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
+    const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
+    const int64_t turns = divided_up(p.k, implicit_gemm_depth), blocks = blocks_of(tile);
     constexpr int64_t least_turns = 2;
     const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     share(turns, splits);
-    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, 2 * matmul_map_stages * matmul_map_depth * (tile.rows + tile.columns));
+    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, 2 * implicit_gemm_stages * implicit_gemm_depth * (tile.rows + tile.columns));
     finish();
     return list;
   }
 
-  const MatmulMapCudaArgs& args_;
+  const ImplicitGemmArgs& args_;
   const CudaMachine& machine_;
   size_t first_;  // operand of the body behind
   CudaNumbers numbers_, sources_;
@@ -423,15 +423,15 @@ class Launches {
 
 }  // namespace
 
-std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto args = std::make_shared<MatmulMapCudaArgs>(parse_matmul_map_cuda(constants));
+std::shared_ptr<const void> load_implicit_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<ImplicitGemmArgs>(parse_implicit_gemm_cuda(constants));
   size_t wanted = args->behind() + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
-  if (operands != wanted || sizes != numbers) fail(Code::format, "a matmul_map step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
+  if (operands != wanted || sizes != numbers) fail(Code::format, "a implicit_gemm step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
 
-CudaLaunches matmul_map_cuda_launches(const Call& call, const CudaMachine& machine) {
-  const auto& args = *static_cast<const MatmulMapCudaArgs*>(call.constants);
+CudaLaunches implicit_gemm_cuda_launches(const Call& call, const CudaMachine& machine) {
+  const auto& args = *static_cast<const ImplicitGemmArgs*>(call.constants);
   check(args, call);
   return Launches(args, call, machine).run();
 }

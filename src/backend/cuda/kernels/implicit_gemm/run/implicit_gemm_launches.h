@@ -4,8 +4,8 @@
 
 namespace ingot::kernels {
 
-// RunKernel::load; the result is a MatmulMapCudaArgs.
-std::shared_ptr<const void> load_matmul_map_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
-CudaLaunches matmul_map_cuda_launches(const Call&, const CudaMachine&);
+// RunKernel::load; the result is a ImplicitGemmArgs.
+std::shared_ptr<const void> load_implicit_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
+CudaLaunches implicit_gemm_cuda_launches(const Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels

@@ -4,7 +4,7 @@
 
 namespace ingot::kernels {
 
-std::optional<MatmulPatchWalk> patch_walk(const MatmulMap& map, std::span<const int64_t> sizes) {
+std::optional<MatmulPatchWalk> patch_walk(const GemmMap& map, std::span<const int64_t> sizes) {
   const int of_m = map.m_rank, indices = of_m + map.k_rank;
   auto step = [&](int axis, int index) { return map.steps[static_cast<size_t>(axis * indices + index)]; };
   auto size = [&](int index) { return sizes[static_cast<size_t>(index)]; };
@@ -35,7 +35,7 @@ std::optional<MatmulPatchWalk> patch_walk(const MatmulMap& map, std::span<const 
     return found;
   };
   MatmulPatchWalk out;
-  MatmulPatchCuda& n = out.numbers;
+  ImplicitGemmPatch& n = out.numbers;
   n.channels = k.size() == 3 ? static_cast<int>(size(k[0])) : 1;
   if (k.size() == 3 && ((out.c = axis_of(k[0])) < 0 || step(out.c, k[0]) != 1)) return std::nullopt;
   for (int d = 0; d < 2; ++d) {
@@ -59,7 +59,7 @@ std::optional<MatmulPatchWalk> patch_walk(const MatmulMap& map, std::span<const 
   return out;
 }
 
-bool is_possible(const MatmulPatchCuda& s) {
+bool is_possible(const ImplicitGemmPatch& s) {
   auto within = [](int v, int from, int to) { return v >= from && v <= to; };
   if (!within(s.channels, 1, 64) || !within(s.last, 0, 1) || !within(s.wide, 1, 4)) return false;
   for (int d = 0; d < 2; ++d) {

@@ -9,8 +9,8 @@
 // A block makes `down` x `across` places of an image, whose part that they see (a patch) it has in shared memory as it lies outside: of each line of it (and
 // of each channel, where these are apart) the columns. A line begins at a whole eight of halves and so may begin `before` what the first place sees. K is
 // walked in runs of what lies together in a line, in pairs of halves; a run begins with `lead` halves that are none, where it would begin between two words.
-#define INGOT_CUDA_MATMUL_PATCH \
-  struct MatmulPatchCuda { \
+#define INGOT_CUDA_IMPLICIT_GEMM_PATCH \
+  struct ImplicitGemmPatch { \
     static constexpr int down = 8, across = 16; \
     int channels, kernel[2], stride[2], pad[2]; /* h, w */ \
     int last;                                   /* a place's channels are neighbours, else its columns are */ \
@@ -51,18 +51,18 @@
 
 namespace ingot::kernels {
 
-INGOT_CUDA_MATMUL_PATCH
+INGOT_CUDA_IMPLICIT_GEMM_PATCH
 
 // What a map says of an image's places and what each sees of it: K is (channel, h, w), where there is one channel (h, w).
 struct MatmulPatchWalk {
-  MatmulPatchCuda numbers{};          // but how it lies
+  ImplicitGemmPatch numbers{};          // but how it lies
   int c = -1, h = 0, w = 0;           // axes of A; c: where there are several channels
   int image = -1;                     // index of m, where there are several
   int y = 0, x = 0;                   // indices of m
 };
 // `sizes`: of the map's indices, below 0 where not known, then the offset along each axis.
-std::optional<MatmulPatchWalk> patch_walk(const MatmulMap&, std::span<const int64_t> sizes);
+std::optional<MatmulPatchWalk> patch_walk(const GemmMap&, std::span<const int64_t> sizes);
 // Whether there can be a kernel for it: sizes, shared memory, registers.
-bool is_possible(const MatmulPatchCuda&);
+bool is_possible(const ImplicitGemmPatch&);
 
 }  // namespace ingot::kernels

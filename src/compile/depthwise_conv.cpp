@@ -29,23 +29,23 @@ bool is_weight(const Graph& g, ValueId v) {
 
 }  // namespace
 
-void FunctionCompiler::find_window_sums() {
+void FunctionCompiler::match_depthwise_convs() {
   for (const Node& node : g_.nodes) {
     if (node.op != Op::reduce || node.attributes.string("kind") != "sum" || node.attributes.boolean("keep") || node.attributes.integers("axes").empty()) continue;
     const ValueId v = node.in[0];
     const Node& product = g_.producer(v);
-    if (product.op != Op::mul || uses_[v] != 1 || !emitter_.sums_windows(g_.type(v).dtype)) continue;
+    if (product.op != Op::mul || uses_[v] != 1 || !emitter_.has_depthwise_conv(g_.type(v).dtype)) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
-      if (g_.type(windows).dims == g_.type(v).dims && has_windows(g_, windows) && is_weight(g_, product.in[1 - i])) window_sums_[node.out[0]] = i;
+      if (g_.type(windows).dims == g_.type(v).dims && has_windows(g_, windows) && is_weight(g_, product.in[1 - i])) depthwise_convs_[node.out[0]] = i;
     }
   }
 }
 
-void FunctionCompiler::emit_window_sum(WrittenBody written) {
+void FunctionCompiler::emit_depthwise_conv(WrittenBody written) {
   const Node& node = g_.producer(written.anchor);
   const Node& product = g_.producer(node.in[0]);
-  const size_t side = window_sums_.at(written.anchor);
+  const size_t side = depthwise_convs_.at(written.anchor);
   const Dims& dims = g_.type(node.in[0]).dims;
   std::optional<Followed> windows = follow(product.in[side]);
   BufferView with = require(product.in[1 - side]);
@@ -59,7 +59,7 @@ void FunctionCompiler::emit_window_sum(WrittenBody written) {
   }
   StridedLayout b{{}, {}, with.layout.offset};
   std::vector<uint32_t> position(dims.size());
-  backend::WindowSum site;
+  backend::DepthwiseConv site;
   site.kept = dims.size() - summed.size();
   const size_t lead = dims.size() - with.layout.dims.size();
   for (size_t i = 0; i < order.size(); ++i) {
@@ -80,10 +80,10 @@ void FunctionCompiler::emit_window_sum(WrittenBody written) {
     }
     site.a = layouts_of({windows->place})[0];
     site.b = layouts_of({with})[0];
-    step = emitter_.window_sum(site, written.body, layouts_of(written.operands));
+    step = emitter_.depthwise_conv(site, written.body, layouts_of(written.operands));
   }
   if (!step) {
-    window_sums_.erase(written.anchor);
+    depthwise_convs_.erase(written.anchor);
     declined_ = true;
     return;
   }
