@@ -186,7 +186,10 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     }
   }
   auto start = now();
-  plan::Plan plan = compile::compile(functions, options, progress);
+  std::string decisions;
+  const bool debug = log_level() == 2;
+  plan::Plan plan = compile::compile(functions, options, progress, debug ? &decisions : nullptr);
+  if (debug) std::fputs(decisions.c_str(), stderr);
   plan.signature = model.signature;
   plan::verify(plan);
   report("compile", std::chrono::duration<double>(now() - start).count());

@@ -90,34 +90,44 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Programs of all functions for one target, its prepare function and its code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Target& target, backend::EmitterSettings settings, const std::vector<uint32_t>& first_origin,
-                const std::function<void(std::string_view, double)>& report) {
-  std::unique_ptr<backend::Emitter> emitter = backend::make_emitter(target, settings);
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const std::vector<uint32_t>& first_origin,
+                const std::function<void(std::string_view, double)>& report, std::string* decisions) {
+  const backend::Compiler& compiler = backend::compiler_for(backend.target);
+  compiler.check(backend.target, backend.settings);
   plan::ForTarget made;
-  made.target = target;
+  made.target = backend.target;
   made.prepare.name = "prepare";
   // What depends on weights alone is made once, by one prepare function for all.
   std::vector<Split> parts;
   Prepare prepare;
-  std::vector<int64_t> bytes;
-  std::vector<uint32_t> order;
-  std::vector<bool> packed;
+  std::vector<DerivedTensor> derived;
   for (const NamedGraph& f : functions) {
-    auto stays = [&](const Type& q, const Type& v) { return emitter->attends(q.dtype, q.dims.back(), v.dims.back()); };
-    parts.push_back(split(without_attention(f.graph, stays), *emitter, static_cast<uint32_t>(bytes.size())));
+    auto stays = [&](const Type& q, const Type& v) {
+      backend::Attention sketch{q.dtype};
+      sketch.d = q.dims.back();
+      sketch.e = v.dims.back();
+      return backend.has_offer({std::move(sketch)});
+    };
+    parts.push_back(split(without_attention(f.graph, stays), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
-      order.push_back(static_cast<uint32_t>(order.size()));
-      packed.push_back(d.packed);
-      bytes.push_back(d.bytes);
+      derived.push_back(d);
     }
     prepare.add(parts.back().prepare);
   }
   report("prepare", 0.3);
   const WeightsByName in_plan = by_name(out);
+  std::vector<backend::CodeUnit> code;
+  auto add = [&](const Context& context, plan::Function& function) {
+    CompiledFunction compiled = compile_function(context);
+    if (decisions != nullptr) {
+      *decisions += fmt::format("{} for {}: storage\n{}{} for {}: steps and offers\n{}", function.name, backend.target.text(), print(compiled.storage), function.name,
+                                backend.target.text(), print(compiled.schedule, context.graph));
+    }
+    for (backend::CodeUnit& u : emit(std::move(compiled), function)) code.push_back(std::move(u));
+  };
   if (!made.derived.empty()) {
-    FunctionCompiler compiler(prepare.graph, *emitter, places_of(prepare.graph, in_plan), {}, order, packed, bytes);
-    compiler.run(made.prepare);
+    add(Context({prepare.graph, backend, places_of(prepare.graph, in_plan), derived, {}, true}), made.prepare);
   } else {
     made.prepare.programs.resize(1);
   }
@@ -125,37 +135,27 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ta
     report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
     LeafPlaces leaves = places_of(parts[i].main, in_plan);
     leaves.derived = parts[i].derived_leaf;
-    FunctionCompiler compiler(parts[i].main, *emitter, std::move(leaves), parts[i].packed_operand, {}, {}, bytes);
-    compiler.run(out.functions[i]);
+    add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i]);
     for (plan::Step& s : out.functions[i].programs.back().steps) {
       if (s.origin != none_id) s.origin += first_origin[i];
     }
   }
   report("code", 0.9);
-  auto keep = [&](const plan::Program& p) {
-    for (const plan::Step& s : p.steps) {
-      std::vector<DType> operands;
-      for (const plan::OperandView& o : s.operands) operands.push_back(o.dtype);
-      emitter->keep(s.kernel, s.constants, operands);
-    }
-  };
-  keep(made.prepare.programs[0]);
-  for (const plan::Function& f : out.functions) keep(f.programs.back());
-  for (backend::DeviceCode& c : emitter->finish()) {
+  for (backend::DeviceCode& c : compiler.compile(code, backend.target)) {
     auto form = c.ptx ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
     made.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
   }
   out.targets.push_back(std::move(made));
 }
 
-backend::EmitterSettings settings_of(const Options& options) {
+backend::Settings settings_of(const Options& options) {
   auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
   return {deterministic, options.text("matmul_precision") == "tf32"};
 }
 
 }  // namespace
 
-plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress) {
+plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, std::string* decisions) {
   const std::vector<Target> targets = options.targets();
   const auto settings = settings_of(options);
   size_t done = 0;
@@ -168,7 +168,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, targets[done], settings, first_origin, report);
+    add_target(out, functions, {targets[done], settings}, first_origin, report, decisions);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

@@ -6,10 +6,9 @@
 
 #include "base/error.h"
 #include "compile/buffer_view.h"
-#include "compile/columns.h"
+#include "compile/context.h"
 #include "ir/constants.h"
 #include "ir/written.h"
-#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::compile {
 
@@ -19,9 +18,9 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(const Graph& g, const backend::Emitter& emitter, uint32_t first)
+  Splitter(const Graph& g, const Backend& backend, uint32_t first)
       : g_(g),
-        emitter_(emitter),
+        backend_(backend),
         first_(first),
         known_(find_constants(g)),
         constant_(g.values.size(), false),
@@ -116,7 +115,7 @@ class Splitter {
     return bring(out_.main, in_main_, wanted, [&](ValueId v) {
       const Op op = g_.producer(v).op;
       if (op == Op::weight) return add_weight(out_.main, v);
-      return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v, false));
+      return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v));
     });
   }
 
@@ -147,36 +146,33 @@ class Splitter {
     return g_.type(v).dims.size() > 3 && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
-  uint32_t derive(ValueId v, bool packed) {
-    auto [found, made] = index_.try_emplace({v, packed}, first_ + static_cast<uint32_t>(out_.derived.size()));
+  uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt) {
+    auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
     if (!made) return found->second;
     const Type& t = g_.type(v);
     DerivedTensor d;
-    d.name = (packed ? "packed." : "derived.") + std::to_string(found->second);
-    d.packed = packed;
-    if (packed) {
-      int64_t k = t.dims[t.dims.size() - 2].value(), n = t.dims.back().value();
-      d.bytes = 4 * k * (n + 32) + kernels::packed_pad;
-    } else {
-      d.bytes = product(t.dims).value() * static_cast<int64_t>(size_of(t.dtype));
-    }
+    d.name = (packing ? "packed." : "derived.") + std::to_string(found->second);
+    d.packing = packing;
+    d.bytes = packing ? packing->bytes : product(t.dims).value() * static_cast<int64_t>(size_of(t.dtype));
     d.made = prepare(v);
     out_.derived.push_back(std::move(d));
     return found->second;
   }
 
-  static bool packs(const Graph& g, ValueId b) {
-    const Type& t = g.type(b);
-    if (t.dtype != DType::f32 && t.dtype != DType::f16 && t.dtype != DType::bf16) return false;
-    for (size_t i = 0; i + 2 < t.dims.size(); ++i) {
-      if (!(t.dims[i] == Dim(1))) return false;
-    }
-    return true;
+  // How a GEMM reads its constant B, where the best offer has a packing of its own.
+  std::optional<backend::Packing> packing_of(const Node& node) const {
+    if (node.op != Op::matmul || !constant_[node.in[1]]) return std::nullopt;
+    const Dims& b = g_.type(node.in[1]).dims;
+    if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
+    backend::Gemm sketch = sketch_of(g_, node);
+    sketch.constant = true;
+    const backend::Offers offers = backend_.offers({std::move(sketch)});
+    return offers.offers.empty() ? std::nullopt : offers.offers[0].packing;
   }
 
   void copy_main(const Node& node) {
-    if (emitter_.packs() && node.op == Op::matmul && constant_[node.in[1]] && packs(g_, node.in[1])) {
-      uint32_t index = derive(node.in[1], true);
+    if (auto packing = packing_of(node)) {
+      uint32_t index = derive(node.in[1], packing);
       ValueId a = main(node.in[0]);
       // The packed operand keeps its place as a leaf of its own, so that the node still infers.
       ValueId b = leaf_of(node.in[1], index);
@@ -189,17 +185,17 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
-    if (auto apart = columns_apart(g_, node, emitter_); apart && constant_[*apart]) {
-      // A join of this product's own, which nobody makes; others share one that prepare makes.
-      const ValueId turned = node.in[1], join = *apart;
-      const std::pair shared(in_main_[turned], in_main_[join]);
-      for (const Node* own : {&g_.producer(join), &g_.producer(turned), &node}) copy_with_operands(*own);
-      std::tie(in_main_[turned], in_main_[join]) = shared;
+    if (auto pieces = pieces_of(g_, node, backend_); pieces && constant_[*pieces]) {
+      // A concatenation of this GEMM's own, which is never materialised; others share one that prepare makes.
+      const ValueId transpose = node.in[1], concat = *pieces;
+      const std::pair shared(in_main_[transpose], in_main_[concat]);
+      for (const Node* own : {&g_.producer(concat), &g_.producer(transpose), &node}) copy_with_operands(*own);
+      std::tie(in_main_[transpose], in_main_[concat]) = shared;
       return;
     }
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
-      if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = leaf_of(v, derive(v, false));
+      if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = leaf_of(v, derive(v));
     }
     copy_with_operands(node);
   }
@@ -210,17 +206,17 @@ class Splitter {
   }
 
   const Graph& g_;
-  const backend::Emitter& emitter_;
+  const Backend& backend_;
   const uint32_t first_;
   Split out_;
   const Constants known_;
   std::vector<bool> constant_;
   std::vector<ValueId> in_main_, in_prepare_;
-  std::map<std::pair<ValueId, bool>, uint32_t> index_;
+  std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by how it is packed
 };
 
 }  // namespace
 
-Split split(const Graph& g, const backend::Emitter& emitter, uint32_t first) { return Splitter(g, emitter, first).run(); }
+Split split(const Graph& g, const Backend& backend, uint32_t first) { return Splitter(g, backend, first).run(); }
 
 }  // namespace ingot::compile

@@ -1,18 +1,21 @@
 // Splits a graph into what depends on weights alone (the prepare function) and the rest.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/emitter.h"
+#include "backend/offer.h"
 #include "ir/graph.h"
 
 namespace ingot::compile {
+
+struct Backend;
 
 // A tensor the prepare function makes.
 struct DerivedTensor {
   std::string name;
   ir::ValueId made = ir::none_id;  // in Split::prepare
-  bool packed = false;             // a matmul operand in the kernel's panel layout, instead of row-major
+  std::optional<backend::Packing> packing = std::nullopt;  // B of a GEMM, packed for its kernel; else row-major
   int64_t bytes = 0;
 };
 
@@ -24,8 +27,8 @@ struct Split {
   std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
 };
 
-// `emitter`: whether products read weights packed, and which read joined ones where they are. `first`: index of the first derived tensor among those of all functions; indices in the result
-// count from there.
-Split split(const ir::Graph&, const backend::Emitter&, uint32_t first = 0);
+// The backend says which weights GEMMs read packed, and which concatenated ones piece by piece. `first`: index of the first derived tensor among those of all
+// functions; indices in the result count from there.
+Split split(const ir::Graph&, const Backend&, uint32_t first = 0);
 
 }  // namespace ingot::compile

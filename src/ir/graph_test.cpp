@@ -106,7 +106,7 @@ TEST(Graph, EveryAttributeReadsBack) {
   EXPECT_EQ(print(back), text);
   EXPECT_EQ(back.nodes[1].attributes, a);
   EXPECT_TRUE(std::signbit(back.nodes[1].attributes.number("zero")));
-  EXPECT_TRUE(std::isnan(std::get<double>(parse("ingot-graph 1\n%0 = row() {n=nan, target=\"t\"} : f32[]\n").nodes[0].attributes.at("n").value)));
+  EXPECT_TRUE(std::isnan(std::get<double>(parse("ingot-graph 1\n%0 = call() {n=nan, target=\"t\"} : f32[]\n").nodes[0].attributes.at("n").value)));
 }
 
 TEST(Graph, ConstantsAreEqualByTypeAndBits) {

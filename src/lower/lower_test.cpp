@@ -158,9 +158,9 @@ TEST(Lower, EveryMissingOperatorIsNamedWithItsLines) {
       "origin \"net.py\" 9 \"b\" \"aten.fancy.default\" \"fancy_1\" \"z = fancy(y)\"\n"
       "origin \"net.py\" 11 \"\" \"aten.odd.default\" \"odd\" \"odd(z)\"\n"
       "%0 = input() {name=\"x\"} : f32[B, 4]\n"
-      "%1 = row(%0) {self=&0, target=\"aten.fancy.default\"} : f32[B, 4] @0\n"
-      "%2 = row(%1) {self=&0, target=\"aten.fancy.default\"} : f32[B, 4] @1\n"
-      "%3 = row(%2) {self=&0, target=\"aten.odd.default\"} : f32[B, 4] @2\n"
+      "%1 = call(%0) {self=&0, target=\"aten.fancy.default\"} : f32[B, 4] @0\n"
+      "%2 = call(%1) {self=&0, target=\"aten.fancy.default\"} : f32[B, 4] @1\n"
+      "%3 = call(%2) {self=&0, target=\"aten.odd.default\"} : f32[B, 4] @2\n"
       "output %3 \"y\" []\n");
   EXPECT_EQ(missing_rows(g).size(), 3u);
   EXPECT_EQ(message([&] { lower(g); }),
@@ -175,7 +175,7 @@ TEST(Lower, EveryMissingOperatorIsNamedWithItsLines) {
 TEST(Lower, RecordedTypesAreChecked) {
   const std::string missing = "1 operator of the model is not supported:\n  aten.relu.default: a node (aten.relu.default): torch recorded ";
   const std::string infers = ", the operator table infers f32[B, 4] (a fault of ingot; please report it)";
-  std::string start = "%0 = input() {name=\"x\"} : f32[B, 4]\n%1 = row(%0) {self=&0, target=\"aten.relu.default\"} : ";
+  std::string start = "%0 = input() {name=\"x\"} : f32[B, 4]\n%1 = call(%0) {self=&0, target=\"aten.relu.default\"} : ";
   EXPECT_EQ(message([&] { expand_rows(captured(start + "f64[B, 4]\noutput %1 \"y\" []\n")); }), missing + "f64[B, 4]" + infers);
   EXPECT_EQ(message([&] { expand_rows(captured(start + "f32[B, 5]\noutput %1 \"y\" []\n")); }), missing + "f32[B, 5]" + infers);
   // Not decidable here: checked when the sizes are known.
@@ -187,9 +187,9 @@ TEST(Lower, RecordedTypesAreChecked) {
 TEST(Lower, InPlaceOverloadsMakeNewValues) {
   ir::Graph g =
       expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
-                           "%1 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
-                           "%2 = row(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-                           "%3 = row(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
+                           "%1 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                           "%2 = call(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                           "%3 = call(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
                            "output %3 \"y\" []\n"));
   const ir::Node& add = g.producer(g.outputs[0].value);
   EXPECT_EQ(add.op, ir::Op::add);
@@ -197,8 +197,8 @@ TEST(Lower, InPlaceOverloadsMakeNewValues) {
   // What is written to an input goes there, also when nobody returns it.
   g =
       expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
-                           "%1 = row(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-                           "%2 = row(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                           "%1 = call(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                           "%2 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
                            "output %2 \"y\" []\n"));
   ASSERT_EQ(g.outputs.size(), 2u);
   EXPECT_TRUE(g.outputs[1].to == ir::Output::To::input && g.outputs[1].name == "x");
@@ -211,11 +211,11 @@ TEST(Lower, InPlaceOverloadsMakeNewValues) {
 TEST(Lower, WritesThroughViewsReachEveryView) {
   ir::Graph g =
       expand_rows(captured("%0 = input() {name=\"x\"} : f32[2, 3]\n"
-                           "%1 = row(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
-                           "%2 = row(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
-                           "%3 = row(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
-                           "%4 = row(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
-                           "%5 = row(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
+                           "%1 = call(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
+                           "%2 = call(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
+                           "%3 = call(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
+                           "%4 = call(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
+                           "%5 = call(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
                            "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
   ir::Array x = ir::Array::empty(ir::DType::f32, {2, 3});
   for (int i = 0; i < 6; ++i) {
@@ -238,9 +238,9 @@ TEST(Lower, WritesToRepeatedElements) {
   auto written = [](const std::string& write) {
     return captured(
         "%0 = input() {name=\"x\"} : f32[2, 3]\n"
-        "%1 = row(%0) {other=1, self=&0, target=\"aten.mul.Tensor\"} : f32[2, 3]\n"
-        "%2 = row(%1) {dim=0, self=&0, target=\"aten.unsqueeze.default\"} : f32[1, 2, 3]\n"
-        "%3 = row(%2) {self=&0, size=[3, -1, -1], target=\"aten.expand.default\"} : f32[3, 2, 3]\n" +
+        "%1 = call(%0) {other=1, self=&0, target=\"aten.mul.Tensor\"} : f32[2, 3]\n"
+        "%2 = call(%1) {dim=0, self=&0, target=\"aten.unsqueeze.default\"} : f32[1, 2, 3]\n"
+        "%3 = call(%2) {self=&0, size=[3, -1, -1], target=\"aten.expand.default\"} : f32[3, 2, 3]\n" +
         write + "output %3 \"t\" []\noutput %1 \"y\" []\n");
   };
   ir::Array x = ir::Array::empty(ir::DType::f32, {2, 3});
@@ -260,19 +260,19 @@ TEST(Lower, WritesToRepeatedElements) {
       EXPECT_EQ(floats(found[1]), std::vector<float>(6, number));
     }
   };
-  expect("%4 = row(%3) {self=&0, target=\"aten.fill_.Scalar\", value=5} : f32[3, 2, 3]\n", 5);
+  expect("%4 = call(%3) {self=&0, target=\"aten.fill_.Scalar\", value=5} : f32[3, 2, 3]\n", 5);
   expect(
-      "%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
-      "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
+      "%4 = call(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
+      "%5 = call(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
       2);
   // A view of a view that was written: nothing of either write is lost.
   expect(
-      "%4 = row(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
-      "%5 = row(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n"
-      "%6 = row(%4) {dim=1, end=3, self=&0, start=0, step=1, target=\"aten.slice.Tensor\"} : f32[2, 3]\n"
-      "%7 = row(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
+      "%4 = call(%3) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[2, 3]\n"
+      "%5 = call(%4) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n"
+      "%6 = call(%4) {dim=1, end=3, self=&0, start=0, step=1, target=\"aten.slice.Tensor\"} : f32[2, 3]\n"
+      "%7 = call(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
       4);
-  const std::string said = message([&] { expand_rows(written("%4 = row(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
+  const std::string said = message([&] { expand_rows(written("%4 = call(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
   EXPECT_NE(said.find("several elements are one place in memory"), std::string::npos) << said;
 }
 

@@ -1,6 +1,7 @@
 """Plans of older formats are compiled anew from their graphs; the runtime alone refuses them."""
 
-import ctypes
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -30,15 +31,22 @@ def test_format_5(tmp_path):
     torch.testing.assert_close(ingot.load(tmp_path / "now.ingot")(x)[0], wanted(x))
 
 
+ALONE = """
+import ctypes, sys
 class Problem(ctypes.Structure):
     _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char_p), ("origin", ctypes.c_char_p), ("remedy", ctypes.c_char_p)]
+library = ctypes.CDLL(sys.argv[1])
+library.ingot_last_error.restype = ctypes.POINTER(Problem)
+plan = ctypes.c_void_p()
+assert library.ingot_plan_load(sys.argv[2].encode(), ctypes.byref(plan)) != 0 and plan.value is None
+problem = library.ingot_last_error().contents
+print(problem.message.decode(), problem.remedy.decode(), sep="\\n")
+"""
 
 
 def test_the_runtime_alone_refuses_it():
-    library = ctypes.CDLL(ingot._engine.find("libingot_runtime.so"))
-    library.ingot_last_error.restype = ctypes.POINTER(Problem)
-    plan = ctypes.c_void_p()
-    assert library.ingot_plan_load(str(PLAN).encode(), ctypes.byref(plan)) != 0 and plan.value is None
-    problem = library.ingot_last_error().contents
-    assert problem.message == b"the plan is of an older format, whose programs this runtime does not run"
-    assert problem.remedy == b"load it once with libingot, which compiles it anew, and save it; or compile the model again with this version"
+    done = subprocess.run([sys.executable, "-c", ALONE, ingot._engine.find("libingot_runtime.so"), str(PLAN)], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "the plan is of an older format, whose programs this runtime does not run",
+        "load it once with libingot, which compiles it anew, and save it; or compile the model again with this version",
+    ], done.stderr

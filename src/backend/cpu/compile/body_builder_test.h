@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/body.h"
-#include "backend/cpu/compile/emitter.h"
+#include "backend/cpu/compile/byte_code.h"
 #include "backend/run/device.h"
 
 namespace ingot::backend::cpu {

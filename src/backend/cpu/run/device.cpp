@@ -1,27 +1,23 @@
-// The kernels of the CPU backend: one list.
 #include "backend/run/device.h"
 
 #include <chrono>
 #include <cstring>
 
 namespace ingot::kernels {
-#define INGOT_CPU_KERNELS(X) X(fused) X(matmul) X(matmul_pack) X(attention) X(depthwise_conv) X(scan) X(scatter) X(scatter_along) X(sort)
-#define X(name) extern const RunKernel name##_kernel;
-INGOT_CPU_KERNELS(X)
+#define X(name) std::span<const RunKernel> name##_cpu_kernels();
+#include "backend/cpu/kernels.def"
 #undef X
 }  // namespace ingot::kernels
 
 namespace ingot::backend {
 
 const RunKernel* find_cpu_kernel(std::string_view name) {
-  static const RunKernel* const list[] = {
-#define X(name) &kernels::name##_kernel,
-      INGOT_CPU_KERNELS(X)
-#undef X
-  };
-  for (const RunKernel* k : list) {
-    if (k->name == name) return k;
+#define X(folder) \
+  for (const RunKernel& k : kernels::folder##_cpu_kernels()) { \
+    if (k.name == name) return &k; \
   }
+#include "backend/cpu/kernels.def"
+#undef X
   return nullptr;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/emitter.h"
+#include "backend/offer.h"
 
 namespace ingot::backend::cuda {
 

@@ -6,12 +6,12 @@
 #include <cstdlib>
 
 #include "backend/cuda/available_test.h"
-#include "backend/cuda/compile/steps.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
 #include "backend/cuda/kernels/sort/run/sort_launches.h"
 #include "backend/cuda/run/gpu.h"
+#include "backend/offer.h"
 #include "base/parallel.h"
 #include "kernels/scan/run/scan_args.h"
 #include "kernels/scatter/run/scatter_args.h"
@@ -201,9 +201,12 @@ std::vector<Step> steps(bool all) {
 }
 
 std::vector<DeviceCode> compiled(const std::vector<Step>& list, int sm) {
-  std::unique_ptr<Emitter> emitter = make_emitter(sm);
-  for (const Step& s : list) emitter->keep(s.kernel, s.constants, s.types());
-  return emitter->finish();
+  std::vector<CodeUnit> units;
+  for (const Step& s : list) {
+    Site site{Plain{s.kernel, s.constants, s.types()}};
+    for (CodeUnit& u : compiler_for(cuda_target(sm)).offers(site, cuda_target(sm), {}).offers.at(0).emit().code) units.push_back(std::move(u));
+  }
+  return compiler_for(cuda_target(sm)).compile(units, cuda_target(sm));
 }
 
 std::vector<TensorRef> refs_of(std::vector<HostTensor>& tensors, const std::function<std::byte*(size_t)>& where) {

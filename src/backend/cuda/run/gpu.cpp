@@ -7,9 +7,8 @@
 #include "backend/cuda/run/symbols.h"
 
 namespace ingot::kernels {
-#define INGOT_CUDA_KERNELS(X) X(fused) X(matmul) X(implicit_gemm) X(attention) X(scan) X(scatter) X(scatter_along) X(sort)
-#define X(name) extern const RunKernel name##_cuda_kernel;
-INGOT_CUDA_KERNELS(X)
+#define X(name) std::span<const RunKernel> name##_cuda_kernels();
+#include "backend/cuda/kernels.def"
 #undef X
 }  // namespace ingot::kernels
 
@@ -125,14 +124,12 @@ Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> t
 Gpu::~Gpu() = default;
 
 const RunKernel* Gpu::find(std::string_view name) const {
-  static const RunKernel* const list[] = {
-#define X(name) &kernels::name##_cuda_kernel,
-      INGOT_CUDA_KERNELS(X)
-#undef X
-  };
-  for (const RunKernel* k : list) {
-    if (k->name == name) return k;
+#define X(folder) \
+  for (const RunKernel& k : kernels::folder##_cuda_kernels()) { \
+    if (k.name == name) return &k; \
   }
+#include "backend/cuda/kernels.def"
+#undef X
   return nullptr;
 }
 

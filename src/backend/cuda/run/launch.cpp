@@ -1,17 +1,10 @@
-// Kernels that are lists of launches: attention, scan, sort, scatter, products through a map. What is launched is decided in their folders.
+// Kernels that are lists of launches: attention, scan, sort, scatter, implicit GEMM. What is launched is decided in their folders.
+#include "backend/cuda/run/launch.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cuda/kernels/attention/run/attention_launches.h"
-#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
-#include "backend/cuda/kernels/run/launches.h"
-#include "backend/cuda/kernels/scan/run/scan_launches.h"
-#include "backend/cuda/kernels/scatter/run/scatter_launches.h"
-#include "backend/cuda/kernels/sort/run/sort_launches.h"
 #include "backend/cuda/run/gpu.h"
-#include "kernels/scan/run/scan_checks.h"
-#include "kernels/scatter/run/scatter_checks.h"
-#include "kernels/sort/run/sort_checks.h"
 
 namespace ingot::kernels {
 
@@ -47,8 +40,9 @@ void encode(const Device& device, const CudaTiles& t, Address address, std::byte
   std::memcpy(to, map, sizeof map);
 }
 
-template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
-Resolved resolve(const Call& call) {
+}  // namespace
+
+Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&, const CudaMachine&)) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
   CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors, gpu.device()->properties().sm == 90});
   auto out = std::make_shared<Prepared>();
@@ -64,7 +58,7 @@ Resolved resolve(const Call& call) {
   return {made.scratch, out};
 }
 
-void run(const Call& call) {
+void run_launches(const Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
   auto& stream = static_cast<GpuStream&>(*call.stream);
   bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
@@ -82,15 +76,5 @@ void run(const Call& call) {
     part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces}, l.parameters, stream.handle());
   }
 }
-
-}  // namespace
-
-extern const RunKernel attention_cuda_kernel, implicit_gemm_cuda_kernel, scan_cuda_kernel, sort_cuda_kernel, scatter_cuda_kernel, scatter_along_cuda_kernel;
-const RunKernel attention_cuda_kernel = {"attention", load_attention_cuda, resolve<attention_cuda_launches>, run};
-const RunKernel implicit_gemm_cuda_kernel = {"implicit_gemm", load_implicit_gemm_cuda, resolve<implicit_gemm_cuda_launches>, run};
-const RunKernel scan_cuda_kernel = {"scan", load_scan, resolve<scan_cuda_launches>, run};
-const RunKernel sort_cuda_kernel = {"sort", load_sort, resolve<sort_cuda_launches>, run};
-const RunKernel scatter_cuda_kernel = {"scatter", load_scatter, resolve<scatter_cuda_launches>, run};
-const RunKernel scatter_along_cuda_kernel = {"scatter_along", load_scatter_along, resolve<scatter_along_cuda_launches>, run};
 
 }  // namespace ingot::kernels

@@ -42,7 +42,7 @@ void check(const Site& site, Where where) {
   if (site.mask) add({site.b, 1, site.columns ? 1 : site.s, site.t}, DType::f32);
   for (int64_t t = 0; site.columns && t < site.t; ++t) tensors.back().set(static_cast<size_t>(t), 0);
   add({site.b, site.h, site.s, site.e}, site.type);
-  Attention a;
+  Attention a{site.type};
   a.scale = 0.3;
   a.causal = site.causal;
   a.batch_rank = 2;
@@ -62,7 +62,7 @@ void check(const Site& site, Where where) {
   mask.stores = {{1, 2}};
   std::vector<StridedLayout> layouts;
   for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
-  EmittedAttention code = emit_attention(a, site.type, site.mask ? &mask : nullptr, layouts, site.only);
+  EmittedAttention code = emit_attention(a, site.mask ? &mask : nullptr, layouts, site.only);
 
   std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
   for (const Dim& d : code.sizes) sizes.push_back(d.value());

@@ -81,7 +81,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     const Address address = k < 3 ? in.address() + k * static_cast<size_t>(s.h * s.d) * 2 : out.address();
     operands.push_back({reinterpret_cast<std::byte*>(address), DType::f16, 4, dims[k].data(), strides[k].data()});
   }
-  Attention a;
+  Attention a{DType::f16};
   a.scale = 1 / std::sqrt(static_cast<double>(s.d));
   a.causal = s.causal;
   a.batch_rank = 2;
@@ -90,7 +90,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   std::vector<EmittedAttention> codes;
   std::vector<CompileJob> jobs;
   for (int v = 0; v < Args::measured; ++v) {
-    codes.push_back(emit_attention(a, DType::f16, nullptr, layouts, v));
+    codes.push_back(emit_attention(a, nullptr, layouts, v));
     jobs.push_back({std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(attention_text()) + codes.back().text, sm,
                     CompileJob::Form::cubin, true});
   }

@@ -19,8 +19,8 @@ namespace {
 
 class Printer {
  public:
-  Printer(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts)
-      : a_(site), type_(type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
+  Printer(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts)
+      : a_(site), type_(site.type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
 
   EmittedAttention run(int only) {
     args_.only = static_cast<uint8_t>(only);
@@ -162,13 +162,8 @@ class Printer {
 
 std::string_view attention_text() { return attention_cuh; }
 
-bool attends(DType type, const ir::Dim& depth, const ir::Dim& width) {
-  auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };
-  return (type == DType::f16 || type == DType::bf16) && fits(depth) && fits(width);
-}
-
-EmittedAttention emit_attention(const Attention& site, DType type, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
-  return Printer(site, type, mask, layouts).run(only);
+EmittedAttention emit_attention(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
+  return Printer(site, mask, layouts).run(only);
 }
 
 }  // namespace ingot::backend::cuda

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/attention/run/attention_args.h"
-#include "backend/emitter.h"
+#include "backend/offer.h"
 
 namespace ingot::backend::cuda {
 
@@ -19,10 +19,8 @@ struct EmittedAttention {
 
 // Behind the texts of matrix instructions.
 std::string_view attention_text();
-// Whether there is such a kernel for these types and sizes.
-bool attends(ir::DType, const ir::Dim& depth, const ir::Dim& width);
 // `layouts`: of Q, K, V, the mask's loads and the result. `only`: the one kernel that is used where addresses allow it, for measurements; else sizes decide.
 // A pure function. Error (unsupported) for masks that no element function expresses.
-EmittedAttention emit_attention(const Attention&, ir::DType, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only = kernels::AttentionCudaArgs::by_sizes);
+EmittedAttention emit_attention(const Attention&, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only = kernels::AttentionCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/compile/body_builder_test.h"
-#include "backend/cuda/compile/emitter.h"
+#include "backend/cuda/compile/fused_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
 #include "backend/cuda/run/device.h"

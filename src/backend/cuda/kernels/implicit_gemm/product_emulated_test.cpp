@@ -8,9 +8,9 @@
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
-#include "backend/cuda/kernels/implicit_gemm/product.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
 
@@ -171,13 +171,13 @@ void check(Site s, Where where) {
   s.b.fill(2, true);
   if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
   Body body(s);
-  backend::Product p;
+  Gemm p;
   p.type = s.type;
   p.a = layout_of(s.a);
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
-  p.halves = s.halves;
+  p.gated = s.halves;
   std::vector<HostTensor> rights;
   int64_t from = 0;
   for (int64_t columns : s.apart) {
@@ -187,25 +187,23 @@ void check(Site s, Where where) {
     from += columns;
   }
   if (rights.empty()) rights.push_back(s.b);
-  p.b = layout_of(rights[0]);
-  for (size_t i = 1; i < rights.size(); ++i) p.beside.push_back(layout_of(rights[i]));
+  for (HostTensor& part : rights) p.b.push_back(layout_of(part));
   std::vector<HostTensor*> tensors = {&s.a};
   std::optional<MadeRow> made;
   if (s.made != Made::no) {
     made.emplace(s);
     made->make(s.a, s.made);
-    p.made = &made->body;
-    p.made_of = made->layouts;
+    p.prologue = {&made->body, made->layouts};
     tensors.clear();
     for (HostTensor& t : made->tensors) tensors.push_back(&t);
   }
   for (HostTensor& t : rights) tensors.push_back(&t);
-  OwnProduct own = emit_own_product(p, body.body, body.layouts, where >= Where::early_groups, s.only);
-  ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
+  GemmAnswer own = implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.only);
+  ASSERT_EQ(own.obstacle, std::nullopt);
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
-  for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-  run_printed({own.answer.step, own.code.name, std::string(kernels::implicit_gemm_cuda_text()) + own.code.text, own.code.kernels, kernels::load_implicit_gemm_cuda,
+  for (const Dim& d : own.step.sizes) sizes.push_back(d.value());
+  run_printed({own.step, own.step.code[0].name, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, kernels::load_implicit_gemm_cuda,
                kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
@@ -398,29 +396,29 @@ std::vector<Site> sites() {
 TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   auto launched = [](Site s, bool known = true) {
     Body body(s);
-    backend::Product p;
+    Gemm p;
     p.type = s.type;
     p.a = layout_of(s.a);
-    p.b = layout_of(s.b);
+    p.b = {layout_of(s.b)};
     if (!known) {
       for (Dim& d : p.a.strides) d = Dim::symbol(0);
     }
     p.map = s.map;
     p.m_rank = s.m_rank;
-    OwnProduct own = emit_own_product(p, body.body, body.layouts, true);
+    GemmAnswer own = implicit_gemm(p, body.body, body.layouts, true);
     std::vector<TensorRef> operands;
     auto add = [&](HostTensor& t) { operands.push_back({t.bytes.data(), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()}); };
     add(s.a), add(s.b);
     for (HostTensor& t : body.tensors) add(t);
     std::vector<int64_t> sizes;
-    for (const Dim& d : own.answer.step.sizes) sizes.push_back(d.value());
-    auto constants = kernels::load_implicit_gemm_cuda(own.answer.step.constants, operands.size(), sizes.size());
+    for (const Dim& d : own.step.sizes) sizes.push_back(d.value());
+    auto constants = kernels::load_implicit_gemm_cuda(own.step.constants, operands.size(), sizes.size());
     Call call;
     call.operands = operands;
     call.sizes = sizes;
     call.constants = constants.get();
     const std::string name = kernels::implicit_gemm_cuda_launches(call, {132, true}).list[0].kernel;
-    return name.substr(own.code.name.size() + 1);
+    return name.substr(own.step.code[0].name.size() + 1);
   };
   const Few nchw{2, 32, 40, 3, 7, 7, 2, 3, 64, false, true};
   Few nhwc = nchw, large = nchw, many = nchw, whole = nchw;

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <random>
 
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
-#include "backend/cuda/kernels/implicit_gemm/product.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
 #include "base/error.h"
@@ -97,11 +97,11 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
   Tensor a = s.image > 0 ? Tensor(device, image, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
   if (s.few() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
-  backend::Product p;
+  Gemm p;
   p.type = DType::f16;
   p.constant = true;
   p.a = a.layout();
-  p.b = b.layout();
+  p.b = {b.layout()};
   if (s.image > 0) {
     p.m_rank = 3;
     p.map = windows_of(images, places, places, s.channels, s.window, s.stride, s.window / 2);
@@ -145,8 +145,8 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   };
   bool compared = s.few();
   if (s.image == 0) {
-    ProductAnswer library = emit_product(p, body_of(false), {other.layout()});
-    ASSERT_EQ(library.kind, ProductAnswer::taken);
+    GemmAnswer library = library_gemm(p, body_of(false), {other.layout()});
+    ASSERT_EQ(library.obstacle, std::nullopt);
     GpuStep r(library.step, "", {}, {a.ref(), b.ref(), other.ref()}, sizes_of(library.step));
     tell("library", seconds_of(device, stream, r));
     compared = true;
@@ -165,9 +165,9 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
       if (s.few() && tile >= 0) operands.back() = other.ref();
-      OwnProduct own = emit_own_product(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile);
-      ASSERT_EQ(own.answer.kind, ProductAnswer::taken);
-      GpuStep r(own.answer.step, std::string(kernels::implicit_gemm_cuda_text()) + own.code.text, own.code.kernels, operands, sizes_of(own.answer.step));
+      GemmAnswer own = implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile);
+      ASSERT_EQ(own.obstacle, std::nullopt);
+      GpuStep r(own.step, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);
       if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() ? "own, relu" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");

@@ -1,5 +1,5 @@
 // Which bodies behind a product cuBLASLt takes, and which matrices.
-#include "backend/cuda/kernels/implicit_gemm/product.h"
+#include "backend/cuda/kernels/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ using kernels::MatmulCudaArgs;
 constexpr int64_t M = 6, N = 8, K = 4;
 
 // D = f(acc) with a bias along N and a residual to be loaded.
-struct Site {
-  Product product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}, false, 0};
+struct Case {
+  Gemm product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}, false, false, 0};
   FusedBody body;
   std::vector<StridedLayout> layouts;
   Reg accumulator;
   bool tf32 = false;
 
-  Site() {
+  Case() {
     body.outer = {Dim(M)};
     body.row = {Dim(N)};
     Instruction i{};
@@ -60,28 +60,28 @@ struct Site {
     i.number = v;
     return add(i);
   }
-  ProductAnswer store(Reg value, StridedLayout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
+  GemmAnswer store(Reg value, StridedLayout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
     body.stores = {{static_cast<uint32_t>(layouts.size()), value}};
     layouts.push_back(std::move(layout));
     body.operands.push_back(t);
-    return emit_product(product, body, layouts, tf32);
+    return library_gemm(product, body, layouts, tf32);
   }
 };
 
-MatmulCudaArgs taken(const ProductAnswer& answer) {
-  EXPECT_EQ(answer.kind, ProductAnswer::taken);
+MatmulCudaArgs taken(const GemmAnswer& answer) {
+  EXPECT_EQ(answer.obstacle, std::nullopt);
   return kernels::parse_matmul_cuda(answer.step.constants);
 }
 
 TEST(cuda_product, epilogues_that_are_taken) {
   {
-    Site s;
+    Case s;
     MatmulCudaArgs a = taken(s.store(s.accumulator));
     EXPECT_EQ(a.bias + a.residual + a.activation, 0);
     EXPECT_EQ(a.alpha, 1);
   }
   {
-    Site s;
+    Case s;
     Reg b = s.bias(), r = s.residual();
     MatmulCudaArgs a = taken(s.store(s.map(Op::relu, {s.map(Op::add, {r, s.map(Op::add, {s.accumulator, b})})})));
     EXPECT_EQ(a.bias, 1);
@@ -89,7 +89,7 @@ TEST(cuda_product, epilogues_that_are_taken) {
     EXPECT_EQ(a.activation, MatmulCudaArgs::relu);
   }
   {
-    Site s;
+    Case s;
     Reg scaled = s.map(Op::mul, {s.number(0.125), s.accumulator});
     MatmulCudaArgs a = taken(s.store(s.map(Op::cast, {s.map(Op::gelu_tanh, {s.map(Op::add, {scaled, s.bias()})})}, DType::f16)));
     EXPECT_EQ(a.alpha, 0.125);
@@ -97,158 +97,166 @@ TEST(cuda_product, epilogues_that_are_taken) {
     EXPECT_EQ(a.activation, MatmulCudaArgs::gelu_tanh);
   }
   {
-    Site s;  // scores of half precision stay in f32
+    Case s;  // scores of half precision stay in f32
     taken(s.store(s.accumulator, {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::f32));
   }
 }
 
 TEST(cuda_product, other_bodies_stay_apart) {
   auto apart = [](auto body) {
-    Site s;
-    EXPECT_EQ(body(s).kind, ProductAnswer::body_apart);
+    Case s;
+    EXPECT_EQ(body(s).obstacle, Obstacle::body);
   };
-  apart([](Site& s) { return s.store(s.map(Op::gelu, {s.accumulator})); });
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.map(Op::relu, {s.accumulator}), s.bias()})); });
-  apart([](Site& s) { return s.store(s.map(Op::mul, {s.map(Op::add, {s.accumulator, s.bias()}), s.number(2)})); });
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.accumulator})); });
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.bias()})); });
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})); });  // along M
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}, DType::f32)})); });
-  apart([](Site& s) { return s.store(s.map(Op::add, {s.accumulator, s.bias()}), {{Dim(M), Dim(N)}, {Dim(1), Dim(M)}}); });  // a transposed result
-  apart([](Site& s) { return s.store(s.map(Op::cast, {s.accumulator}, DType::bf16), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::bf16); });
+  apart([](Case& s) { return s.store(s.map(Op::gelu, {s.accumulator})); });
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::relu, {s.accumulator}), s.bias()})); });
+  apart([](Case& s) { return s.store(s.map(Op::mul, {s.map(Op::add, {s.accumulator, s.bias()}), s.number(2)})); });
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.accumulator})); });
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.bias()})); });
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})); });  // along M
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}, DType::f32)})); });
+  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.bias()}), {{Dim(M), Dim(N)}, {Dim(1), Dim(M)}}); });  // a transposed result
+  apart([](Case& s) { return s.store(s.map(Op::cast, {s.accumulator}, DType::bf16), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::bf16); });
 }
 
 TEST(cuda_product, what_is_no_matrix_is_copied) {
-  Site a, b, c;
+  Case a, b, c;
   a.product.a.strides = {Dim(2 * K), Dim(2)};
-  EXPECT_EQ(a.store(a.accumulator).kind, ProductAnswer::copy_a);
-  b.product.b.strides = {Dim(0), Dim(1)};
-  EXPECT_EQ(b.store(b.accumulator).kind, ProductAnswer::copy_b);
+  EXPECT_EQ(a.store(a.accumulator).obstacle, Obstacle::a);
+  b.product.b[0].strides = {Dim(0), Dim(1)};
+  EXPECT_EQ(b.store(b.accumulator).obstacle, Obstacle::b);
   c.product.a.strides = {Dim(-K), Dim(1)};
-  EXPECT_EQ(c.store(c.accumulator).kind, ProductAnswer::copy_a);
-  Site integers;
+  EXPECT_EQ(c.store(c.accumulator).obstacle, Obstacle::a);
+  Case integers;
   integers.product.type = DType::i64;
-  EXPECT_EQ(integers.store(integers.accumulator).kind, ProductAnswer::refused);
+  EXPECT_EQ(integers.store(integers.accumulator).obstacle, Obstacle::types);
 }
 
 TEST(cuda_product, what_ingots_own_kernel_takes) {
   auto own = [](auto change, auto body) {
-    Site s;
+    Case s;
     s.product.a = {{Dim(M), Dim(16)}, {Dim(16), Dim(1)}};
-    s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+    s.product.b = {{{Dim(16), Dim(N)}, {Dim(1), Dim(16)}}};
     change(s);
     body(s);
-    return emit_own_product(s.product, s.body, s.layouts, true);
+    return implicit_gemm(s.product, s.body, s.layouts, true);
   };
-  auto gelu = [](Site& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
-  auto same = [](Site&) {};
-  OwnProduct taken = own(same, gelu);
-  ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(taken.answer.step.kernel, "implicit_gemm");
-  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.answer.step.constants);
+  auto gelu = [](Case& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
+  auto same = [](Case&) {};
+  GemmAnswer taken = own(same, gelu);
+  ASSERT_EQ(taken.obstacle, std::nullopt);
+  EXPECT_EQ(taken.step.kernel, "implicit_gemm");
+  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.step.constants);
   EXPECT_TRUE(args.b_along_k);
   EXPECT_EQ(args.together, std::vector<uint8_t>{1});
-  EXPECT_EQ(kernels::serialise(args), taken.answer.step.constants);
+  EXPECT_EQ(kernels::serialise(args), taken.step.constants);
   // No size stands in the text.
-  OwnProduct other = own([](Site& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}; }, gelu);
-  EXPECT_EQ(other.code.name, taken.code.name);
-  EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }, gelu).answer.step.constants).b_along_k);
-  auto refused = [&](auto change) { return own(change, gelu).answer.kind; };
-  EXPECT_EQ(refused([](Site& s) { s.product.type = DType::f32; }), ProductAnswer::copy_a);
-  EXPECT_EQ(refused([](Site& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), ProductAnswer::copy_a);
-  EXPECT_EQ(refused([](Site& s) { s.product.a.dims[1] = 12; }), ProductAnswer::copy_a);  // no whole eights
-  EXPECT_EQ(refused([](Site& s) { s.body.row = {Dim(4)}; }), ProductAnswer::copy_a);
-  EXPECT_EQ(refused([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(2)}; }), ProductAnswer::copy_b);
+  GemmAnswer other = own([](Case& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}}; }, gelu);
+  EXPECT_EQ(other.step.code[0].name, taken.step.code[0].name);
+  EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }, gelu).step.constants).b_along_k);
+  auto refused = [&](auto change) { return own(change, gelu).obstacle; };
+  EXPECT_EQ(refused([](Case& s) { s.product.type = DType::f32; }), Obstacle::types);
+  EXPECT_EQ(refused([](Case& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), Obstacle::a);
+  EXPECT_EQ(refused([](Case& s) { s.product.a.dims[1] = 12; }), Obstacle::a);  // no whole eights
+  EXPECT_EQ(refused([](Case& s) { s.body.row = {Dim(4)}; }), Obstacle::a);
+  EXPECT_EQ(refused([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(2)}; }), Obstacle::b);
   EXPECT_EQ(own(same,
-                [&](Site& s) {
+                [&](Case& s) {
                   Instruction i{};
                   i.kind = Instruction::Kind::reduce;
                   i.in = {s.accumulator};
                   s.store(s.add(i));
                 })
-                .answer.kind,
-            ProductAnswer::body_apart);
+                .obstacle,
+            Obstacle::body);
 }
 
 // A row that is made: as long as all of it is known, and lies as rows do.
 TEST(cuda_product, rows_that_are_made) {
   auto own = [](auto change) {
-    Site s;
+    Case s;
     s.body.outer = {Dim(1)};
     s.product.a = {{Dim(1), Dim(16)}, {Dim(16), Dim(1)}};
-    s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+    s.product.b = {{{Dim(16), Dim(N)}, {Dim(1), Dim(16)}}};
     s.store(s.accumulator, {{Dim(1), Dim(N)}, {Dim(N), Dim(1)}});
-    Site row;
+    Case row;
     row.body.code.clear();
     row.body.outer = {Dim(1)};
     row.body.row = {Dim(16)};
     StridedLayout along{{Dim(1), Dim(16)}, {Dim(0), Dim(1)}};
     row.store(row.map(Op::mul, {row.load(along), row.load(along, DType::f32)}), along);
-    s.product.made = &row.body;
-    s.product.made_of = row.layouts;
+    s.product.prologue = {&row.body, row.layouts};
     change(s);
-    EXPECT_NE(s.store(s.accumulator).kind, ProductAnswer::taken);  // nothing for the library
+    EXPECT_NE(s.store(s.accumulator).obstacle, std::nullopt);  // nothing for the library
     s.layouts.pop_back();
     s.body.operands.pop_back();
     s.body.stores = {{0, s.accumulator}};
-    return emit_own_product(s.product, s.body, s.layouts, true);
+    return implicit_gemm(s.product, s.body, s.layouts, true);
   };
-  OwnProduct taken = own([](Site&) {});
-  ASSERT_EQ(taken.answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(taken.code.kernels.size(), 2u);
-  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.answer.step.constants);
+  GemmAnswer taken = own([](Case&) {});
+  ASSERT_EQ(taken.obstacle, std::nullopt);
+  EXPECT_EQ(taken.step.code[0].kernels.size(), 2u);
+  kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.step.constants);
   EXPECT_EQ(args.row, 16);
   ASSERT_EQ(args.sources.size(), 2u);
   EXPECT_EQ(args.left(), 2u);
-  EXPECT_EQ(kernels::serialise(args), taken.answer.step.constants);
-  EXPECT_EQ(own([](Site& s) { s.product.made_of[0].strides[1] = Dim::symbol(0); }).answer.kind, ProductAnswer::copy_a);
-  EXPECT_EQ(own([](Site& s) { s.product.made_of[2].strides[1] = 2; }).answer.kind, ProductAnswer::copy_a);
-  EXPECT_EQ(own([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_a);
-  EXPECT_EQ(own([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_a);
+  EXPECT_EQ(kernels::serialise(args), taken.step.constants);
+  EXPECT_EQ(own([](Case& s) { s.product.prologue->operands[0].strides[1] = Dim::symbol(0); }).obstacle, Obstacle::a);
+  EXPECT_EQ(own([](Case& s) { s.product.prologue->operands[2].strides[1] = 2; }).obstacle, Obstacle::a);
+  EXPECT_EQ(own([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::a);
+  EXPECT_EQ(own([](Case& s) { s.product.a.dims[0] = 2; }).obstacle, Obstacle::a);
   auto halves = [&](auto change) {
-    return own([&](Site& s) {
-      s.product.halves = true;
-      s.product.b.dims[1] = 2 * N;
+    return own([&](Case& s) {
+      s.product.gated = true;
+      s.product.b[0].dims[1] = 2 * N;
       change(s);
     });
   };
-  EXPECT_EQ(halves([](Site&) {}).answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(halves([](Site& s) { s.product.made = nullptr; }).answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(halves([](Site& s) { s.product.b.strides = {Dim(2 * N), Dim(1)}; }).answer.kind, ProductAnswer::body_apart);
+  EXPECT_EQ(halves([](Case&) {}).obstacle, std::nullopt);
+  EXPECT_EQ(halves([](Case& s) { s.product.prologue.reset(); }).obstacle, std::nullopt);
+  EXPECT_EQ(halves([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(1)}; }).obstacle, Obstacle::body);
   auto apart = [&](auto change) {
-    return own([&](Site& s) {
-      s.product.made = nullptr;
-      s.product.beside = {s.product.b, s.product.b};
+    return own([&](Case& s) {
+      s.product.prologue.reset();
+      s.product.b.resize(3, s.product.b[0]);
       change(s);
     });
   };
-  OwnProduct three = apart([](Site&) {});
-  ASSERT_EQ(three.answer.kind, ProductAnswer::taken);
-  EXPECT_EQ(three.code.kernels.size(), 2u);
-  EXPECT_EQ(kernels::parse_implicit_gemm_cuda(three.answer.step.constants).behind(), 4u);
-  EXPECT_EQ(apart([](Site& s) { s.product.a.dims[0] = 2; }).answer.kind, ProductAnswer::copy_b);
-  EXPECT_EQ(apart([](Site& s) { s.product.b.strides = {Dim(N), Dim(1)}; }).answer.kind, ProductAnswer::copy_b);
-  auto takes = [](DType type, bool one_row, std::vector<int64_t> columns) { return takes_columns_apart(type, one_row, Dim(4096), ir::Dims(columns.begin(), columns.end())); };
+  GemmAnswer three = apart([](Case&) {});
+  ASSERT_EQ(three.obstacle, std::nullopt);
+  EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
+  EXPECT_EQ(kernels::parse_implicit_gemm_cuda(three.step.constants).behind(), 4u);
+  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 2; }).obstacle, Obstacle::b);
+  EXPECT_EQ(apart([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
+  auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), {}).offers.empty(); };
+  auto takes = [&](DType type, bool one_row, std::vector<int64_t> columns) {
+    Gemm sketch{type, unplaced({Dim(one_row ? 1 : 2), Dim(4096)}), {}};
+    for (int64_t n : columns) sketch.b.push_back(unplaced({Dim(4096), Dim(n)}));
+    return offered(std::move(sketch));
+  };
+  auto makes_rows = [&](DType type, int64_t k) {
+    Gemm sketch{type, unplaced({Dim(1), Dim(k)}), {unplaced({Dim(k), Dim(64)})}};
+    sketch.prologue.emplace();
+    return offered(std::move(sketch));
+  };
   EXPECT_TRUE(takes(DType::bf16, true, {4096, 8, 8}) && takes(DType::f16, false, {4096, 1024}) && takes(DType::f32, true, {512, 520, 512, 512, 512}));
   EXPECT_FALSE(takes(DType::bf16, true, {4096, 1020}) || takes(DType::bf16, true, {8, 8, 8, 8, 8}) || takes(DType::f16, false, {4096, 1016}) ||
                takes(DType::i64, false, {4096, 4096}));
-  EXPECT_TRUE(makes_rows(DType::bf16, Dim(4096)));
-  EXPECT_FALSE(makes_rows(DType::f32, Dim(4096)) || makes_rows(DType::bf16, Dim(4100)) || makes_rows(DType::bf16, Dim(14336)));
+  EXPECT_TRUE(makes_rows(DType::bf16, 4096));
+  EXPECT_FALSE(makes_rows(DType::f32, 4096) || makes_rows(DType::bf16, 4100) || makes_rows(DType::bf16, 14336));
 }
 
 TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
-  Site s, row;
+  Case s, row;
   s.product.a = {{Dim(1), Dim(16)}, {Dim(16), Dim(1)}};
-  s.product.b = {{Dim(16), Dim(N)}, {Dim(1), Dim(16)}};
+  s.product.b = {{{Dim(16), Dim(N)}, {Dim(1), Dim(16)}}};
   s.body.outer = {Dim(1)};
   s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.bias()})}));
   row.body.code.clear();
   row.body.outer = {Dim(1)};
   row.body.row = {Dim(16)};
   row.store(row.load({{Dim(1), Dim(16)}, {Dim(0), Dim(1)}}), {{Dim(1), Dim(16)}, {Dim(0), Dim(1)}});
-  s.product.made = &row.body;
-  s.product.made_of = row.layouts;
-  std::vector<std::byte> good = emit_own_product(s.product, s.body, s.layouts, false).answer.step.constants;
+  s.product.prologue = {&row.body, row.layouts};
+  std::vector<std::byte> good = implicit_gemm(s.product, s.body, s.layouts, false).step.constants;
   int refused = 0;
   for (size_t at = 0; at < good.size(); ++at) {
     for (int v = 0; v < 256; v += 5) {
@@ -271,7 +279,7 @@ TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
 TEST(cuda_product, tf32_is_for_f32_and_when_asked_for) {
   for (DType type : {DType::f32, DType::f16}) {
     for (bool asked : {false, true}) {
-      Site s;
+      Case s;
       s.product.type = type;
       s.tf32 = asked;
       EXPECT_EQ(taken(s.store(s.accumulator, {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, type)).tf32, asked && type == DType::f32);
@@ -280,7 +288,7 @@ TEST(cuda_product, tf32_is_for_f32_and_when_asked_for) {
 }
 
 TEST(cuda_product, arguments_are_checked) {
-  Site s;
+  Case s;
   std::vector<std::byte> good = s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.residual()})).step.constants;
   EXPECT_EQ(kernels::serialise(kernels::parse_matmul_cuda(good)), good);
   int refused = 0;

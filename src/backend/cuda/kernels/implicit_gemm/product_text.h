@@ -7,7 +7,7 @@
 
 #include "backend/cuda/kernels/implicit_gemm/row_text.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
-#include "backend/emitter.h"
+#include "backend/offer.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cuda {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
-#include "backend/emitter.h"
+#include "backend/offer.h"
 
 namespace ingot::backend::cuda {
 

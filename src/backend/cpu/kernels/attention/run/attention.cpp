@@ -412,7 +412,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel attention_kernel;
-const RunKernel attention_kernel{"attention", load, resolve, run};
+std::span<const RunKernel> attention_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"attention", load, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

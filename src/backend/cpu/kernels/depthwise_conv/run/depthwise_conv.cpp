@@ -245,7 +245,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel depthwise_conv_kernel;
-const RunKernel depthwise_conv_kernel{"depthwise_conv", load, resolve, run};
+std::span<const RunKernel> depthwise_conv_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"depthwise_conv", load, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

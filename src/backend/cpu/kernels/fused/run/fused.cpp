@@ -78,7 +78,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel fused_kernel;
-const RunKernel fused_kernel{"fused", load, resolve, run};
+std::span<const RunKernel> fused_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"fused", load, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

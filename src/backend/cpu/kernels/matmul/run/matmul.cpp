@@ -427,8 +427,9 @@ void run_pack(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel matmul_kernel, matmul_pack_kernel;
-const RunKernel matmul_kernel{"matmul", load, resolve, run};
-const RunKernel matmul_pack_kernel{"matmul_pack", load_pack, resolve_pack, run_pack};
+std::span<const RunKernel> matmul_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run}, {"matmul_pack", load_pack, resolve_pack, run_pack}};
+  return list;
+}
 
 }  // namespace ingot::kernels

@@ -68,7 +68,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel scan_kernel;
-const RunKernel scan_kernel{"scan", load_scan, resolve, run};
+std::span<const RunKernel> scan_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"scan", load_scan, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

@@ -95,8 +95,9 @@ void run_along(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel scatter_kernel, scatter_along_kernel;
-const RunKernel scatter_kernel{"scatter", load_scatter, resolve, run};
-const RunKernel scatter_along_kernel{"scatter_along", load_scatter_along, resolve_along, run_along};
+std::span<const RunKernel> scatter_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"scatter", load_scatter, resolve, run}, {"scatter_along", load_scatter_along, resolve_along, run_along}};
+  return list;
+}
 
 }  // namespace ingot::kernels

@@ -74,7 +74,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel sort_kernel;
-const RunKernel sort_kernel{"sort", load_sort, resolve, run};
+std::span<const RunKernel> sort_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"sort", load_sort, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/kernels/attention/run/attention_args.h"
 #include "backend/cuda/kernels/run/numbers.h"
+#include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -83,6 +84,11 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     out.list = std::move(out.any);
   }
   return out;
+}
+
+std::span<const RunKernel> attention_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"attention", load_attention_cuda, resolved<attention_cuda_launches>, run_launches}};
+  return list;
 }
 
 }  // namespace ingot::kernels

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/run/numbers.h"
+#include "backend/cuda/run/launch.h"
 #include "base/error.h"
 #include "kernels/run/index_map.h"
 
@@ -434,6 +435,11 @@ CudaLaunches implicit_gemm_cuda_launches(const Call& call, const CudaMachine& ma
   const auto& args = *static_cast<const ImplicitGemmArgs*>(call.constants);
   check(args, call);
   return Launches(args, call, machine).run();
+}
+
+std::span<const RunKernel> implicit_gemm_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"implicit_gemm", load_implicit_gemm_cuda, resolved<implicit_gemm_cuda_launches>, run_launches}};
+  return list;
 }
 
 }  // namespace ingot::kernels

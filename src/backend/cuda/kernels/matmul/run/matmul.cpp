@@ -259,7 +259,9 @@ void run(const Call& call) {
 
 }  // namespace
 
-extern const RunKernel matmul_cuda_kernel;
-const RunKernel matmul_cuda_kernel = {"matmul", load, resolve, run};
+std::span<const RunKernel> matmul_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run}};
+  return list;
+}
 
 }  // namespace ingot::kernels

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/scan/run/scan_args.h"
+#include "backend/cuda/run/launch.h"
 #include "kernels/scan/run/scan_checks.h"
 
 namespace ingot::kernels {
@@ -42,6 +43,11 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
     list.add(name + "_totals", p.lines * p.chunks, scan_threads, p, pointers);
   }
   list.add(name + "_blocks", p.lines * p.chunks, scan_threads, p, pointers);
+  return list;
+}
+
+std::span<const RunKernel> scan_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"scan", load_scan, resolved<scan_cuda_launches>, run_launches}};
   return list;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/kernels/scatter/run/scatter_args.h"
 #include "backend/cuda/kernels/sort/run/sort_launches.h"
+#include "backend/cuda/run/launch.h"
 #include "base/error.h"
 #include "kernels/scatter/run/scatter_checks.h"
 
@@ -122,6 +123,12 @@ CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine&) {
   p.line_axes = lines.get<3>();
   p.point_axes = points.get<9>();
   return launches(args, p, out.dtype, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
+}
+
+std::span<const RunKernel> scatter_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"scatter", load_scatter, resolved<scatter_cuda_launches>, run_launches},
+                                       {"scatter_along", load_scatter_along, resolved<scatter_along_cuda_launches>, run_launches}};
+  return list;
 }
 
 }  // namespace ingot::kernels

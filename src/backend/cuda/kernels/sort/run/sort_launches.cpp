@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/sort/run/sort_args.h"
+#include "backend/cuda/run/launch.h"
 #include "base/error.h"
 #include "kernels/sort/run/sort_checks.h"
 
@@ -88,6 +89,11 @@ SortedKeys sort_keys_cuda(CudaLaunches& list, size_t keys, int64_t lines, int64_
   axes.add(lines, {length, 0, 0});
   p.axes = axes.get<3>();
   return sort_tiles(list, p, std::string(sort_keys_cuda_name) + "_tiles", 8, {Pointer::scratch, offsetof(SortCudaParameters, in), 0, keys});
+}
+
+std::span<const RunKernel> sort_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"sort", load_sort, resolved<sort_cuda_launches>, run_launches}};
+  return list;
 }
 
 }  // namespace ingot::kernels

@@ -1,0 +1,66 @@
+// Depthwise convolutions, vectors along the channels.
+#include <functional>
+#include <numeric>
+
+#include "backend/cpu/compile/byte_code.h"
+#include "backend/cpu/compile/offers.h"
+#include "kernels/depthwise_conv/run/depthwise_conv_args.h"
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+using Args = kernels::DepthwiseConvArgs;
+
+// Channels are the last kept index: neighbours in both operands, never outside. No axis is left along the index before it and another one.
+bool goes_along_channels(const DepthwiseConv& w) {
+  const auto channel = static_cast<uint32_t>(w.kept - 1), across = channel - 1;
+  if (!(step_in_memory(w.map, w.a, channel) == ir::Dim(1)) || !(w.b.strides[channel] == ir::Dim(1))) return false;
+  for (size_t j = 0; j < w.map.axes.size(); ++j) {
+    const ir::AffineMap::Axis& axis = w.map.axes[j];
+    size_t kept = 0;
+    bool of_channels = false, of_line = false;
+    for (const ir::AffineMap::Term& t : axis.terms) {
+      kept += t.axis < w.kept;
+      of_channels = of_channels || t.axis == channel;
+      of_line = of_line || t.axis == across;
+    }
+    if (of_line && kept > 1) return false;
+    if (of_channels && (axis.terms.size() > 1 || axis.terms[0].coefficient != 1 || !(axis.offset == ir::Dim(0)) || !(w.a.dims[j] == w.map.dims[channel]))) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> obstacle(const DepthwiseConv& w) {
+  if (w.type != ir::DType::f32) return "for float32 only";
+  if (w.map.dims.empty()) return std::nullopt;  // a sketch
+  const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
+  if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return "too many axes";
+  if (!goes_along_channels(w)) return "channels are not the innermost axis";
+  const ir::Dim places = std::accumulate(w.map.dims.begin() + static_cast<int64_t>(w.kept), w.map.dims.end(), ir::Dim(1), std::multiplies<>());
+  if (places.constant().value_or(INT64_MAX) > Args::max_summed) return "the kernel is too large, or of unknown size";
+  std::vector<ir::Dim> ignored;
+  if (!map_steps(w.map, ignored)) return "an index goes backwards";
+  return std::nullopt;
+}
+
+EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
+  EmittedStep step{"depthwise_conv", {}, {}};
+  auto steps = map_steps(w.map, step.sizes);
+  Emitted code = emit(body);
+  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+  const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
+  step.constants = kernels::serialise(Args{static_cast<uint8_t>(rank), static_cast<uint8_t>(w.kept), static_cast<uint8_t>(summed), std::move(*steps), code.code});
+  return step;
+}
+
+}  // namespace
+
+void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
+  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  if (w == nullptr) return;
+  if (auto reason = obstacle(*w)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
+  out.offers.push_back({.implementation = "channels", .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+}
+
+}  // namespace ingot::backend::cpu

@@ -1,0 +1,87 @@
+// GEMM in panels of B, with the body's byte code behind each block of rows.
+#include <functional>
+#include <numeric>
+
+#include "backend/cpu/compile/byte_code.h"
+#include "backend/cpu/compile/offers.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+// nullopt for maps that the kernel cannot follow, or would follow from cache line to cache line. The images of a first layer may have their few channels
+// between neighbours of a line.
+std::optional<kernels::GemmMap> map_of(const Gemm& p, std::vector<ir::Dim>& sizes) {
+  constexpr size_t most = kernels::GemmMap::max_rank;
+  const ir::AffineMap& from = *p.map;
+  const size_t indices = from.dims.size(), k_rank = indices - p.batch_rank - p.m_rank;
+  if (from.axes.size() > most || p.m_rank > most || k_rank > most || p.batch_rank > most) return std::nullopt;
+  auto steps = map_steps(from, sizes);
+  if (!steps) return std::nullopt;
+  size_t inner = indices - 1;
+  while (inner > p.batch_rank + p.m_rank && from.dims[inner] == ir::Dim(1)) --inner;
+  constexpr int64_t near = 4;
+  const std::optional<int64_t> step = step_in_memory(from, p.a, inner).constant();
+  if (!step || *step < 1 || *step > near) return std::nullopt;
+  return kernels::GemmMap{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
+}
+
+EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
+  Emitted code = emit(body);
+  kernels::MatmulArgs args;
+  args.packed = g.packed;
+  args.in_order = in_order;
+  args.batch_rank = static_cast<uint8_t>(g.batch_rank);
+  args.body = code.code;
+  std::vector<ir::Dim> map_sizes;
+  ir::Dim m, k;
+  if (g.map) {
+    args.map = map_of(g, map_sizes);
+    const auto first = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank), second = first + static_cast<int64_t>(g.m_rank);
+    m = std::accumulate(first, second, ir::Dim(1), std::multiplies<>());
+    k = std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>());
+  } else {
+    m = g.a.dims[g.batch_rank];
+    k = g.a.dims.back();
+  }
+  EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
+  step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
+  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+  step.elementwise = 2;
+  return step;
+}
+
+bool is_narrow_float(ir::DType type) { return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16; }
+
+std::optional<Refusal> obstacle(const Gemm& g) {
+  constexpr std::string_view name = "panels";
+  if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
+  if (g.b.size() > 1) return Refusal{name, Obstacle::b, "B is one matrix"};
+  if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
+  if (!g.map) return std::nullopt;
+  if (!is_narrow_float(g.type)) return Refusal{name, Obstacle::a, "a map is followed for float32, float16 and bfloat16"};
+  std::vector<ir::Dim> ignored;
+  if (!map_of(g, ignored)) return Refusal{name, Obstacle::a, "neighbours along K are too far apart in memory"};
+  return std::nullopt;
+}
+
+// Panels of float32, for the widest registers.
+std::optional<Packing> packing_of(const Gemm& g) {
+  const ir::Dims& b = g.b[0].dims;
+  if (!g.constant || g.packed || !is_narrow_float(g.type) || b.size() != 2 || !b[0].is_constant() || !b[1].is_constant()) return std::nullopt;
+  return Packing{"matmul_pack", ir::DType::f32, 4 * b[0].value() * (b[1].value() + 32) + kernels::packed_pad};
+}
+
+}  // namespace
+
+void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
+  const auto* g = std::get_if<Gemm>(&site.kernel);
+  if (g == nullptr) return;
+  if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
+  const bool in_order = settings.deterministic == Deterministic::batch;
+  out.offers.push_back(
+      {.implementation = "panels", .packing = packing_of(*g), .emit = [g, body = site.body, in_order] { return emit_gemm(*g, *body, in_order); }});
+}
+
+}  // namespace ingot::backend::cpu

@@ -1,0 +1,190 @@
+#include "backend/cuda/compile/fused_text.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/cuda/compile/kernel_text.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/fused/run/fused_args.h"
+
+namespace ingot::backend::cuda {
+
+using Args = kernels::FusedCudaArgs;
+using Variant = Args::Variant;
+
+namespace {
+
+constexpr int64_t narrow_limit = int64_t{1} << 31;
+constexpr int most_elements = 32;   // of a row that one thread keeps in registers
+constexpr int warp_row = 512;       // elements of the longest row of known length that a warp takes: of 1024, a block is 4% faster
+constexpr int least_threads = 128;  // of a block with a row: fewer do not fill a multiprocessor
+constexpr size_t parameter_bytes = 4096;
+constexpr size_t static_shared = 4096;  // the launcher's fused_static_shared
+
+ir::Dim extent_of(const Walk& w, size_t from, size_t to) {
+  ir::Dim n = 1;
+  for (size_t g = from; g < to; ++g) n = n * w.groups[g].extent;
+  return n;
+}
+
+class Chooser {
+ public:
+  Chooser(const FusedBody& body, const Walk& walk, const Tuning& tuning) : b_(body), w_(walk), t_(tuning) {}
+
+  std::vector<Variant> run() {
+    if (!w_.rows) {
+      if (w_.unit > 1) points(w_.unit, false);
+      points(1, false);
+      if (may_be_wide()) points(1, true);
+    } else if (w_.columns) {
+      columns(false);
+      if (may_be_wide()) columns(true);
+    } else {
+      if (w_.unit > 1) rows(w_.unit);
+      if (w_.unit == 1) rows(1);
+      reread(1, false);
+      if (may_be_wide()) reread(1, true);
+    }
+    return std::move(list_);
+  }
+
+ private:
+  bool may_be_wide() const {
+    ir::Dim n = extent_of(w_, 0, w_.groups.size());
+    return !n.is_constant() || n.value() >= narrow_limit;
+  }
+
+  Variant& add(Variant::Mapping mapping, int unit, int units, int threads) {
+    Variant v;
+    v.mapping = mapping;
+    v.vector = static_cast<uint8_t>(unit);
+    v.units = static_cast<uint8_t>(units);
+    v.threads = static_cast<uint16_t>(threads);
+    list_.push_back(v);
+    return list_.back();
+  }
+  int tuned(int given, int usual) const { return given > 0 ? given : usual; }
+
+  // Bodies with few loads need several units to have enough in flight; with three and more, one is best (H200: 1.0 of copy's bandwidth).
+  void points(int unit, bool wide) {
+    size_t loads = 0;
+    for (size_t k = 0; k < b_.code.size(); ++k) loads += b_.code[k].kind == Instruction::Kind::load && w_.level[k] == Level::element;
+    int units = loads <= 1 ? 4 : loads == 2 ? 2 : 1;
+    ir::Dim n = extent_of(w_, 0, w_.groups.size());
+    // Small tensors: one unit a thread, so that all multiprocessors have work.
+    if (n.is_constant() && n.value() / unit < int64_t{256} * 132 * 8) units = 1;
+    add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
+  }
+
+  // Short rows a thread each, neighbours beside one another; else eight threads each.
+  void columns(bool wide) {
+    constexpr int together = 8;
+    const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
+    const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX));
+    if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that has an element
+      Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
+      v.lanes = 1;
+      v.wide = wide;
+      return;
+    }
+    Variant& v = add(Variant::column, 1, n <= 8 * together ? static_cast<int>((n + together - 1) / together) : 4, 32 * together);
+    v.lanes = static_cast<uint16_t>(v.threads / 32);
+    v.reread = true;
+    v.wide = wide;
+  }
+
+  void reread(int unit, bool wide) {
+    Variant& v = add(Variant::block, unit, unit >= 4 ? 2 : 4, 512);
+    v.reread = true;
+    v.wide = wide;
+  }
+
+  // Rows too long for registers: their first reading stays in shared memory.
+  void keep(int unit) {
+    size_t bytes = 0, reductions = 0;
+    for (size_t k : kept_loads(b_, w_)) bytes += ir::size_of(b_.operands[b_.code[k].operand]);
+    for (const Instruction& i : b_.code) reductions += i.kind == Instruction::Kind::reduce;
+    if (bytes == 0 || reductions * 32 * 16 > static_shared) return;
+    Variant& added = add(Variant::block, unit, tuned(t_.units, 1), tuned(t_.threads, 1024));
+    added.reread = true;
+    added.kept = static_cast<uint16_t>(bytes);
+  }
+
+  // Rows that fit into registers: of a few lanes, a warp, a block.
+  void rows(int unit) {
+    ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
+    size_t widest = 1;
+    for (size_t k = 0; k < b_.operands.size(); ++k) widest = std::max(widest, w_.level_of_operand(k) == Level::element ? ir::size_of(b_.operands[k]) : 1);
+    // 32 bytes of f32, 64 of f16 for each thread (H200: best or within 2% of it for softmax and norms of 4096).
+    int units = std::max(1, (widest >= 4 ? 8 : 32) / unit);
+    if (!length.is_constant()) {
+      lanes(unit, 32, std::max(1, most_elements / unit));
+      add(Variant::block, unit, std::max(1, (widest >= 4 ? 16 : 32) / unit), 512).fitted = true;
+      keep(unit);
+      reread(unit, false);
+      return;
+    }
+    int64_t n = std::max<int64_t>(1, (length.value() + unit - 1) / unit);
+    if (n <= 32) return lanes(unit, static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n))), 1);
+    if (n * unit <= tuned(t_.warp_row, warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
+    while (units > 1 && n < int64_t{least_threads} * units) units /= 2;
+    units = tuned(t_.units, units);
+    while (n > int64_t{512} * units && 2 * units * unit <= most_elements) units *= 2;
+    if (n > int64_t{1024} * units) {
+      keep(unit);
+      reread(unit, false);
+      return;
+    }
+    add(Variant::block, unit, units, static_cast<int>(((n + units - 1) / units + 31) / 32 * 32));
+  }
+
+  void lanes(int unit, int count, int units) { add(Variant::warp, unit, units, 128).lanes = static_cast<uint16_t>(count); }
+
+  const FusedBody& b_;
+  const Walk& w_;
+  const Tuning& t_;
+  std::vector<Variant> list_;
+};
+
+void replace_all(std::string& text, std::string_view from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning) {
+  size_t rank = body.outer.size() + body.row.size();
+  if (rank < 1 || rank > kernels::max_domain_rank || body.operands.size() > kernels::max_operands) {
+    fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, body.operands.size());
+  }
+  Walk walk = make_walk(body, layouts);
+  Args args;
+  args.rank = static_cast<uint8_t>(rank);
+  args.row_rank = static_cast<uint8_t>(body.row.size());
+  args.stores = static_cast<uint8_t>(body.stores.size());
+  args.outer = static_cast<uint8_t>(walk.outer);
+  for (size_t k = 0; k < body.operands.size(); ++k) {
+    args.operands.push_back({body.operands[k], static_cast<uint8_t>(layouts[k].dims.size() - rank), walk.guarded[k] != 0, walk.vector[k] != 0});
+  }
+  for (const Walk::Group& g : walk.groups) args.groups.push_back({g.first, g.last});
+  args.variants = Chooser(body, walk, tuning).run();
+  Numbers numbers(args);
+  Emitted out;
+  std::string text;
+  for (size_t v = 0; v < args.variants.size(); ++v) text += kernel_text(body, layouts, walk, args.variants[v], v, numbers, out.sizes);
+  args.sizes = static_cast<uint32_t>(out.sizes.size());
+  size_t bytes = 8 * (1 + body.operands.size() + args.numbers.size());
+  if (bytes > parameter_bytes)
+    fail(Code::unsupported, "a fused body with {} operands and {} sizes and strides has more parameters than a kernel may have", body.operands.size(), args.numbers.size());
+  text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", body.operands.size(), std::max<size_t>(1, args.numbers.size())) + text;
+  // The name comes from the text, so that equal bodies share a kernel.
+  args.name = fmt::format("fused_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
+  replace_all(text, "@", args.name + "_");
+  out.name = args.name;
+  out.text = std::move(text);
+  out.arguments = kernels::serialise(args);
+  return out;
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,15 @@
+// CUDA's offers: each kernel's are in its folder.
+#pragma once
+#include "backend/offer.h"
+
+namespace ingot::backend::cuda {
+
+// Adds the kernel's offers, if the site is of its kind.
+#define X(name) void name##_offers(const Site&, const Target&, const Settings&, Offers&);
+#include "backend/cuda/kernels.def"
+#undef X
+
+// "name_0", "name_1", ..
+std::vector<std::string> numbered(const std::string& name, size_t count);
+
+}  // namespace ingot::backend::cuda

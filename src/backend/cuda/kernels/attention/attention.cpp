@@ -1,0 +1,32 @@
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/attention/attention_text.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+std::optional<std::string> obstacle(const Attention& a, const Target& target) {
+  auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };
+  if (target.architecture < 80) return "matrix instructions of this kind came with sm_80";
+  if (a.type != ir::DType::f16 && a.type != ir::DType::bf16) return "for float16 and bfloat16";
+  if (!fits(a.d) || !fits(a.e)) return "heads have 16 to 128 elements, a multiple of 16";
+  return std::nullopt;
+}
+
+}  // namespace
+
+void attention_offers(const Site& site, const Target& target, const Settings&, Offers& out) {
+  const auto* a = std::get_if<Attention>(&site.kernel);
+  if (a == nullptr) return;
+  if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
+  out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site] {
+                          EmittedAttention code = emit_attention(*a, site.body, site.operands);
+                          EmittedStep step{"attention", std::move(code.arguments), {a->s, a->t, a->d, a->e}};
+                          step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+                          step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, attention_text}});
+                          return step;
+                        }});
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,157 @@
+// GEMMs by ingot's own kernel: A through a map, any body behind, and of one row a body in front, pieces of B, and halves of its columns side by side.
+#include <algorithm>
+#include <optional>
+
+#include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/product_text.h"
+
+namespace ingot::backend::cuda {
+
+using ir::Dim;
+using ir::Dims;
+
+namespace {
+
+// Whether a walk along an axis of A certainly stays inside.
+bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
+  const ir::AffineMap::Axis& along = map.axes[axis];
+  if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
+  if (along.terms.empty()) return true;
+  const Dim &extent = map.dims[along.terms[0].axis], &size = a.dims[axis];
+  if (along.terms[0].coefficient == 1 && extent == size) return true;
+  return extent.is_constant() && size.is_constant() && (extent.value() - 1) * along.terms[0].coefficient < size.value();
+}
+
+bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
+
+// A plain matrix as a map, where its rows lie as the kernel reads them.
+std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
+  if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !in_eights(g.a.dims[1])) return std::nullopt;
+  return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
+}
+
+// The map as the kernel's arguments have it, its numbers behind `sizes`; nullopt where the kernel cannot follow it.
+std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
+  constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
+  const size_t indices = map.dims.size();
+  if (g.batch_rank != 0 || map.axes.size() > most || g.m_rank > most || indices - g.m_rank > most) return std::nullopt;
+  size_t of_m = 0, of_k = 0, guards = 0;
+  for (size_t i = 0; i < indices; ++i) {
+    if (!is(map.dims[i], 1)) ++(i < g.m_rank ? of_m : of_k);
+  }
+  for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
+  auto steps = map_steps(map, sizes);
+  if (of_m > together || of_k > together || guards > 2 || !steps) return std::nullopt;
+  return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
+}
+
+// Convolutions of few channels, whose kernels are for one layout of A each: those that A may have.
+std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
+  const size_t indices = size_t{map.m_rank} + map.k_rank;
+  std::vector<int64_t> sizes;
+  for (const Dim& d : numbers) {
+    if (!d.is_constant() && sizes.size() >= indices) return {};
+    sizes.push_back(d.is_constant() ? d.value() : -1);
+  }
+  auto walk = kernels::patch_walk(map, sizes);
+  if (!walk) return {};
+  auto may_be = [&](int axis, int64_t stride) {
+    const Dim& s = g.a.strides[static_cast<size_t>(axis)];
+    return !s.is_constant() || s.value() == stride;
+  };
+  std::vector<kernels::ImplicitGemmPatch> out;
+  auto add = [&](int last) {
+    kernels::ImplicitGemmPatch s = walk->numbers;
+    s.last = last;
+    s.wide = static_cast<int>(std::min<int64_t>(4, (columns + 31) / 32));
+    if (is_possible(s)) out.push_back(s);
+  };
+  if (may_be(walk->w, 1)) add(0);
+  if (walk->c >= 0 && may_be(walk->c, 1) && may_be(walk->w, walk->numbers.channels)) add(1);
+  return out;
+}
+
+}  // namespace
+
+static_assert(by_sizes == kernels::ImplicitGemmArgs::by_sizes);
+
+GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool large, int only) {
+  const Dim& n = body.row.back();
+  const auto from = g.map ? g.map : map_of_matrix(g);
+  Dims numbers;
+  auto map = from ? arguments_of(g, *from, numbers) : std::nullopt;
+  if (!is_half(g.type)) return refusal(Obstacle::types, "for float16 and bfloat16");
+  if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
+  if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::a, "the result's columns are not a multiple of 8");
+  const StridedLayout& b = g.b[0];
+  const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
+  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
+  const bool one_row = has_one_row(g) && along_k;
+  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_columns_apart)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
+  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
+  std::optional<EmittedRow> row;
+  if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
+  if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
+  std::vector<kernels::ImplicitGemmPatch> patches;
+  if (only == by_sizes) patches = patches_of(g, *map, numbers, n.value());
+  EmittedProduct code = emit_product_text({g.type, *map, along_k, g.constant, large, only, std::move(patches), g.b.size(), g.gated, row ? &*row : nullptr}, body, layouts);
+  EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
+  for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < g.m_rank ? 0 : 2] *= from->dims[i];
+  step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
+  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+  step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
+  return {std::nullopt, {}, std::move(step)};
+}
+
+namespace {
+
+// Of a sketch. Sizes that a row's prologue, pieces and gates need are known.
+std::optional<Refusal> obstacle(const Gemm& g) {
+  constexpr std::string_view name = "implicit_gemm";
+  if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
+  const Dim& k = g.a.dims.back();
+  if ((g.prologue || g.b.size() > 1 || g.gated) && !has_one_row(g)) return Refusal{name, Obstacle::a, "for one row"};
+  if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_row_made)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
+  const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_columns_apart && columns))
+    return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
+  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is no multiple of 8"};
+  return std::nullopt;
+}
+
+// One row by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles are as fast as the library; elsewhere its rate is half.
+double cost_of(const Gemm& g, const Target& target) {
+  if (has_one_row(g) && is(g.b[0].strides[0], 1)) return 0;
+  const double k = static_cast<double>(g.a.dims.back().constant().value_or(int64_t{1} << 40));
+  return target.architecture == 90 ? k : 2 * k;
+}
+
+}  // namespace
+
+void implicit_gemm_offers(const Site& site, const Target& target, const Settings&, Offers& out) {
+  constexpr std::string_view name = "implicit_gemm";
+  const auto* g = std::get_if<Gemm>(&site.kernel);
+  if (g == nullptr) return;
+  if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "matrix instructions of this kind came with sm_80"});
+  if (!is_placed(g->a)) {
+    if (auto refused = obstacle(*g)) {
+      out.refusals.push_back(std::move(*refused));
+    } else {
+      out.offers.push_back({.implementation = name});
+    }
+    return;
+  }
+  // The library takes the whole body, and is not slower.
+  const double cost = cost_of(*g, target);
+  const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost; });
+  if (beaten) return out.refusals.push_back({name, Obstacle::types, "not faster than the library, which takes the whole body"});
+  GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
+  if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
+  out.offers.push_back({.implementation = name, .cost = cost, .emit = [step = std::move(answer.step)] { return step; }});
+}
+
+}  // namespace ingot::backend::cuda

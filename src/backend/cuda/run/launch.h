@@ -1,0 +1,16 @@
+// A kernel that is a list of launches, as the runtime sees it.
+#pragma once
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+Resolved resolve_launches(const Call&, CudaLaunches (*launches)(const Call&, const CudaMachine&));
+void run_launches(const Call&);
+
+// RunKernel::resolve by a kernel's function of launches.
+template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
+Resolved resolved(const Call& call) {
+  return resolve_launches(call, launches);
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,173 @@
+// What compile asks a backend, and all that it asks: which offers it has for a site, and why it has no others.
+//
+// A *site* is a kernel of a graph with what it could swallow: the body behind it, the maps and the body in front of an operand, pieces of a weight.
+// An *offer* is one way to do it. Sites are asked about twice: as sketches, whose operands have sizes and no strides yet, to know what may be left
+// without memory; and when everything has its place. Layouts of a body's operands are over its domain; its gathered axes come behind.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "backend/body.h"
+#include "base/target.h"
+#include "ir/strided_layout.h"
+
+namespace ingot::backend {
+
+using ir::StridedLayout;
+
+// C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast. The body's
+// accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
+struct Gemm {
+  ir::DType type;                    // of A and B in memory
+  StridedLayout a;
+  std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with the same strides, without batch axes
+  bool packed = false;               // B is what the kernel's packing step has made of it
+  bool constant = false;             // no step of the function writes B
+  size_t batch_rank = 0;
+  // Implicit GEMM (a convolution): A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
+  std::optional<ir::AffineMap> map = std::nullopt;
+  size_t m_rank = 1;
+  // One row whose body has half as many columns as B and sees both halves of them side by side (Instruction::half).
+  bool gated = false;
+  // A has one row, computed inside the kernel by this body and stored nowhere. In a sketch there is no body yet.
+  struct Prologue {
+    const FusedBody* body = nullptr;
+    std::vector<StridedLayout> operands = {};
+  };
+  std::optional<Prologue> prologue = std::nullopt;
+};
+
+// A convolution of each channel by itself: the result at the kept indices is the sum over the other ones of A times B. Operands of the step: A, B, then the
+// body's, whose accumulator is the sum.
+struct DepthwiseConv {
+  ir::DType type;
+  size_t kept = 0;
+  ir::AffineMap map = {};            // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
+  StridedLayout a = {}, b = {};      // b: over all indices, stride 0 where it does not depend on one
+};
+
+// softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E]. The body, if there is one, is the mask: its accumulator is the
+// scaled score, its store has no memory. Operands of the step: Q, K, V, the mask's loads, the result; the site's are all of these.
+struct Attention {
+  ir::DType type;
+  double scale = 1;
+  bool causal = false;
+  size_t batch_rank = 0;
+  ir::Dim s = 0, t = 0, d = 0, e = 0;
+};
+
+// The body alone.
+struct Fused {};
+
+// A kernel without a body (scan, sort, scatter), whose constants are the same for all backends. Operands of the step: as the kernel's x_args.h says.
+struct Plain {
+  std::string_view kernel;
+  std::span<const std::byte> constants;
+  std::vector<ir::DType> types;      // of the operands
+};
+
+struct Site {
+  std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain> kernel;
+  const FusedBody* body = nullptr;
+  std::vector<StridedLayout> operands = {};
+};
+// "gemm", "scan": the name in messages.
+std::string_view name_of(const Site&);
+// Of a sketch the strides are not known.
+inline bool is_placed(const StridedLayout& x) { return x.strides.size() == x.dims.size(); }
+inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; }
+
+// Device code of a step as text. Equal names have equal text, which is compiled once.
+struct CodeUnit {
+  std::string name, text;
+  std::vector<std::string> kernels;
+  std::vector<std::string_view (*)()> libraries = {};  // texts in front of it, in order
+};
+
+// A step, and what it needs besides its operands.
+struct EmittedStep {
+  std::string kernel;                // RunKernel::name
+  std::vector<std::byte> constants;
+  std::vector<ir::Dim> sizes;
+  std::vector<CodeUnit> code = {};
+  // Operands from this one on are read element by element, each before the result's element at the same place is written.
+  size_t elementwise = SIZE_MAX;
+};
+
+// B as a step of the backend writes it: a matrix in, one axis out.
+struct Packing {
+  std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
+  ir::DType type;                    // of the elements of what is written
+  int64_t bytes;
+};
+
+// Costs compare the offers of one site: 1 is a multiplication for each element of the result at the rate of the fastest library.
+inline constexpr double cost_of_a_pass = 2048;  // over the result in memory, by a step of its own
+
+struct Offer {
+  std::string_view implementation;   // "cublaslt", "panels": the name in reports
+  double cost = 0;
+  bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
+  std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it
+  std::function<EmittedStep()> emit = {};  // not of a sketch
+};
+
+// What an implementation does not take, and would have to be otherwise.
+enum class Obstacle : uint8_t {
+  types,     // nothing helps: a fused body has to do it
+  a,
+  b,      // that operand: row-major in memory it may be taken
+  body,      // the body: without it the site may be taken
+};
+
+struct Refusal {
+  std::string_view implementation;
+  Obstacle obstacle;
+  std::string reason;
+};
+
+struct Offers {
+  std::vector<Offer> offers;         // in order of preference where costs are equal
+  std::vector<Refusal> refusals;
+};
+
+// Device code, compiled.
+struct DeviceCode {
+  bool ptx = false;                  // else machine code
+  int architecture = 0;
+  std::vector<std::string> kernels;
+  std::vector<std::byte> image;
+};
+
+// What results must be the same for, bit by bit.
+enum class Deterministic : uint8_t {
+  run,    // the same inputs
+  batch,  // and whatever stands beside them in the batch
+};
+
+struct Settings {
+  Deterministic deterministic = Deterministic::run;
+  bool tf32 = false;  // products of f32 may read 10 bits of their operands' mantissas, where the target has such
+};
+
+// A backend's half of compile. Functions are pure; a backend is one line of registry.cpp.
+struct Compiler {
+  // Error (unsupported) where the target cannot do what the settings ask.
+  void (*check)(const Target&, const Settings&);
+  Offers (*offers)(const Site&, const Target&, const Settings&);
+  std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
+};
+const Compiler& compiler_for(const Target&);
+
+// A map as steps read it: its steps, [axes][indices]; appended to a step's sizes the extents of its indices and the offsets along its axes. nullopt where
+// an index goes backwards, or too far.
+std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap&, std::vector<ir::Dim>& sizes);
+
+}  // namespace ingot::backend

@@ -1,0 +1,111 @@
+#include "compile/context.h"
+
+#include <algorithm>
+
+#include "compile/buffer_view.h"
+#include "ir/written.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+// Where a weight's elements are under views; nullopt for what is no view of a weight.
+std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
+  const Node& n = g.producer(v);
+  if (n.op == Op::weight) return row_major(g.type(v).dims);
+  if (!is_view(n.op)) return std::nullopt;
+  auto w = layout_on_weight(g, n.in[0]);
+  if (!w) return std::nullopt;
+  return through(*w, g, n);
+}
+
+// Windows that may overlap: somewhere a step along either of two axes of the view is one along the same axis of what it views.
+bool has_windows(const Graph& g, ValueId v) {
+  for (const Node* n = &g.producer(v); n->op == Op::view; n = &g.producer(n->in[0])) {
+    for (const AffineMap::Axis& axis : n->attributes.map("map").axes) {
+      if (axis.terms.size() > 1) return true;
+    }
+  }
+  return false;
+}
+
+bool is_weight(const Graph& g, ValueId v) {
+  while (is_plain_view(g, v)) v = g.producer(v).in[0];
+  return g.producer(v).op == Op::weight;
+}
+
+// Sums over windows of one operand times a weight, for which the backend has a kernel.
+std::map<ValueId, size_t> find_depthwise(const Context& c) {
+  std::map<ValueId, size_t> found;
+  const Graph& g = c.graph;
+  for (const Node& node : g.nodes) {
+    if (node.op != Op::reduce || node.attributes.string("kind") != "sum" || node.attributes.boolean("keep") || node.attributes.integers("axes").empty()) continue;
+    const ValueId v = node.in[0];
+    const Node& product = g.producer(v);
+    if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      const ValueId windows = product.in[i];
+      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && is_weight(g, product.in[1 - i])) found[node.out[0]] = i;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.users()), uses(graph.values.size(), 0), written(written_by_outputs(graph)) {
+  for (const Node& n : graph.nodes) {
+    for (ValueId v : n.in) ++uses[v];
+  }
+  for (const Output& o : graph.outputs) ++uses[o.value];
+  for (const Node& n : graph.nodes) {
+    auto found = pieces_of(graph, n, backend);
+    if (found && uses[n.in[1]] == 1 && uses[*found] == 1) pieces.insert(*found);
+  }
+  depthwise = find_depthwise(*this);
+}
+
+bool is_one_row(const Dims& dims) {
+  return !dims.empty() && std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); });
+}
+
+bool is_plain_view(const Graph& g, ValueId v) {
+  const Node& n = g.producer(v);
+  return n.op == Op::reshape || (n.op == Op::view && !n.attributes.map("map").fill);
+}
+
+backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
+  const Dims &a = g.type(matmul.in[0]).dims, &b = g.type(matmul.in[1]).dims, &c = g.type(matmul.out[0]).dims;
+  backend::Gemm gemm;
+  gemm.type = g.type(matmul.in[0]).dtype;
+  // What there is one row of in all is one matrix.
+  gemm.a = backend::unplaced(is_one_row(c) ? Dims{1, a.back()} : a);
+  gemm.b = {backend::unplaced({b[b.size() - 2], b.back()})};
+  return gemm;
+}
+
+std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backend& backend) {
+  if (matmul.op != Op::matmul) return std::nullopt;
+  // B is the concatenation's transpose: layers store [N, K].
+  const Node& transpose = g.producer(matmul.in[1]);
+  if (transpose.op != Op::view || g.type(matmul.in[1]).dims.size() != 2 || g.type(transpose.in[0]).dims.size() != 2) return std::nullopt;
+  const AffineMap& map = transpose.attributes.map("map");
+  if (!is_bijective(map, g.type(transpose.in[0]).dims) || map.axes[0].terms.empty() || map.axes[0].terms[0].axis != 1) return std::nullopt;
+  const Node& concat = g.producer(transpose.in[0]);
+  if (concat.op != Op::concat || concat.attributes.integer("axis") != 0) return std::nullopt;
+  backend::Gemm sketch = sketch_of(g, matmul);
+  const Dim k = sketch.b[0].dims[0];
+  sketch.b.clear();
+  std::optional<Dim> step;
+  for (ValueId part : concat.in) {
+    auto w = layout_on_weight(g, part);
+    if (!w || !(w->strides[1] == Dim(1)) || (step && !(w->strides[0] == *step))) return std::nullopt;
+    step = w->strides[0];
+    sketch.b.push_back(backend::unplaced({k, w->dims[0]}));
+  }
+  return backend.has_offer({std::move(sketch)}) ? std::optional(concat.out[0]) : std::nullopt;
+}
+
+}  // namespace ingot::compile

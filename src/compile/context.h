@@ -1,0 +1,57 @@
+// A function to be compiled: its graph, what its leaves are in the plan, and the backend that is asked for offers.
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "backend/offer.h"
+#include "compile/split.h"
+#include "ir/graph.h"
+
+namespace ingot::compile {
+
+// What a leaf of the graph is in the plan.
+struct LeafPlaces {
+  std::vector<uint32_t> weight;   // per value: index in Plan::weights, or none_id
+  std::vector<uint32_t> derived;  // per value: index in ForTarget::derived, or none_id
+};
+
+struct Backend {
+  Target target;
+  backend::Settings settings;
+  backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
+  // Of a sketch: whether anything does it.
+  bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
+};
+
+struct Subject {
+  const ir::Graph& graph;
+  const Backend& backend;
+  LeafPlaces leaves;
+  std::span<const DerivedTensor> derived;       // of the target
+  std::vector<uint32_t> packed_operand = {};    // per node: index of its packed second operand in `derived`, or none_id
+  bool is_prepare = false;                      // output i is derived tensor i
+};
+
+// The subject and what can be seen of it before anything is decided.
+struct Context : Subject {
+  explicit Context(Subject);
+  std::vector<std::vector<ir::NodeId>> users;
+  std::vector<uint32_t> uses;                   // per value, counting outputs
+  std::vector<ir::ValueId> written;             // per output: the leaf that it writes over, or none_id
+  std::set<ir::ValueId> pieces;                 // concatenated weights that one GEMM could read piece by piece
+  std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which operand of the multiplication in them has the windows
+};
+
+bool is_one_row(const ir::Dims&);
+// True for another value's elements under a map of indices.
+bool is_plain_view(const ir::Graph&, ir::ValueId);
+
+// A GEMM as a sketch: its sizes, and B as one matrix.
+backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);
+// The concatenated weights [N_i, K] behind B that the backend would read piece by piece: neighbours along K, all with one step from row to row.
+std::optional<ir::ValueId> pieces_of(const ir::Graph&, const ir::Node& matmul, const Backend&);
+
+}  // namespace ingot::compile

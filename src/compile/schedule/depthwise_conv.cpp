@@ -1,0 +1,62 @@
+// Depthwise convolutions: the windows, padding included, are read through a map of what is stored.
+#include <algorithm>
+
+#include "compile/schedule/scheduler.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+void Scheduler::depthwise_conv(WrittenBody written) {
+  const Node& node = g_.producer(written.anchor);
+  const Node& product = g_.producer(node.in[0]);
+  const size_t side = s_.depthwise.at(written.anchor);
+  const Dims& dims = g_.type(node.in[0]).dims;
+  std::optional<Followed> windows = s_.follow(product.in[side]);
+  auto kernel = s_.require(product.in[1 - side]);
+  if (!kernel) return need(kernel.missing());
+  BufferView with = std::move(*kernel);
+  // Indices: those of the result, then those that are summed.
+  const std::vector<int64_t> summed = node.attributes.integers("axes");
+  std::vector<size_t> order;
+  for (bool sum : {false, true}) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if ((std::count(summed.begin(), summed.end(), static_cast<int64_t>(d)) != 0) == sum) order.push_back(d);
+    }
+  }
+  StridedLayout b{{}, {}, with.layout.offset};
+  std::vector<uint32_t> position(dims.size());
+  backend::DepthwiseConv site{g_.type(node.in[0]).dtype};
+  site.kept = dims.size() - summed.size();
+  const size_t lead = dims.size() - with.layout.dims.size();
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t d = order[i];
+    position[d] = static_cast<uint32_t>(i);
+    site.map.dims.push_back(dims[d]);
+    const bool repeats = d < lead || with.layout.dims[d - lead] == Dim(1);
+    b.dims.push_back(repeats ? Dim(1) : dims[d]);
+    b.strides.push_back(repeats ? Dim(0) : with.layout.strides[d - lead]);
+  }
+  with.layout = std::move(b);
+  Decision d;
+  if (windows) {
+    site.map.axes = windows->map.axes;
+    for (AffineMap::Axis& axis : site.map.axes) {
+      for (AffineMap::Term& t : axis.terms) t.axis = position[t.axis];
+      std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& x, const auto& y) { return x.axis < y.axis; });
+    }
+    site.a = windows->place.layout;
+    site.b = with.layout;
+    d = choose({std::move(site), &written.body, layouts_of(written.operands)});
+  }
+  if (!d.choice) {
+    out_.missing.not_depthwise.insert(written.anchor);
+    return;
+  }
+  std::vector<BufferView> operands{std::move(windows->place), std::move(with)};
+  const auto writes = static_cast<uint32_t>(written.body.stores.size());
+  operands.insert(operands.end(), written.operands.begin(), written.operands.end());
+  push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), node.origin);
+}
+
+}  // namespace ingot::compile

@@ -1,0 +1,239 @@
+// GEMMs: what stands in front of A, where B lies, and the body behind.
+#include <algorithm>
+
+#include "compile/schedule/scheduler.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+enum class Merge : uint8_t { done, rows_apart, body_apart };
+
+// Makes the last batch axis and M one where every layout allows it, so that a GEMM by one matrix is one tall GEMM.
+Merge merge_rows(OperandA& a, std::vector<BufferView>& operands, size_t batch_rank) {
+  StridedLayout& w = a.place.layout;
+  size_t m = batch_rank, b = m - 1;
+  // What there is one of is not stepped along.
+  const Dims& result = operands.back().layout.dims;
+  const bool one_batch = result[b] == Dim(1), one_row = !a.map && result[m] == Dim(1);
+  auto mergeable = [&](const StridedLayout& x, const Dim& extent) {
+    if (one_batch || one_row || (x.strides[b] == Dim(0) && x.strides[m] == Dim(0))) return true;
+    return x.strides[b] == x.strides[m] * extent;
+  };
+  Dim extent = a.map ? Dim(1) : w.dims[m];
+  for (size_t i = 0; a.map && i < a.m_rank; ++i) extent *= a.map->dims[m + i];
+  if (!a.map && !mergeable(w, extent)) return Merge::rows_apart;
+  for (const BufferView& p : operands) {
+    if (!mergeable(p.layout, extent)) return Merge::body_apart;
+  }
+  auto merge = [&](StridedLayout& x) {
+    // The rows of A and of the result are counted even where they repeat or are empty; what the body reads has size 1 where it repeats.
+    bool repeats = &x != &w && &x != &operands.back().layout && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
+    x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
+    if (one_row && !one_batch) x.strides[m] = x.strides[b];
+    x.dims.erase(x.dims.begin() + static_cast<int64_t>(b));
+    x.strides.erase(x.strides.begin() + static_cast<int64_t>(b));
+  };
+  if (a.map) {
+    ++a.m_rank;
+  } else {
+    merge(w);
+  }
+  for (BufferView& p : operands) merge(p.layout);
+  return Merge::done;
+}
+
+void merge_domain(backend::FusedBody& body) {
+  // outer = [.., b, m]: b and m become one; no index instruction may name them.
+  Dim joined = body.outer[body.outer.size() - 2] * body.outer.back();
+  body.outer.pop_back();
+  body.outer.back() = joined;
+  auto gone = static_cast<uint32_t>(body.outer.size());
+  for (backend::Instruction& i : body.code) {
+    if (i.kind == backend::Instruction::Kind::index && i.axis > gone) --i.axis;
+  }
+}
+
+bool names_rows(const backend::FusedBody& body) {
+  auto m = static_cast<uint32_t>(body.outer.size() - 1);
+  for (const backend::Instruction& i : body.code) {
+    if (i.kind == backend::Instruction::Kind::index && (i.axis == m || i.axis + 1 == m)) return true;
+    if (i.kind == backend::Instruction::Kind::load && (!i.lower.empty() || !i.in.empty())) return true;
+  }
+  return false;
+}
+
+// B of a GEMM: one matrix, the pieces of a concatenated weight, or what was packed.
+struct OperandB {
+  std::vector<BufferView> pieces;
+  bool packed = false;
+};
+
+}  // namespace
+
+bool Scheduler::is_constant(const BufferView& p) const {
+  const plan::Buffer::Kind kind = out_.buffers.list[p.buffer].kind;
+  return kind == plan::Buffer::Kind::weight || (kind == plan::Buffer::Kind::derived && !c_.is_prepare);  // what prepare computes is written while it runs
+}
+
+void Scheduler::gemm(WrittenBody written) {
+  const NodeId id = g_.values[written.anchor].producer;
+  const Node& anchor = g_.nodes[id];
+  Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
+  // What stands in the way and could be stored; what is stored already cannot be stored otherwise.
+  auto can_store = [&](ValueId v) { return !s_.stored[v]; };
+  const Type& left = g_.type(anchor.in[0]);
+  std::optional<WrittenBody> prologue;
+  OperandA a{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt};
+  if (s_.has_prologue(anchor)) {
+    auto body = write_prologue(s_, anchor.in[0]);
+    if (!body) return need(body.missing());
+    prologue = std::move(*body);
+  } else {
+    auto operand = s_.operand_a(anchor.in[0], batch);
+    if (!operand) return need(operand.missing());
+    a = std::move(*operand);
+  }
+  OperandB b;
+  const std::optional<ValueId> concat = s_.pieces(anchor);
+  b.packed = id < c_.packed_operand.size() && c_.packed_operand[id] != none_id;
+  if (b.packed) {
+    const uint32_t d = c_.packed_operand[id];
+    const backend::Packing& packing = *c_.derived[d].packing;
+    const int64_t elements = packing.bytes / static_cast<int64_t>(size_of(packing.type));
+    b.pieces = {{out_.buffers.leaf(plan::Buffer::Kind::derived, d, Dim(packing.bytes)), packing.type, {{Dim(elements)}, {Dim(1)}}}};
+  } else if (concat) {
+    for (ValueId part : g_.producer(*concat).in) {
+      auto piece = s_.require(part);
+      if (!piece) return need(piece.missing());
+      std::swap(piece->layout.dims[0], piece->layout.dims[1]);
+      std::swap(piece->layout.strides[0], piece->layout.strides[1]);
+      b.pieces.push_back(std::move(*piece));
+    }
+    b.pieces[0] = with_batch(b.pieces[0], batch);
+  } else {
+    auto matrix = s_.require(anchor.in[1]);
+    if (!matrix) return need(matrix.missing());
+    b.pieces = {with_batch(std::move(*matrix), batch)};
+  }
+  // A GEMM by one matrix is one tall GEMM; rows that lie in another order (a batch behind the sequence) are stored in this one.
+  StridedLayout& first = b.pieces[0].layout;
+  auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
+  while (!batch.empty() && one_matrix() && !names_rows(written.body)) {
+    Merge merged = merge_rows(a, written.operands, batch.size());
+    if (merged == Merge::rows_apart && can_store(anchor.in[0])) return need(anchor.in[0]);
+    if (merged != Merge::done) break;
+    merge_domain(written.body);
+    if (!b.packed) {
+      first.dims.erase(first.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
+      first.strides.erase(first.strides.begin() + static_cast<int64_t>(batch.size()) - 1);
+    }
+    batch.pop_back();
+  }
+  // Nothing but the body behind keeps the batch apart.
+  if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
+  backend::Gemm site;
+  site.type = left.dtype;
+  site.a = a.place.layout;
+  site.b = layouts_of(b.pieces);
+  site.packed = b.packed;
+  site.constant = std::all_of(b.pieces.begin(), b.pieces.end(), [&](const BufferView& p) { return is_constant(p); });
+  site.batch_rank = batch.size();
+  site.map = a.map;
+  site.m_rank = a.m_rank;
+  site.gated = written.gated;
+  if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
+  Decision d = choose({std::move(site), &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  if (!d.choice) {
+    using backend::Obstacle;
+    // What has to be stored for a GEMM that neither computes its row nor follows a map.
+    const ValueId instead = prologue ? s_.base_of(anchor.in[0]) : a.copied;
+    const ValueId right = concat.value_or(anchor.in[1]);
+    if (instead != none_id && (d.obstacle == Obstacle::a || d.obstacle == Obstacle::types)) return need(instead);
+    if (d.obstacle == Obstacle::a && can_store(anchor.in[0])) return need(anchor.in[0]);
+    if (d.obstacle == Obstacle::b && can_store(right)) return need(right);
+    if (can_store(written.anchor)) return need(written.anchor);
+    if (instead != none_id) return need(instead);
+    if (concat) return need(*concat);
+    return gemm_by_sums(written, a.place, b.pieces[0]);
+  }
+  std::vector<BufferView> operands{std::move(a.place)};
+  if (prologue) {
+    prologue->operands.pop_back();
+    operands = std::move(prologue->operands);
+    written.label = prologue->label + " + " + written.label;
+  }
+  operands.insert(operands.end(), b.pieces.begin(), b.pieces.end());
+  auto writes = static_cast<uint32_t>(written.body.stores.size());
+  operands.insert(operands.end(), written.operands.begin(), written.operands.end());
+  push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), anchor.origin);
+}
+
+// GEMM in primitives: a fused body whose rows go along K.
+void Scheduler::gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b) {
+  const BufferView& target = written.operands.back();
+  size_t batch = a.layout.dims.size() - 2;
+  WrittenBody sums;
+  sums.label = "matmul by sums";
+  backend::FusedBody& body = sums.body;
+  body.outer = target.layout.dims;
+  body.row = {a.layout.dims.back()};
+  auto over = [&](const BufferView& place, bool left) {
+    BufferView p = place;
+    StridedLayout& w = p.layout;
+    const Dim along = left ? w.strides[batch + 1] : w.strides[batch];
+    Dim rows = left ? w.strides[batch] : Dim(0), columns = left ? Dim(0) : w.strides[batch + 1];
+    w.strides.resize(batch);
+    w.strides.insert(w.strides.end(), {rows, columns, along});
+    w.dims = body.outer;
+    w.dims.push_back(body.row[0]);
+    for (size_t d = 0; d < w.dims.size(); ++d) {
+      if (w.strides[d] == Dim(0)) w.dims[d] = 1;
+    }
+    return p;
+  };
+  DType type = compute_type(target.dtype);
+  auto add = [&](backend::Instruction i) {
+    i.dtype = type;
+    body.code.push_back(std::move(i));
+    return static_cast<backend::Reg>(body.code.size() - 1);
+  };
+  backend::Instruction load{}, times{}, sum{};
+  load.kind = backend::Instruction::Kind::load;
+  backend::Reg x = add(load);
+  load.operand = 1;
+  backend::Reg y = add(load);
+  times.kind = backend::Instruction::Kind::map;
+  times.op = Op::mul;
+  times.in = {x, y};
+  sum.kind = backend::Instruction::Kind::reduce;
+  sum.reduction = backend::Reduction::sum;
+  sum.in = {add(times)};
+  backend::Reg result = add(sum);
+  BufferView store = target;
+  store.layout.dims.push_back(1);
+  store.layout.strides.push_back(0);
+  body.operands = {a.dtype, b.dtype, target.dtype};
+  body.stores = {{2, result}};
+  sums.operands = {over(a, true), over(b, false), std::move(store)};
+  fused(std::move(sums), g_.producer(written.anchor).origin);
+}
+
+void Scheduler::pack(size_t output) {
+  auto b = s_.require(g_.outputs[output].value);
+  if (!b) return need(b.missing());
+  StridedLayout& w = b->layout;
+  while (w.dims.size() > 2) {  // leading axes of size 1
+    w.dims.erase(w.dims.begin());
+    w.strides.erase(w.strides.begin());
+  }
+  const backend::Packing& packing = *c_.derived[output].packing;
+  const int64_t elements = packing.bytes / static_cast<int64_t>(size_of(packing.type));
+  BufferView packed{out_.buffers.leaf(plan::Buffer::Kind::derived, static_cast<uint32_t>(output), Dim(packing.bytes)), packing.type, {{Dim(elements)}, {Dim(1)}}};
+  Choice choice{{std::string(packing.kernel), {}, {w.dims[0], w.dims[1]}}, {}};
+  push(std::move(choice), {std::move(*b), std::move(packed)}, 1, "pack", none_id);
+}
+
+}  // namespace ingot::compile

@@ -1,0 +1,181 @@
+#include "compile/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/schedule/scheduler.h"
+#include "kernels/fused/run/fused_args.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+std::vector<StridedLayout> layouts_of(const std::vector<BufferView>& places) {
+  std::vector<StridedLayout> out;
+  for (const BufferView& p : places) out.push_back(p.layout);
+  return out;
+}
+
+Schedule make_schedule(const StoragePlan& s) { return Scheduler(s).run(); }
+
+Schedule Scheduler::run() {
+  // What is missing for one step does not keep the others from being looked at: one round finds many.
+  for (NodeId n = 0; n < g_.nodes.size(); ++n) node(n);
+  if (out_.missing.size() > 0) return std::move(out_);
+  if (!c_.is_prepare) copy_outputs();
+  for (size_t i = 0; c_.is_prepare && i < g_.outputs.size(); ++i) {
+    if (c_.derived[i].packing) pack(i);
+  }
+  if (out_.missing.size() == 0) out_.missing.copied = conflicts();
+  return std::move(out_);
+}
+
+void Scheduler::need(ValueId v) {
+  if (!s_.stored[v]) {
+    out_.missing.stored.insert(v);
+    return;
+  }
+  if (s_.required.alone.contains(v)) fail(Code::internal, "value {} ({}) is stored, but has no place", v, name_of(g_.producer(v).op));
+  out_.missing.alone.insert(v);
+}
+
+Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_go) const {
+  backend::Offers offers = c_.backend.offers(site);
+  const backend::Offer* best = nullptr;
+  double least = 0;
+  for (const backend::Offer& o : offers.offers) {
+    if (!o.takes_body && !body_may_go) continue;
+    const double cost = o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass);
+    if (best == nullptr || cost < least) best = &o, least = cost;
+  }
+  if (best != nullptr && !best->takes_body) return {std::nullopt, backend::Obstacle::body};
+  if (best == nullptr) {
+    // The last one that something helps against: of the implementation that takes most.
+    Decision none{std::nullopt, backend::Obstacle::types};
+    for (const backend::Refusal& r : offers.refusals) {
+      if (r.obstacle != backend::Obstacle::types) none.obstacle = r.obstacle;
+    }
+    return none;
+  }
+  Choice choice{best->emit(), {name_of(site), best->implementation}};
+  for (backend::Offer& o : offers.offers) o.emit = nullptr;
+  choice.considered.offers = std::move(offers.offers);
+  choice.considered.refusals = std::move(offers.refusals);
+  return {std::move(choice), std::nullopt};
+}
+
+void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, OriginId origin) {
+  out_.steps.push_back({std::move(choice.step), std::move(operands), writes, std::move(label), origin, std::move(choice.considered)});
+}
+
+void Scheduler::node(NodeId n) {
+  const Node& node = g_.nodes[n];
+  if (node.op == Op::attention) return attention(n);
+  if (node.op == Op::concat) {
+    if (!s_.stored[node.out[0]]) return;  // read piece by piece
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      if (!s_.parts_in_place.contains({n, i})) root(s_.part_root.at({n, i}));
+    }
+    return;
+  }
+  if (node.op == Op::update) {
+    for (uint32_t i = 0; i < 2; ++i) root(s_.part_root.at({n, i}));
+    return;
+  }
+  if (is_leaf(node.op)) return;
+  if (is_inlined(node.op) || is_anchor(node.op)) {
+    for (ValueId v : node.out) {
+      if (s_.stored[v]) root(s_.root_of.at(v));
+    }
+    return;
+  }
+  plain(n);
+}
+
+bool Scheduler::same_memory(const BufferView& a, const BufferView& b) const {
+  const PlannedBuffer &x = out_.buffers.list[a.buffer], &y = out_.buffers.list[b.buffer];
+  bool buffer = a.buffer == b.buffer || (x.kind == y.kind && x.kind != plan::Buffer::Kind::arena && x.index == y.index);
+  return buffer && a.layout == b.layout;
+}
+
+void Scheduler::root(uint32_t r) {
+  const Root& root = s_.roots[r];
+  BufferView target = s_.places[root.target];
+  const Node& node = g_.producer(root.target);
+  bool itself = root.kind == Root::Kind::value;
+  if (root.kind == Root::Kind::update_base) {
+    auto have = s_.resolve(root.value);
+    if (have && same_memory(*have, target)) return;  // written in place
+  }
+  if (root.kind == Root::Kind::concat_part) {
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    target.layout.offset += target.layout.strides[axis] * root.start;
+    target.layout.dims = g_.type(root.value).dims;
+  } else if (root.kind == Root::Kind::update_value) {
+    target.layout = *through_view(target.layout, node.attributes.map("map"));
+  }
+  auto written = write_root(s_, root.value, target, itself);
+  if (!written) return need(written.missing());
+  if (written->anchor == none_id) {
+    fused(std::move(*written), node.origin);
+  } else {
+    g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
+  }
+}
+
+namespace {
+
+// Axes of size 1 that nothing names go, where a body has more axes than a kernel counts.
+void leave_out_ones(WrittenBody& written) {
+  backend::FusedBody& body = written.body;
+  auto named = [&](size_t axis) {
+    return std::any_of(body.code.begin(), body.code.end(), [&](const backend::Instruction& i) {
+      if (i.kind == backend::Instruction::Kind::index) return i.axis == axis;
+      return !i.lower.empty() && (!(i.lower[axis] == Dim(0)) || !(written.operands[i.operand].layout.dims[axis] == Dim(1)));
+    });
+  };
+  for (size_t axis = body.outer.size() + body.row.size(); axis-- > 0 && body.outer.size() + body.row.size() > kernels::max_domain_rank;) {
+    const bool of_row = axis >= body.outer.size();
+    std::vector<Dim>& dims = of_row ? body.row : body.outer;
+    const auto at = static_cast<int64_t>(of_row ? axis - body.outer.size() : axis), whole = static_cast<int64_t>(axis);
+    if (!(dims[static_cast<size_t>(at)] == Dim(1)) || (of_row && dims.size() == 1) || named(axis)) continue;
+    dims.erase(dims.begin() + at);
+    for (BufferView& p : written.operands) {
+      p.layout.dims.erase(p.layout.dims.begin() + whole);
+      p.layout.strides.erase(p.layout.strides.begin() + whole);
+    }
+    for (backend::Instruction& i : body.code) {
+      if (i.kind == backend::Instruction::Kind::index && i.axis > axis) --i.axis;
+      if (!i.lower.empty()) i.lower.erase(i.lower.begin() + whole);
+      if (!i.step.empty()) i.step.erase(i.step.begin() + whole);
+    }
+  }
+}
+
+}  // namespace
+
+void Scheduler::fused(WrittenBody written, OriginId origin) {
+  leave_out_ones(written);
+  auto writes = static_cast<uint32_t>(written.body.stores.size());
+  Decision d = choose({backend::Fused{}, &written.body, layouts_of(written.operands)});
+  if (!d.choice) fail(Code::unsupported, "no backend has a kernel for a fused body");
+  push(std::move(*d.choice), std::move(written.operands), writes, std::move(written.label), origin);
+}
+
+std::string print(const Schedule& schedule, const Graph& g) {
+  static constexpr std::string_view obstacles[] = {"its types", "A", "B", "the body"};
+  std::string out;
+  for (const ScheduledStep& s : schedule.steps) {
+    out += fmt::format("{} | {}", s.emitted.kernel, s.label);
+    if (s.origin != none_id && !g.origins[s.origin].file.empty()) out += fmt::format("  # {}:{}", g.origins[s.origin].file, g.origins[s.origin].line);
+    out += "\n";
+    for (const backend::Offer& o : s.considered.offers) {
+      out += fmt::format("    {} {}: cost {:.6g}{}{}\n", o.implementation == s.considered.chosen && o.takes_body ? "*" : " ", o.implementation, o.cost,
+                         o.takes_body ? "" : ", and a pass for the body", o.packing ? ", B packed" : "");
+    }
+    for (const backend::Refusal& r : s.considered.refusals) out += fmt::format("    - {}: {} ({})\n", r.implementation, r.reason, obstacles[static_cast<size_t>(r.obstacle)]);
+  }
+  return out;
+}
+
+}  // namespace ingot::compile

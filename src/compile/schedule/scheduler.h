@@ -1,0 +1,50 @@
+// The scheduler's parts, a file for each kind of site.
+#pragma once
+#include "compile/schedule/schedule.h"
+#include "compile/schedule/writer.h"
+
+namespace ingot::compile {
+
+class Scheduler {
+ public:
+  explicit Scheduler(const StoragePlan& s) : s_(s), c_(*s.context), g_(s.graph()) { out_.buffers = s.buffers; }
+  Schedule run();
+
+ private:
+  struct Choice {
+    backend::EmittedStep step;
+    Considered considered;
+  };
+  // The cheapest offer; one that leaves the body out only if `body_may_go`, at the cost of a pass. nullopt: none, and `refused` says why; or the body has to go.
+  struct Decision {
+    std::optional<Choice> choice;
+    std::optional<backend::Obstacle> obstacle;
+  };
+  Decision choose(const backend::Site&, bool body_may_go = false) const;
+  // The value has to be stored, or stored elsewhere than in a concatenation.
+  void need(ir::ValueId v);
+  void need(Missing m) { need(m.value); }
+  void push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, ir::OriginId origin);
+
+  void node(ir::NodeId n);
+  void root(uint32_t r);
+  void fused(WrittenBody written, ir::OriginId origin);
+  void gemm(WrittenBody written);
+  void gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b);
+  void depthwise_conv(WrittenBody written);
+  void attention(ir::NodeId n);
+  void plain(ir::NodeId n);
+  void pack(size_t output);
+  void copy(const StoragePlan&, ir::ValueId v, const BufferView& target, std::string label);
+  void copy_outputs();
+  std::set<size_t> conflicts() const;
+  bool same_memory(const BufferView& a, const BufferView& b) const;
+  bool is_constant(const BufferView& p) const;
+
+  const StoragePlan& s_;
+  const Context& c_;
+  const ir::Graph& g_;
+  Schedule out_;
+};
+
+}  // namespace ingot::compile

@@ -1,0 +1,102 @@
+// Memory that the model writes: updates in place where nobody still reads what was there, else copies at the end; outputs that are copies.
+#include <algorithm>
+#include <unordered_map>
+
+#include "compile/schedule/scheduler.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+// Outputs that are written in place while somebody still reads what was there: they have to be copied instead.
+std::set<size_t> Scheduler::conflicts() const {
+  std::set<size_t> found;
+  auto same_elements = [](const StridedLayout& a, const StridedLayout& b) {
+    bool same = a.offset == b.offset && a.dims == b.dims;
+    for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == Dim(1) || a.strides[d] == b.strides[d];
+    return same;
+  };
+  // Of an output's memory, which version a buffer entry is: 0 is the newest, the last is what was there before.
+  struct Version {
+    size_t output, age;
+  };
+  std::unordered_map<plan::BufferId, Version> versions;
+  std::unordered_map<size_t, size_t> begun;  // per output: the newest version that is begun
+  for (const auto& [i, entries] : s_.in_place) {
+    for (size_t n = 0; n < entries.size(); ++n) versions[entries[n]] = {i, n};
+    versions[s_.places[c_.written[i]].buffer] = {i, entries.size()};
+    begun[i] = entries.size();
+  }
+  // Once a version is begun, nobody may read an older one.
+  for (const ScheduledStep& s : out_.steps) {
+    size_t reads = s.operands.size() - s.writes;
+    for (size_t k = 0; k < reads; ++k) {
+      const BufferView& o = s.operands[k];
+      auto read = versions.find(o.buffer);
+      if (read == versions.end()) continue;
+      const auto [i, age] = read->second;
+      bool conflict = begun[i] < age;
+      for (size_t w = reads; w < s.operands.size() && !conflict; ++w) {
+        auto written = versions.find(s.operands[w].buffer);
+        if (written == versions.end() || written->second.output != i || written->second.age >= age) continue;
+        // An element may be read by the body that writes it: the read comes first.
+        conflict = k < s.emitted.elementwise || !same_elements(o.layout, s.operands[w].layout);
+      }
+      if (!conflict) continue;
+      found.insert(i);
+    }
+    for (size_t w = reads; w < s.operands.size(); ++w) {
+      auto written = versions.find(s.operands[w].buffer);
+      if (written == versions.end()) continue;
+      size_t& newest = begun[written->second.output];
+      newest = std::min(newest, written->second.age);
+    }
+  }
+  return found;
+}
+
+void Scheduler::copy(const StoragePlan& s, ValueId v, const BufferView& target, std::string label) {
+  auto written = write_root(s, v, target, false);
+  if (!written) return need(written.missing());
+  written->label = std::move(label);
+  fused(std::move(*written), none_id);
+}
+
+void Scheduler::copy_outputs() {
+  // To the caller: inputs, weights and repeats of another output.
+  uint32_t binding = static_cast<uint32_t>(g_.inputs.size());
+  for (const Output& o : g_.outputs) {
+    if (o.to != Output::To::caller) continue;
+    const BufferView& made = s_.places[o.value];
+    const PlannedBuffer& buffer = out_.buffers.list[made.buffer];
+    if (buffer.kind != plan::Buffer::Kind::binding || buffer.index != binding) {
+      copy(s_, o.value, {out_.buffers.leaf(plan::Buffer::Kind::binding, binding, 0), made.dtype, row_major(made.layout.dims)}, "copy");
+    }
+    ++binding;
+  }
+  // To state. What is read from memory that another one of these writes is put aside first.
+  std::unordered_map<ValueId, uint32_t> bound;  // leaves that are written, and their bindings
+  for (ValueId leaf : c_.written) {
+    if (leaf != none_id) bound.emplace(leaf, out_.buffers.list[s_.places[leaf].buffer].index);
+  }
+  std::optional<StoragePlan> moved;  // with what is put aside where it then is
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    const BufferView& now = (moved ? *moved : s_).places[o.value];
+    if (o.to == Output::To::caller || s_.in_place.contains(i) || !bound.contains(o.value) || out_.buffers.list[now.buffer].kind == plan::Buffer::Kind::arena) continue;
+    const Type& t = g_.type(o.value);
+    BufferView aside{out_.buffers.arena(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
+    if (!moved) moved = s_;
+    copy(s_, o.value, aside, "put aside");
+    moved->places[o.value] = aside;
+  }
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const Output& o = g_.outputs[i];
+    if (o.to == Output::To::caller || s_.in_place.contains(i)) continue;
+    const Type& t = g_.type(c_.written[i]);
+    const plan::BufferId memory = out_.buffers.leaf(plan::Buffer::Kind::binding, bound.at(c_.written[i]), product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype))));
+    copy(moved ? *moved : s_, o.value, {memory, t.dtype, row_major(t.dims)}, "write " + o.name);
+  }
+}
+
+}  // namespace ingot::compile

@@ -1,0 +1,439 @@
+#include "compile/schedule/writer.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "compile/schedule/body_writer.h"
+#include "ir/reshape_groups.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+using backend::FusedBody;
+using backend::Instruction;
+using backend::Reduction;
+using backend::Reg;
+
+namespace {
+
+Reduction reduction_of(const std::string& kind) {
+  static const std::map<std::string, Reduction> kinds = {{"sum", Reduction::sum}, {"prod", Reduction::prod}, {"max", Reduction::max},       {"min", Reduction::min},
+                                                         {"any", Reduction::any}, {"all", Reduction::all},   {"argmax", Reduction::argmax}, {"argmin", Reduction::argmin}};
+  return kinds.at(kind);
+}
+
+class Writer : BodyWriter {
+ public:
+  explicit Writer(const StoragePlan& s) : BodyWriter(s.graph()), s_(s), g_(s.graph()) {}
+
+  Outcome<WrittenBody> write(ValueId value, BufferView target, bool itself) {
+    // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
+    // (where rows may be reduced).
+    for (const Node* node = &g_.producer(value); itself || !s_.stored[value]; node = &g_.producer(value)) {
+      std::optional<StridedLayout> layout;
+      const bool view = node->op == Op::view && !node->attributes.map("map").fill && is_bijective(node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
+      if (view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (!layout) break;
+      target.layout = std::move(*layout);
+      value = node->in[0];
+      itself = false;
+    }
+    Point at = choose_domain(value, itself);
+    if (missing_ != none_id) return Missing{missing_};
+    Reg result = itself ? compute(value, at) : pull(value, at);
+    if (missing_ != none_id) return Missing{missing_};
+    BufferView store = target;
+    StridedLayout over;
+    over.dims = domain_;
+    over.offset = target.layout.offset;
+    over.strides.assign(domain_.size(), Dim(0));
+    for (size_t d = 0; d < at.size(); ++d) {
+      over.offset += target.layout.strides[d] * at[d].offset;
+      for (const auto& [axis, coefficient] : at[d].terms) over.strides[axis] += target.layout.strides[d] * coefficient;
+    }
+    // A row-uniform result is stored once.
+    if (uniform_store_) {
+      for (size_t d = out_.body.outer.size(); d < domain_.size(); ++d) over.dims[d] = 1;
+    }
+    store.layout = std::move(over);
+    out_.body.operands.push_back(store.dtype);
+    out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
+    out_.operands.push_back(std::move(store));
+    finish();
+    return std::move(out_);
+  }
+
+  Outcome<WrittenBody> write_mask(ValueId mask, const Dims& scores, DType dtype) {
+    domain_ = scores;
+    out_.body.outer.assign(scores.begin(), scores.end() - 1);
+    out_.body.row = {scores.back()};
+    Point at(g_.type(mask).dims.size());
+    size_t lead = scores.size() - at.size();
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (!(g_.type(mask).dims[d] == Dim(1))) at[d].terms[static_cast<uint32_t>(lead + d)] = 1;
+    }
+    Instruction score{};
+    score.kind = Instruction::Kind::accumulator;
+    score.dtype = dtype;
+    Reg accumulator = push(score);
+    Reg m = value(mask, at);
+    if (missing_ != none_id) return Missing{missing_};
+    Reg result;
+    if (g_.type(mask).dtype == DType::b8) {
+      result = map(Op::select, dtype, {m, accumulator, number(-std::numeric_limits<double>::infinity(), dtype)});
+    } else {
+      result = map(Op::add, dtype, {accumulator, m});
+    }
+    out_.body.operands.push_back(dtype);
+    out_.body.stores.push_back({static_cast<uint32_t>(out_.operands.size()), result});
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  // ---- domain
+
+  // The reduce nodes that will be inlined, nearest first.
+  void find_reductions(ValueId v, std::vector<NodeId>& found, std::set<ValueId>& seen, bool first) {
+    if (!seen.insert(v).second) return;
+    if (!first && s_.stored[v]) return;
+    NodeId n = g_.values[v].producer;
+    const Node& node = g_.nodes[n];
+    if (s_.is_anchor(v) || node.op == Op::attention || ir::is_leaf(node.op)) return;
+    if (node.op == Op::reduce) found.push_back(n);
+    if (!first && s_.resolve(v)) return;
+    size_t from = node.op == Op::gather || node.op == Op::take_along ? 1 : 0;
+    for (size_t i = from; i < node.in.size(); ++i) find_reductions(node.in[i], found, seen, false);
+  }
+
+  // An anchor that is inlined here, if there is one.
+  ValueId find_anchor(ValueId v, std::set<ValueId>& seen, bool first) {
+    if (!seen.insert(v).second || (!first && s_.stored[v])) return none_id;
+    const Node& node = g_.producer(v);
+    if (s_.is_anchor(v)) return v;
+    ValueId found = none_id;
+    for (ValueId in : node.in) {
+      ValueId a = find_anchor(in, seen, false);
+      // The one made last: the others are ready by then.
+      if (a != none_id && (found == none_id || a > found)) found = a;
+    }
+    return found;
+  }
+
+  Point identity(const Dims& dims) {
+    Point at(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) at[d].terms[static_cast<uint32_t>(d)] = 1;
+    return at;
+  }
+
+  Point no_domain(ValueId v) {
+    missing(v);
+    return {};
+  }
+
+  // Sets the domain and returns the point of `value` there.
+  Point choose_domain(ValueId value, bool itself) {
+    const Dims& dims = g_.type(value).dims;
+    std::set<ValueId> seen;
+    anchor_ = find_anchor(value, seen, itself);
+    std::vector<NodeId> reductions;
+    seen.clear();
+    find_reductions(value, reductions, seen, itself);
+    if (anchor_ != none_id && !reductions.empty()) return no_domain(anchor_);
+    if (anchor_ != none_id) {
+      // The domain is the anchor's; the root must have the same shape, or that of half of its columns.
+      out_.gated = s_.may_be_gated(anchor_, dims);
+      if (!out_.gated && !(g_.type(anchor_).dims == dims)) return no_domain(anchor_);
+      domain_ = dims;
+      out_.body.outer.assign(dims.begin(), dims.end() - 1);
+      out_.body.row = {dims.back()};
+      out_.anchor = anchor_;
+      out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "depthwise_conv";
+      return identity(dims);
+    }
+    if (reductions.empty()) {
+      if (dims.empty()) {
+        domain_ = {Dim(1)};
+        out_.body.row = {Dim(1)};
+        return {};
+      }
+      domain_ = dims;
+      out_.body.outer.assign(dims.begin(), dims.end() - 1);
+      out_.body.row = {dims.back()};
+      return identity(dims);
+    }
+    const Node& first = g_.nodes[reductions[0]];
+    const Dims& full = g_.type(first.in[0]).dims;
+    std::vector<bool> reduced(full.size(), false);
+    std::vector<int64_t> axes = first.attributes.integers("axes");
+    for (size_t d = 0; d < full.size(); ++d) reduced[d] = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+    bool keep = first.attributes.boolean("keep");
+    const Dims& kept = g_.type(first.out[0]).dims;
+    bool of_result = dims == kept, of_operand = !of_result && dims == full;
+    if (!of_result && !of_operand) {
+      if (first.out[0] == value) fail(Code::internal, "a reduction does not have its own shape");
+      return no_domain(first.out[0]);
+    }
+    std::vector<uint32_t> position(full.size());
+    for (size_t d = 0; d < full.size(); ++d) {
+      if (reduced[d]) continue;
+      position[d] = static_cast<uint32_t>(out_.body.outer.size());
+      out_.body.outer.push_back(full[d]);
+    }
+    for (size_t d = 0; d < full.size(); ++d) {
+      if (!reduced[d]) continue;
+      position[d] = static_cast<uint32_t>(out_.body.outer.size() + out_.body.row.size());
+      out_.body.row.push_back(full[d]);
+    }
+    if (out_.body.row.empty()) out_.body.row = {Dim(1)};  // a reduction over no axes of a 0-d value
+    domain_ = out_.body.outer;
+    domain_.insert(domain_.end(), out_.body.row.begin(), out_.body.row.end());
+    Point at(dims.size());
+    if (of_operand) {
+      for (size_t d = 0; d < full.size(); ++d) at[d].terms[position[d]] = 1;
+    } else {
+      uniform_store_ = true;
+      size_t k = 0;
+      for (size_t d = 0; d < full.size(); ++d) {
+        if (!reduced[d]) {
+          at[k++].terms[position[d]] = 1;
+        } else if (keep) {
+          ++k;
+        }
+      }
+    }
+    return at;
+  }
+
+  // ---- pulling
+
+  Reg value(ValueId v, const Point& at) {
+    if (missing_ != none_id) return 0;
+    for (const auto& [key, reg] : memo_) {
+      if (key.first == v && key.second == at) return reg;
+    }
+    Reg r = pull(v, at);
+    memo_.push_back({{v, at}, r});
+    return r;
+  }
+
+  Reg pull(ValueId v, const Point& at) {
+    if (auto place = s_.resolve(v)) return load(*place, at);
+    return compute(v, at);
+  }
+
+  // Point of an operand that broadcasts to the result's shape.
+  Point broadcast_point(ValueId operand, const Point& at) {
+    const Dims& dims = g_.type(operand).dims;
+    Point out(dims.size());
+    size_t lead = at.size() - dims.size();
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!(dims[d] == Dim(1))) out[d] = at[lead + d];
+    }
+    return out;
+  }
+
+  Reg compute(ValueId v, const Point& at) {
+    if (v == anchor_) {
+      const Dims& dims = g_.type(v).dims;
+      Point itself = identity(dims);
+      const bool second = out_.gated && at.back().offset == domain_.back();
+      if (second) itself.back().offset = domain_.back();
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (!(at[d] == itself[d]) && !(dims[d] == Dim(1))) return missing(v);
+      }
+      for (size_t k = 0; k < out_.body.code.size(); ++k) {
+        const Instruction& c = out_.body.code[k];
+        if (c.kind == Instruction::Kind::accumulator && c.half == static_cast<uint32_t>(second)) return static_cast<Reg>(k);
+      }
+      Instruction i{};
+      i.kind = Instruction::Kind::accumulator;
+      i.half = second;
+      i.dtype = compute_type(g_.type(v).dtype);
+      return push(std::move(i));
+    }
+    const Node& node = g_.producer(v);
+    const Attributes& a = node.attributes;
+    if (is_map(node.op)) {
+      std::vector<Reg> in;
+      for (ValueId o : node.in) in.push_back(value(o, broadcast_point(o, at)));
+      DType t = g_.type(v).dtype;
+      label(node.op);
+      // Half results are rounded where the user casts; other half arithmetic stays in f32.
+      if (node.op == Op::cast) {
+        if (is_float(g_.type(node.in[0]).dtype) && t == DType::f32 && compute_type(g_.type(node.in[0]).dtype) == DType::f32) return in[0];
+        return map(Op::cast, t, std::move(in));
+      }
+      return map(node.op, compute_type(t), std::move(in));
+    }
+    switch (node.op) {
+      case Op::literal: return number(a.scalar("value"), compute_type(a.dtype("dtype")));
+      case Op::size: return size(a.dim("dim"));
+      case Op::index: return coordinate(at[static_cast<size_t>(a.integer("axis"))]);
+      case Op::view: return pull_view(v, node, at);
+      case Op::reshape: return pull_reshape(node, at);
+      case Op::reduce: return pull_reduce(v, node, at);
+      case Op::gather: return pull_gather(node, at);
+      case Op::take_along: return pull_take_along(node, at);
+      default: return missing(v);
+    }
+  }
+
+  static Point through(const AffineMap& map, const Point& at) {
+    Point out(map.axes.size());
+    for (size_t j = 0; j < map.axes.size(); ++j) {
+      out[j].offset = map.axes[j].offset;
+      for (const AffineMap::Term& t : map.axes[j].terms) add(out[j], scaled(at[t.axis], Dim(t.coefficient)));
+    }
+    return out;
+  }
+
+  Reg pull_view(ValueId v, const Node& node, const Point& at) {
+    const AffineMap& map = node.attributes.map("map");
+    Point inner = through(map, at);
+    if (!map.fill) return value(node.in[0], inner);
+    pad_value_ = v;
+    label_text("pad");
+    auto place = s_.require(node.in[0]);
+    if (!place) return missing(place.missing().value);
+    return guarded(*place, inner, *map.fill);
+  }
+
+  Reg pull_reshape(const Node& node, const Point& at) {
+    const Dims &from = g_.type(node.in[0]).dims, &to = g_.type(node.out[0]).dims;
+    // A copy of what lies somewhere: its layout is followed although the copy has memory of its own.
+    if (auto place = s_.resolve(node.in[0])) {
+      if (auto window = through_reshape(place->layout, to)) {
+        place->layout = std::move(*window);
+        return load(*place, at);
+      }
+    }
+    Point inner(from.size());
+    for (const ReshapeGroup& group : reshape_groups(from, to)) {
+      // Axes that are split; what is merged has no affine index.
+      if (group.from.size() > 1) return missing(base(node.in[0]));
+      Dim stride = 1;
+      for (size_t k = group.to.size(); k-- > 0 && !group.from.empty();) {
+        add(inner[group.from[0]], scaled(at[group.to[k]], stride));
+        stride *= to[group.to[k]];
+      }
+    }
+    return value(node.in[0], inner);
+  }
+
+  // The value under a chain of views: what can be stored so that the chain becomes a window.
+  ValueId base(ValueId v) const {
+    const Node& node = g_.producer(v);
+    if ((node.op == Op::view && !node.attributes.map("map").fill) || node.op == Op::reshape) {
+      ValueId b = base(node.in[0]);
+      // Already stored and still no window: the view itself must be copied.
+      return s_.stored[b] ? v : b;
+    }
+    return v;
+  }
+
+  Reg pull_reduce(ValueId v, const Node& node, const Point& at) {
+    const Dims& full = g_.type(node.in[0]).dims;
+    std::vector<int64_t> axes = node.attributes.integers("axes");
+    bool keep = node.attributes.boolean("keep");
+    auto outer = static_cast<uint32_t>(out_.body.outer.size());
+    for (const Coordinate& c : at) {
+      for (const auto& [axis, coefficient] : c.terms) {
+        if (axis >= outer) return missing(v);
+      }
+    }
+    Point inner(full.size());
+    size_t k = 0, row = 0;
+    for (size_t d = 0; d < full.size(); ++d) {
+      bool reduced = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+      if (!reduced) {
+        inner[d] = at[k++];
+        continue;
+      }
+      if (keep) ++k;
+      if (row == out_.body.row.size() || !(out_.body.row[row] == full[d])) return missing(v);
+      inner[d].terms[outer + static_cast<uint32_t>(row++)] = 1;
+    }
+    if (row != out_.body.row.size() && !(full.empty() && out_.body.row == Dims{1})) return missing(v);  // a row of one is all of a scalar
+    Instruction i{};
+    i.kind = Instruction::Kind::reduce;
+    i.reduction = reduction_of(node.attributes.string("kind"));
+    i.dtype = compute_type(g_.type(v).dtype);
+    i.in = {value(node.in[0], inner)};
+    label_text(node.attributes.string("kind"));
+    Reg r = push(std::move(i));
+    if (missing_ == none_id && stages_of(r) > 3) return missing(s_.stored[v] ? last_stage_ : v);  // what this body is for stays, and what it is made of goes
+    last_stage_ = v;
+    return r;
+  }
+
+  Reg wrapped(Reg index, const Dim& extent) {
+    Reg negative = map(Op::lt, DType::b8, {index, number(int64_t{0}, DType::i64)});
+    return map(Op::select, DType::i64, {negative, map(Op::add, DType::i64, {index, size(extent)}), index});
+  }
+
+  Reg pull_gather(const Node& node, const Point& at) {
+    const Dims& table = g_.type(node.in[0]).dims;
+    std::vector<int64_t> axes = node.attributes.integers("axes");
+    auto position = static_cast<size_t>(node.attributes.integer("position"));
+    bool wrap = node.attributes.boolean("wrap");
+    size_t index_rank = at.size() + axes.size() - table.size();
+    Point index_point(at.begin() + static_cast<int64_t>(position), at.begin() + static_cast<int64_t>(position + index_rank));
+    Point table_point(table.size());
+    std::vector<std::pair<size_t, Reg>> registers;
+    size_t rest = 0;
+    for (size_t d = 0; d < table.size(); ++d) {
+      auto found = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d));
+      if (found == axes.end()) {
+        table_point[d] = at[rest < position ? rest : rest + index_rank];
+        ++rest;
+        continue;
+      }
+      ValueId index = node.in[1 + static_cast<size_t>(found - axes.begin())];
+      Reg r = value(index, broadcast_point(index, index_point));
+      registers.push_back({d, wrap ? wrapped(r, table[d]) : r});
+    }
+    auto table_place = s_.require(node.in[0]);
+    if (!table_place) return missing(table_place.missing().value);
+    return gathered(*table_place, registers, table_point);
+  }
+
+  Reg pull_take_along(const Node& node, const Point& at) {
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    Reg r = value(node.in[1], at);
+    Point point = at;
+    point[axis] = {};
+    auto place = s_.require(node.in[0]);
+    if (!place) return missing(place.missing().value);
+    return gathered(*place, {{axis, r}}, point);
+  }
+
+  const StoragePlan& s_;
+  const Graph& g_;
+
+  ValueId anchor_ = none_id;
+  bool uniform_store_ = false;
+  ValueId last_stage_ = none_id;  // the reduction pulled last
+  std::vector<std::pair<std::pair<ValueId, Point>, Reg>> memo_;
+};
+
+}  // namespace
+
+Outcome<WrittenBody> write_root(const StoragePlan& s, ValueId value, const BufferView& target, bool itself) { return Writer(s).write(value, target, itself); }
+
+Outcome<WrittenBody> write_prologue(const StoragePlan& s, ValueId a) {
+  const Type& t = s.graph().type(a);
+  auto written = Writer(s).write(a, {UINT32_MAX, t.dtype, row_major(t.dims)}, false);
+  if (!written) return written;
+  const Dims& outer = written->body.outer;
+  if (written->anchor != none_id || std::any_of(outer.begin(), outer.end(), [](const Dim& d) { return !(d == Dim(1)); })) return Missing{s.base_of(a)};
+  return written;
+}
+
+Outcome<WrittenBody> write_mask(const StoragePlan& s, ValueId mask, const Dims& scores, DType score) { return Writer(s).write_mask(mask, scores, score); }
+
+}  // namespace ingot::compile

@@ -1,0 +1,187 @@
+// Which values are stored, and in which bodies the others live.
+#include <algorithm>
+#include <set>
+
+#include "compile/storage/phases.h"
+#include "kernels/fused/run/fused_args.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+// A cost that is reached is not counted further.
+constexpr int dear = 1000;
+
+// Of one element, in additions.
+int own_cost(Op op) {
+  switch (cost_of(op)) {
+    case Cost::none: return 0;
+    case Cost::cheap: return 1;
+    case Cost::division:
+    case Cost::root: return 3;
+    case Cost::lookup: return 4;
+    case Cost::function: return 10;
+    case Cost::dear: return dear;
+  }
+  return dear;
+}
+
+// How large a body may become. Both bound the work of writing a body, and the depth to which the writer follows operands.
+constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations: each may be memory that it reads; a product has some of its own
+constexpr size_t most_values = 500;                        // views counted too
+
+struct Size {
+  size_t reads = 0, values = 0;
+};
+
+// What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
+// when it comes to it, users first, so what is below a value is then as it is here.
+std::vector<int> costs(const StoragePlan& s) {
+  const Graph& g = s.graph();
+  std::vector<int> cost(g.values.size(), 0);
+  for (const Node& n : g.nodes) {
+    int sum = own_cost(n.op);
+    for (ValueId in : n.in) sum = std::min(dear, sum + cost[in]);
+    for (ValueId v : n.out) cost[v] = s.stored[v] || is_leaf(n.op) ? 0 : sum;
+  }
+  return cost;
+}
+
+// What must be stored whatever else is decided.
+void seed(StoragePlan& s) {
+  const Context& c = *s.context;
+  const Graph& g = c.graph;
+  std::vector<bool>& stored = s.stored;
+  auto store_base = [&](ValueId v) { stored[s.base_of(v)] = true; };
+  for (ValueId v : s.required.stored) stored[v] = true;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    const Node& node = g.nodes[n];
+    switch (node.op) {
+      case Op::input:
+      case Op::weight: stored[node.out[0]] = true; break;
+      case Op::view:
+        if (node.attributes.map("map").fill) store_base(node.in[0]);
+        break;
+      case Op::gather:
+      case Op::take_along: store_base(node.in[0]); break;
+      case Op::matmul:
+        if (!s.has_prologue(node)) stored[s.base_of_a(node.in[0])] = true;
+        if (!s.pieces(node)) store_base(node.in[1]);
+        break;
+      case Op::attention:
+        for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
+        stored[node.out[0]] = true;
+        break;
+      case Op::concat: stored[node.out[0]] = !s.is_unmaterialised(node.out[0]); break;
+      case Op::update: stored[node.out[0]] = true; break;
+      case Op::scatter:
+      case Op::scatter_along:
+        // The base is copied into the result, wherever it comes from.
+        for (size_t i = 1; i < node.in.size(); ++i) store_base(node.in[i]);
+        stored[node.out[0]] = true;
+        break;
+      default:
+        if (auto sum = node.out.empty() ? s.depthwise.end() : s.depthwise.find(node.out[0]); sum != s.depthwise.end()) {
+          const Node& product = g.producer(node.in[0]);
+          stored[s.base_of_a(product.in[sum->second])] = true;
+          store_base(product.in[1 - sum->second]);
+          break;
+        }
+        if (ir::is_inlined(node.op)) break;
+        for (ValueId in : node.in) store_base(in);
+        for (ValueId out : node.out) stored[out] = true;
+    }
+  }
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    if (c.is_prepare && c.derived[i].packing) {
+      store_base(g.outputs[i].value);  // packed from wherever it is
+    } else {
+      stored[g.outputs[i].value] = true;
+    }
+  }
+}
+
+}  // namespace
+
+void decide(StoragePlan& s) {
+  const Graph& g = s.graph();
+  const size_t n = g.values.size();
+  s.stored.assign(n, false);
+  seed(s);
+  const std::vector<int> cost = costs(s);
+  auto add_root = [&](Root root) {
+    s.roots.push_back(std::move(root));
+    return static_cast<uint32_t>(s.roots.size() - 1);
+  };
+  std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
+  std::vector<Size> sizes;                   // per root: what is inlined there
+  auto free = [&](ValueId v) { return is_generated(g.producer(v).op); };
+  auto size_of_node = [&](const Node& node) -> Size {
+    if (free(node.out[0])) return {};
+    if (is_plain_view(g, node.out[0])) return {0, 1};
+    return {static_cast<size_t>(std::count_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !free(in); })), 1};
+  };
+  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > most_values; };
+  auto inline_into = [&](uint32_t root, const Size& more) {
+    sizes.resize(s.roots.size());
+    sizes[root].reads += more.reads;
+    sizes[root].values += more.values;
+  };
+  for (NodeId id = static_cast<NodeId>(g.nodes.size()); id-- > 0;) {
+    const Node& node = g.nodes[id];
+    if (is_leaf(node.op)) continue;
+    const Size own = node.out.empty() ? Size{} : size_of_node(node);
+    sizes.resize(s.roots.size());
+    for (ValueId v : node.out) {
+      if (s.stored[v]) continue;
+      bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
+      if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
+      if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
+      if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) s.stored[v] = true;
+      if (s.stored[v]) continue;
+      for (uint32_t root : homes[v]) inline_into(root, own);
+    }
+    if (node.op == Op::matmul && s.has_prologue(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
+    // The contexts in which this node's operands are computed.
+    std::set<uint32_t> context;
+    for (ValueId v : node.out) {
+      if (!s.stored[v]) {
+        context.insert(homes[v].begin(), homes[v].end());
+      } else if (s.is_inlined(node)) {
+        auto [found, made] = s.root_of.try_emplace(v, 0);
+        if (made) inline_into(found->second = add_root({Root::Kind::value, v, v}), own);
+        context.insert(found->second);
+      }
+    }
+    if (!node.out.empty() && s.is_inlined(node)) {
+      for (ValueId in : node.in) {
+        if (!s.stored[in]) homes[in].insert(context.begin(), context.end());
+      }
+    } else if (!node.out.empty() && s.is_anchor(node.out[0]) && s.stored[node.out[0]]) {
+      s.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
+    } else if (node.op == Op::attention && node.in.size() == 4) {
+      uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});
+      s.part_root[{id, 3}] = r;
+      homes[node.in[3]].insert(r);
+    } else if (node.op == Op::concat && s.stored[node.out[0]]) {
+      const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+      Dim start = 0;
+      for (uint32_t i = 0; i < node.in.size(); ++i) {
+        uint32_t r = add_root({Root::Kind::concat_part, node.in[i], node.out[0], i, start});
+        start += g.type(node.in[i]).dims[axis];
+        s.part_root[{id, i}] = r;
+        homes[node.in[i]].insert(r);
+      }
+    } else if (node.op == Op::update || node.op == Op::scatter || node.op == Op::scatter_along) {
+      for (uint32_t i = 0; i < (node.op == Op::update ? 2u : 1u); ++i) {
+        uint32_t r = add_root({i == 0 ? Root::Kind::update_base : Root::Kind::update_value, node.in[i], node.out[0], i});
+        s.part_root[{id, i}] = r;
+        homes[node.in[i]].insert(r);
+      }
+    }
+  }
+}
+
+}  // namespace ingot::compile

@@ -1,0 +1,172 @@
+// The buffer and the layout of each stored value.
+#include <algorithm>
+#include <unordered_map>
+
+#include "compile/storage/phases.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+plan::BufferId Buffers::arena(const Dim& bytes) {
+  list.push_back({plan::Buffer::Kind::arena, 0, bytes});
+  return static_cast<plan::BufferId>(list.size() - 1);
+}
+
+plan::BufferId Buffers::leaf(plan::Buffer::Kind kind, uint32_t index, const Dim& bytes) {
+  auto [found, made] = of_leaf.try_emplace({kind, index}, static_cast<plan::BufferId>(list.size()));
+  if (made) list.push_back({kind, index, bytes});
+  return found->second;
+}
+
+namespace {
+
+// The layout of a stored value in a buffer of its own: row-major, unless a view chain ends in a reshape that only
+// another order of axes can express (attention's heads before a projection).
+StridedLayout layout_of(const StoragePlan& s, ValueId v) {
+  const Context& c = *s.context;
+  const Graph& g = c.graph;
+  StridedLayout plain = row_major(g.type(v).dims);
+  std::vector<NodeId> chain;
+  for (ValueId at = v; c.uses[at] == 1 && c.users[at].size() == 1;) {
+    const Node& user = g.nodes[c.users[at][0]];
+    bool bijective = user.op == Op::view && is_bijective(user.attributes.map("map"), g.type(at).dims);
+    if ((!bijective && user.op != Op::reshape) || s.stored[user.out[0]]) break;
+    chain.push_back(c.users[at][0]);
+    at = user.out[0];
+  }
+  // Forward with the plain window: if all views are expressible, nothing is to be gained.
+  std::optional<StridedLayout> w = plain;
+  size_t last = 0;
+  for (size_t i = 0; i < chain.size() && w; ++i) {
+    const Node& node = g.nodes[chain[i]];
+    w = through(*w, g, node);
+    if (!w) last = i + 1;
+  }
+  if (w) return plain;
+  StridedLayout back = row_major(g.type(g.nodes[chain[last - 1]].out[0]).dims);
+  for (size_t i = last; i-- > 0;) {
+    const Node& node = g.nodes[chain[i]];
+    const Dims& operand = g.type(node.in[0]).dims;
+    auto before = node.op == Op::reshape ? through_reshape(back, operand) : before_view(back, node.attributes.map("map"), operand);
+    if (!before) return plain;
+    back = *before;
+  }
+  return back;
+}
+
+void place_states(StoragePlan& s) {
+  const Context& c = *s.context;
+  const Graph& g = c.graph;
+  auto& places = s.places;
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const Output& o = g.outputs[i];
+    if (o.to == Output::To::caller || s.required.copied.contains(i) || is_leaf(g.producer(o.value).op) || places[o.value].buffer != UINT32_MAX) continue;
+    BufferView leaf = places[c.written[i]];
+    // What it is an update of is made there too, version by version.
+    for (ValueId v = o.value;;) {
+      PlannedBuffer entry = s.buffers.list[leaf.buffer];
+      s.buffers.list.push_back(entry);
+      auto buffer = static_cast<plan::BufferId>(s.buffers.list.size() - 1);
+      s.in_place[i].push_back(buffer);
+      places[v] = {buffer, leaf.dtype, leaf.layout};
+      const Node& node = g.producer(v);
+      if (node.op != Op::update && node.op != Op::scatter && node.op != Op::scatter_along) break;
+      ValueId base = node.in[0];
+      if (is_leaf(g.producer(base).op) || !s.stored[base] || places[base].buffer != UINT32_MAX) break;
+      v = base;
+    }
+  }
+}
+
+// A part of a concatenation that has no place yet is computed right where the concatenation wants it.
+void place_concat_parts(StoragePlan& s) {
+  const Graph& g = s.graph();
+  auto& places = s.places;
+  for (NodeId id = static_cast<NodeId>(g.nodes.size()); id-- > 0;) {
+    const Node& node = g.nodes[id];
+    if (node.op != Op::concat || !s.stored[node.out[0]]) continue;
+    ValueId whole = node.out[0];
+    if (places[whole].buffer == UINT32_MAX) {
+      Dim bytes = product(g.type(whole).dims) * Dim(static_cast<int64_t>(size_of(g.type(whole).dtype)));
+      places[whole] = {s.buffers.arena(bytes), g.type(whole).dtype, row_major(g.type(whole).dims)};
+    }
+    auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    Dim start = 0;
+    std::unordered_map<ValueId, size_t> times;
+    for (ValueId part : node.in) ++times[part];
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      ValueId part = node.in[i];
+      const Dims& dims = g.type(part).dims;
+      bool repeated = times[part] > 1;
+      if (s.stored[part] && !is_leaf(g.producer(part).op) && places[part].buffer == UINT32_MAX && !repeated && !s.required.alone.contains(part)) {
+        StridedLayout w = places[whole].layout;
+        w.offset += w.strides[axis] * start;
+        w.dims = dims;
+        places[part] = {places[whole].buffer, g.type(part).dtype, std::move(w)};
+        s.parts_in_place.insert({id, i});
+      }
+      start += dims[axis];
+    }
+  }
+}
+
+}  // namespace
+
+void place(StoragePlan& s) {
+  const Context& c = *s.context;
+  const Graph& g = c.graph;
+  using Kind = plan::Buffer::Kind;
+  s.places.assign(g.values.size(), {});
+  auto bytes_of = [&](ValueId v) { return product(g.type(v).dims) * Dim(static_cast<int64_t>(size_of(g.type(v).dtype))); };
+  auto put = [&](ValueId v, plan::BufferId b, StridedLayout w) { s.places[v] = {b, g.type(v).dtype, std::move(w)}; };
+  auto bind = [&](const std::string& name, ValueId v, plan::Binding::Kind kind) {
+    s.bindings.push_back({name, g.type(v).dtype, g.type(v).dims, kind});
+    return s.buffers.leaf(Kind::binding, static_cast<uint32_t>(s.bindings.size() - 1), bytes_of(v));
+  };
+  for (const Input& in : g.inputs) {
+    put(in.value, bind(in.name, in.value, plan::Binding::Kind::input), row_major(g.type(in.value).dims));
+    s.bindings.back().dims = g.given_dims(in);
+    s.bindings.back().order.assign(in.order.begin(), in.order.end());
+  }
+  std::vector<plan::BufferId> bound(g.outputs.size(), UINT32_MAX);
+  if (!c.is_prepare) {
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      if (g.outputs[i].to == Output::To::caller) bound[i] = bind(g.outputs[i].name, g.outputs[i].value, plan::Binding::Kind::output);
+    }
+  }
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const Output& o = g.outputs[i];
+    const ValueId leaf = c.written[i];
+    if (o.to == Output::To::weight) {
+      put(leaf, bind(o.name, leaf, plan::Binding::Kind::state), row_major(g.type(leaf).dims));
+      s.bindings.back().weight = c.leaves.weight[leaf];
+    } else if (o.to == Output::To::input) {
+      s.bindings[s.buffers.list[s.places[leaf].buffer].index].written = true;
+    }
+  }
+  for (const Weight& w : g.weights) {
+    if (s.places[w.value].buffer != UINT32_MAX) continue;  // state
+    bool derived = c.leaves.derived[w.value] != none_id;
+    uint32_t index = derived ? c.leaves.derived[w.value] : c.leaves.weight[w.value];
+    Dim bytes = derived ? Dim(c.derived[index].bytes) : bytes_of(w.value);
+    put(w.value, s.buffers.leaf(derived ? Kind::derived : Kind::weight, index, bytes), row_major(g.type(w.value).dims));
+  }
+  place_states(s);
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const Output& o = g.outputs[i];
+    if (c.is_prepare) {  // the prepare function: outputs are derived tensors
+      if (c.derived[i].packing) continue;
+      put(o.value, s.buffers.leaf(Kind::derived, static_cast<uint32_t>(i), Dim(c.derived[i].bytes)), row_major(g.type(o.value).dims));
+      continue;
+    }
+    // The first output made of a computed value is its memory; repeats, inputs and weights are copied at the end.
+    if (bound[i] != UINT32_MAX && !is_leaf(g.producer(o.value).op) && s.places[o.value].buffer == UINT32_MAX) put(o.value, bound[i], row_major(g.type(o.value).dims));
+  }
+  place_concat_parts(s);
+  for (ValueId v = 0; v < g.values.size(); ++v) {
+    if (s.stored[v] && s.places[v].buffer == UINT32_MAX) put(v, s.buffers.arena(bytes_of(v)), layout_of(s, v));
+  }
+}
+
+}  // namespace ingot::compile
