@@ -197,7 +197,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   return plan;
 }
 
-plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets) {
+plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, std::string* decisions) {
   auto start = std::chrono::steady_clock::now();
   std::string names;
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
@@ -220,7 +220,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets) {
   options.set("target", names);
   plan::Plan made;
   try {
-    made = compile::compile(functions, options);
+    made = compile::compile(functions, options, {}, decisions);
   } catch (Error& e) {
     e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
     throw;

@@ -17,8 +17,9 @@ namespace ingot {
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 
 // The plan for these targets, compiled from its portable graphs with the options it was compiled with: what build would have made for them. Weights are the
-// plan's. For a GPU that the plan has no program for, or a plan of an older format. INGOT_LOG tells of it.
-plan::Plan rebuild(const plan::Plan&, std::span<const Target>);
+// plan's. For a GPU that the plan has no program for, or a plan of an older format. INGOT_LOG tells of it. `decisions`: see
+// compile::compile.
+plan::Plan rebuild(const plan::Plan&, std::span<const Target>, std::string* decisions = nullptr);
 
 // What build would make of it, as JSON (see partition/partition.h); nothing is built.
 std::string explain(const capture::Model&, const compile::Options&);

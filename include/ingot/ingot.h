@@ -209,6 +209,9 @@ INGOT_API ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, i
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The programs of each target as text, for people: buffers, and every step with its operands' layouts; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
+/* Compiles the plan's graphs once more and says what was decided, as text for people: which values have memory and why, and for every step the offers of the
+ * backend, their costs, the one taken (*), and why the others were refused. libingot alone; release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_offers(const ingot_plan* plan, char** text);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
 /* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */

@@ -55,11 +55,14 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
 
 namespace ingot::api {
 
+std::vector<Target> targets_of(const plan::Plan& plan) {
+  std::vector<Target> out;
+  for (const plan::ForTarget& t : plan.targets) out.push_back(t.target);
+  return out;
+}
+
 std::shared_ptr<const plan::Plan> current(std::shared_ptr<const plan::Plan> plan) {
-  if (!plan->outdated) return plan;
-  std::vector<Target> targets;
-  for (const plan::ForTarget& t : plan->targets) targets.push_back(t.target);
-  return std::make_shared<plan::Plan>(rebuild(*plan, targets));
+  return plan->outdated ? std::make_shared<plan::Plan>(rebuild(*plan, targets_of(*plan))) : plan;
 }
 
 std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> plan, std::string_view device) {
@@ -70,6 +73,16 @@ std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> pla
 }  // namespace ingot::api
 
 extern "C" {
+
+ingot_status ingot_plan_offers(const ingot_plan* plan, char** text) {
+  return guard([&] {
+    required(text, "text");
+    const plan::Plan& given = *required(plan, "plan").plan;
+    std::string decisions;
+    rebuild(given, targets_of(given), &decisions);
+    *text = give_text(decisions);
+  });
+}
 
 ingot_status ingot_model_open(const char* path, ingot_model** out) {
   return guard([&] { required(out, "out") = new ingot_model{capture::import_archive(&required(path, "path"))}; });

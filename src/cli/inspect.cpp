@@ -10,7 +10,7 @@ namespace {
 
 struct Arguments {
   std::string plan;
-  bool graph = false, programs = false, steps = false, memory = false, weights = false, json = false;
+  bool graph = false, programs = false, offers = false, steps = false, memory = false, weights = false, json = false;
 };
 
 std::string dims_text(simdjson::dom::element dims) {
@@ -40,9 +40,9 @@ void print_steps(simdjson::dom::element f) {
 
 void run(const Arguments& a) {
   Plan plan = load_plan({a.plan});
-  if (a.graph || a.programs) {
+  if (a.graph || a.programs || a.offers) {
     char* text = nullptr;
-    check(a.graph ? ingot_plan_graph(plan.get(), 0, &text) : ingot_plan_programs(plan.get(), &text));
+    check(a.graph ? ingot_plan_graph(plan.get(), 0, &text) : a.offers ? ingot_plan_offers(plan.get(), &text) : ingot_plan_programs(plan.get(), &text));
     std::fputs(take(text).c_str(), stdout);
     return;
   }
@@ -115,6 +115,7 @@ void add_inspect(CLI::App& app) {
   verb->add_option("plan", a->plan, "the plan")->required();
   verb->add_flag("--graph", a->graph, "the portable graph, as text");
   verb->add_flag("--programs", a->programs, "each target's buffers and steps in full: the layouts of all operands, sizes, a hash of the constants");
+  verb->add_flag("--offers", a->offers, "what compiling decides: the values with memory, and each step's offers, costs and refusals");
   verb->add_flag("--steps", a->steps, "the steps: kernel, what is fused, what is written, where in the model");
   verb->add_flag("--memory", a->memory, "scratch buffers and their lives");
   verb->add_flag("--weights", a->weights, "the weights");

@@ -19,7 +19,7 @@ void check(const Target&, const Settings&) {}
 Offers offers(const Site& site, const Target&, const Settings& settings) {
   Offers out;
 #define X(name) name##_offers(site, settings, out);
-#include "backend/cpu/kernels.def"
+#include "backend/cpu/run/kernels.def"
 #undef X
   return out;
 }

@@ -6,7 +6,7 @@ namespace ingot::backend::cpu {
 
 // Adds the kernel's offers, if the site is of its kind.
 #define X(name) void name##_offers(const Site&, const Settings&, Offers&);
-#include "backend/cpu/kernels.def"
+#include "backend/cpu/run/kernels.def"
 #undef X
 
 // How far a step along an index of the map goes in memory, in elements.

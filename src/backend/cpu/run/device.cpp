@@ -5,7 +5,7 @@
 
 namespace ingot::kernels {
 #define X(name) std::span<const RunKernel> name##_cpu_kernels();
-#include "backend/cpu/kernels.def"
+#include "backend/cpu/run/kernels.def"
 #undef X
 }  // namespace ingot::kernels
 
@@ -16,7 +16,7 @@ const RunKernel* find_cpu_kernel(std::string_view name) {
   for (const RunKernel& k : kernels::folder##_cpu_kernels()) { \
     if (k.name == name) return &k; \
   }
-#include "backend/cpu/kernels.def"
+#include "backend/cpu/run/kernels.def"
 #undef X
   return nullptr;
 }

@@ -30,7 +30,7 @@ void check(const Target& target, const Settings& settings) {
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
 #define X(name) name##_offers(site, target, settings, out);
-#include "backend/cuda/kernels.def"
+#include "backend/cuda/run/kernels.def"
 #undef X
   return out;
 }

@@ -6,7 +6,7 @@ namespace ingot::backend::cuda {
 
 // Adds the kernel's offers, if the site is of its kind.
 #define X(name) void name##_offers(const Site&, const Target&, const Settings&, Offers&);
-#include "backend/cuda/kernels.def"
+#include "backend/cuda/run/kernels.def"
 #undef X
 
 // "name_0", "name_1", ..

@@ -8,7 +8,7 @@
 
 namespace ingot::kernels {
 #define X(name) std::span<const RunKernel> name##_cuda_kernels();
-#include "backend/cuda/kernels.def"
+#include "backend/cuda/run/kernels.def"
 #undef X
 }  // namespace ingot::kernels
 
@@ -128,7 +128,7 @@ const RunKernel* Gpu::find(std::string_view name) const {
   for (const RunKernel& k : kernels::folder##_cuda_kernels()) { \
     if (k.name == name) return &k; \
   }
-#include "backend/cuda/kernels.def"
+#include "backend/cuda/run/kernels.def"
 #undef X
   return nullptr;
 }
