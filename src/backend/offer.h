@@ -125,6 +125,7 @@ enum class Obstacle : uint8_t {
   a,
   b,      // that operand: row-major in memory it may be taken
   body,      // the body: without it the site may be taken
+  cost,      // nothing: another offer is cheaper
 };
 
 struct Refusal {
