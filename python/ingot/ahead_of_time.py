@@ -8,7 +8,7 @@ from collections import Counter
 
 import torch
 
-from . import _engine, _op, autocast, devices, plan_signature, structure
+from . import _engine, _library, _op, autocast, devices, plan_signature, structure
 from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
@@ -72,7 +72,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
     options = devices.placed(split_dryrun(options)[1], functional.device, for_file=True)
     captured = write(functional)
-    return Report(_engine.Model.from_json(captured.json, captured.weights).explain(options))
+    return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
 
 
 def _positional_inputs(inputs, arg_inputs):
@@ -133,7 +133,7 @@ def _compile_program(program, leaves, options, parameters=None):
 def _compile_file(path, arguments, keywords, options):
     if names_cuda(path):  # it goes where the program's tensors are
         return _compile_program(_program_in(path), named_leaves(arguments, keywords), options)
-    model = _engine.Model.open(path)
+    model = _library.Model.open(path)
     names = model.input_names()
     leaves = named_leaves(arguments, keywords)
     if leaves is not None:

@@ -7,7 +7,7 @@ import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
 from torch.autograd import forward_ad as forward_mode
 
-from . import _engine, _op, autocast, plain, structure, torch_program
+from . import _engine, _library, _op, _values, autocast, plain, structure, torch_program
 from .arguments import Arguments, parameters_of_program
 from .assemble import Segment
 from .capture import order_of, write
@@ -334,7 +334,7 @@ class Module(InferenceOnly):
         Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
         saved program take the values instead.
         """
-        _engine.by_name(state_dict)
+        _values.by_name(state_dict)
         if self._eager is not None:
             self._update_eager(state_dict, strict)
         elif self._assembled is None:
@@ -375,8 +375,8 @@ class Module(InferenceOnly):
         if self._assembled is None or self._assembled.straight:
             return self.engine
         captured = write(self._assembled.functional.complete())
-        weights = [(name, _engine.lying(self._assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
-        model = _engine.Model.from_json(captured.json, weights)
+        weights = [(name, _values.lying(self._assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
+        model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **self._assembled.options}), values=dict(weights), here=False)
 
