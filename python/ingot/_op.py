@@ -194,22 +194,6 @@ class Runner:
             registry.unregister(self._id)
 
 
-class _NotHere:
-    """In the place of a runner where the engine is for another machine."""
-
-    plain = None
-
-    def __init__(self, engine: "_engine.Engine"):
-        self._engine = engine
-
-    def __call__(self, flat):
-        raise self._engine.not_here()
-
-
-def runner(engine: "_engine.Engine", function: int = 0):
-    return Runner(engine, function) if engine.device is not None else _NotHere(engine)
-
-
 def _solved(size, symbol):
     """A symbol's value as text, from the text of its axis's size."""
     if symbol["offset"]:

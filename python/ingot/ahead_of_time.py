@@ -16,6 +16,7 @@ from .errors import InputError, OptionError
 from .export import export, match_program, named_leaves, user_placeholders
 from .functional import NotFunctional, from_exported
 from .inputs import Input, check_shared
+from .kinds import Exported, FromModel, FromPlan
 from .module import Module
 from .report import Report
 from .signature import as_text, signature_of
@@ -54,8 +55,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
     parameters = parameters_of(module.forward) if isinstance(module, torch.nn.Module) else None
     compiled = _compile_program(program, leaves, options, parameters)
-    if isinstance(module, torch.nn.Module) and compiled._assembled is not None:
-        compiled._assembled.followed.own(module)
+    if isinstance(module, torch.nn.Module):
+        compiled._kind.owned_by(module)
     return compiled
 
 
@@ -118,7 +119,7 @@ def _compile_program(program, leaves, options, parameters=None):
     try:
         f = from_exported(program, names)
     except NotFunctional as problem:
-        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program, parameters=parameters)
+        return Module(Exported(program, in_torch(program.graph, problem.message, options), parameters))
     signature = {**signature_of(program, f), "parameters": parameters}
 
     def prepare(model):
@@ -126,8 +127,7 @@ def _compile_program(program, leaves, options, parameters=None):
         model.set_signature(as_text(signature))
 
     assembled = assemble(f, options, prepare, for_file=True, follow=True)
-    assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-    return Module(assembled=assembled, signature=signature, prepare=prepare)
+    return Module(FromModel(assembled, signature, prepare))
 
 
 def _compile_file(path, arguments, keywords, options):
@@ -148,7 +148,7 @@ def _compile_file(path, arguments, keywords, options):
         del model
         return _compile_program(_program_in(path), leaves, options)
     targets = devices.targets(options)
-    return Module(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available()))
+    return Module(FromPlan(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available())))
 
 
 def _tensors_alone(model) -> bool:

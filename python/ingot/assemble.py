@@ -14,8 +14,9 @@ from .errors import InputError, UnsupportedError
 from .follow import Followed
 from .functional import Functional, Node, trace_view
 from .report import Report
-from .runnable import Runnable, Segment
+from .runnable import Runnable
 from .sizes import places
+from .ways import Segment, TorchGraph, of_engine
 
 log = logging.getLogger("ingot")
 
@@ -24,10 +25,15 @@ class Assembled(Runnable):
     """A compiled model. engine: None when everything stays in torch. report: what runs where. options: those that a plan of all of it has too."""
 
     def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict, followed):
-        graph = None if straight else Shell(f, engine, report).build()
-        super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes, followed)
+        super().__init__(f.slots, [engine] if engine is not None else [], _way(f, engine, report, straight, followed), straight, followed)
         self.functional, self.engine, self.report, self.options = f, engine, report, options
         self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
+
+
+def _way(f, engine, report, straight, followed):
+    if straight or engine is not None and engine.device is None:
+        return of_engine(engine)
+    return TorchGraph(Shell(f, engine, report).build(), f.inputs, f.ranges, [slot for slot, _ in f.writes], followed)
 
 
 def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:

@@ -350,7 +350,7 @@ def execute(plan, weights, x):
 
 
 def call_another_program(x):
-    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._program().module()(x)
+    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._kind.program(empty_lists=True).module()(x)
 
 
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"
