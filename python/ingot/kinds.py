@@ -11,7 +11,7 @@ from .arguments import Arguments, parameters_of_program
 from .assemble import Assembled
 from .capture import order_of, write
 from .errors import FormatError, InputError, UnsupportedError
-from .follow import Given, hear
+from .follow import GivenWeights, hear
 from .form import Form
 from .loaded import Loaded
 from .reshapes import check_layout, rank_of
@@ -61,7 +61,7 @@ class FromPlan(Engines):
     def __init__(self, engine: _engine.Engine):
         self.engine, self.device = engine, torch.device(engine.device or "cpu")
         if engine.device is not None:
-            engine.watch = Given(engine)  # before it is registered
+            engine.watch = GivenWeights(engine)  # before it is registered
         self.way = of_engine(engine)
         self.states = self._first_states() if engine.device is not None else {}
         self._laid = _laid(engine)
