@@ -2,7 +2,8 @@
 
 import sys as _sys
 
-from ._engine import Engine, Session, load_engine, machine, ops, options
+from ._engine import Engine, Session, load_engine
+from ._library import machine, ops, options
 from .errors import (
     AccuracyError,
     CancelledError,
