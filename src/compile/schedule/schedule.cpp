@@ -163,7 +163,7 @@ void Scheduler::fused(WrittenBody written, OriginId origin) {
 }
 
 std::string print(const Schedule& schedule, const Graph& g) {
-  static constexpr std::string_view obstacles[] = {"its types", "A", "B", "the body", "cost"};
+  static constexpr std::string_view obstacles[] = {"its types", "first operand", "second operand", "third operand", "the body", "cost"};
   std::string out;
   for (const ScheduledStep& s : schedule.steps) {
     out += fmt::format("{} | {}", s.emitted.kernel, s.label);
