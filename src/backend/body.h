@@ -1,4 +1,4 @@
-// The fused body: the unit every backend's emitter takes. One loop nest over a domain, a straight
+// The fused body: what every backend can compute. One loop nest over a domain, a straight
 // list of typed element instructions, and row reductions.
 //
 // The domain is `outer` axes (run in parallel) followed by `row` axes (where reductions run). Every operand

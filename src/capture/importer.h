@@ -1,4 +1,4 @@
-// torch.export's JSON -> captured graph: names to values, sizes to Dims, nodes to rows.
+// torch.export's JSON -> captured graph: names to values, sizes to Dims, nodes to calls.
 #pragma once
 #include <functional>
 #include <map>

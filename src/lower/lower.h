@@ -1,4 +1,4 @@
-// Lower: a captured graph becomes a canonical one (rows expanded, sizes checked against what torch recorded), then
+// Lower: a captured graph becomes a canonical one (calls expanded by the operator table, sizes checked against what torch recorded), then
 // a list of passes recognises and simplifies: masks, RMSNorm, RoPE, grouped heads, QKV merge.
 #pragma once
 #include <functional>

@@ -1,4 +1,4 @@
-// How a schema's arguments become the parameters of a row's body.
+// How a schema's arguments become the parameters of an operator definition's body.
 #pragma once
 #include <optional>
 #include <string>

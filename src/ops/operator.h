@@ -1,9 +1,9 @@
-// A row of the operator table: ATen's schema text and a body that composes canonical nodes.
+// An operator definition: ATen's schema text and a body that composes canonical nodes.
 //
 //   {"hardswish(Tensor self)", [](Value x) { return x * clamp(x + 3, 0, 6) / 6; }},
 //   {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::common, ...}
 //
-// A row of several tensors says how their dtypes meet (Types in binding.h).
+// A definition of several tensors says how their dtypes meet (Types in binding.h).
 //
 // Arguments bind by name. A body's parameter types say what it takes: Value, std::optional<Value>,
 // std::vector<Value>, std::vector<std::optional<Value>>, Scalar, std::optional<Scalar>, int64_t, Dim, Dims,

@@ -1,4 +1,4 @@
-// Kernels that have no body on CUDA: a step is a list of launches, decided once for each set of sizes by a pure function.
+// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided once for each set of sizes by a pure function.
 #pragma once
 #include <array>
 #include <cstddef>
