@@ -84,10 +84,19 @@ _SIGNATURES = {
     "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
     "ingot_session_state": [c_void_p, c_size_t, c_void_p, c_size_t, c_int],
     "ingot_session_reset": [c_void_p],
+    "ingot_session_set_state": [c_void_p, c_void_p],
+    "ingot_state_create": [c_void_p, c_void_p, POINTER(c_void_p)],
+    "ingot_state_fork": [c_void_p, POINTER(c_void_p)],
+    "ingot_state_copy": [c_void_p, c_void_p],
+    "ingot_state_reset": [c_void_p],
+    "ingot_state_read": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_write": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_bind": [c_void_p, c_char_p, POINTER(_Tensor)],
+    "ingot_state_tensor": [c_void_p, c_char_p, POINTER(_Tensor)],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],
     "ingot_session_run_with": [c_void_p, POINTER(_Tensor), c_size_t, POINTER(_Tensor), c_size_t],
 }
-_RELEASES = ["options", "model", "plan", "weights", "session"]
+_RELEASES = ["options", "model", "plan", "weights", "session", "state"]
 
 
 def lib():
@@ -421,6 +430,13 @@ class Engine:
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
 
+    def new_state(self, memory=()) -> "State":
+        """The memory that the functions write, for sessions to run with, begun with the plan's values. memory: {name: array or tensor} that entries lie in instead of
+        memory of the state's own, with the values that are there."""
+        from .state import new_state
+
+        return new_state(self, memory)
+
     def reference(self, *arrays):
         """The plan's graph run by the reference interpreter, on numpy arrays."""
         import numpy as np
@@ -543,11 +559,18 @@ class Session(_Handle):
             made.append(np.empty([dims[d] for d in range(rank.value)], _numpy_type(binding["dtype"])))
         return made
 
-    def run(self, *arrays, out=None):
+    def run(self, *arrays, out=None, state=None):
         """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
 
-        An array that the model writes (`written` in the engine's inputs) is changed in place. States are the session's own.
+        An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
+        state of the session's own.
         """
+        if state is not None:
+            check(lib().ingot_session_set_state(self.pointer, state.pointer))
+            try:
+                return self.run(*arrays, out=out)
+            finally:
+                check(lib().ingot_session_set_state(self.pointer, None))
         import numpy as np
 
         self._engine.follow()
@@ -618,14 +641,19 @@ class _States(Mapping):
         return out
 
     def __setitem__(self, name, value):
-        import numpy as np
-
         index, binding = self._find(name)
-        try:
-            given = np.ascontiguousarray(np.broadcast_to(np.asarray(value, _numpy_type(binding["dtype"])), binding["dims"]))
-        except (TypeError, ValueError) as problem:
-            raise InputError(f"state {name!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+        given = broadcast(value, binding)
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
+
+
+def broadcast(value, binding: dict):
+    """A row-major array of the dtype and dims of a state."""
+    import numpy as np
+
+    try:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, _numpy_type(binding["dtype"])), binding["dims"]))
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
 
 
 def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runtime_option) -> Engine:

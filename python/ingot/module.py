@@ -7,7 +7,7 @@ import torch.nn.modules.module as _hooks
 import torch.utils._pytree as pytree
 from torch.autograd import forward_ad as forward_mode
 
-from . import _engine, _op, autocast, plain, structure, torch_program
+from . import _engine, _op, autocast, module_state, plain, structure, torch_program
 from .arguments import Arguments, parameters_of_program
 from .assemble import Segment
 from .capture import order_of, write
@@ -45,6 +45,7 @@ class Module(InferenceOnly):
             hear(self, self._assign)
             return
         self._eager = None
+        self._file_states: dict[str, torch.Tensor] = {}  # of an engine alone, the buffers that calls write
         self.engine = assembled.engine if assembled is not None else engine
         self.report = assembled.report if assembled is not None else None
         self._assembled, self._prepare = assembled, prepare
@@ -152,12 +153,32 @@ class Module(InferenceOnly):
         if not self.engine.states() or self.engine.device is None:
             return run
         values = self.engine.session().state
-        states = []
         for binding in self.engine.states():
             value = torch.from_numpy(values[binding["name"]])
-            states.append((value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value).to(self.engine.device))
-            self._show_state(binding["name"], states[-1])
-        return lambda flat: run([*flat, *states])
+            self._file_states[binding["name"]] = (value.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else value).to(self.engine.device)
+            self._show_state(binding["name"], self._file_states[binding["name"]])
+        states = list(self._file_states.values())
+
+        def with_states(flat):
+            state = module_state.current()
+            return run([*flat, *(states if state is None else state.tensors(self, states))])
+
+        return with_states
+
+    def _written_buffers(self) -> dict[str, torch.Tensor]:
+        """The buffers that calls write, by name."""
+        if self._assembled is None:
+            return self._file_states
+        self._follow()
+        return {s.name: s.tensor for s in self._assembled.slots if s.kind == "state"}
+
+    def new_state(self) -> "module_state.ModuleState":
+        """The buffers that calls write, in memory apart from the module's, with the values that they have now: see with_state."""
+        return module_state.new_state(self)
+
+    def with_state(self, state: "module_state.ModuleState") -> "module_state.WithState":
+        """This module as a function that reads and writes the state's buffers instead of the module's own. Calls with several states run side by side."""
+        return module_state.WithState(self, state)
 
     def _with_layouts(self, run):
         """Refuses inputs that lie as those that reshapes in the model are not made for (see reshapes.py)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _engine, _op, autocast, plain
+from . import _engine, _op, autocast, module_state, plain
 from .checks import memory_check, size_check
 from .errors import InputError
 from .functional import Slot
@@ -69,7 +69,8 @@ class Runnable:
             check_layout(name, flat[i], lies)
         try:
             with torch.no_grad():
-                return self._forward(*flat)
+                state = module_state.current()
+                return (self._forward if state is None else state.forward(self.graph, self._forward))(*flat)
         except RuntimeError as problem:  # of an engine inside a program that torch runs
             if (ours := _op.translate(problem)) is problem:
                 raise
