@@ -229,7 +229,9 @@ INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_
 /* Another value for a weight, of the same dtype and shape; `strides`: one for each axis, in elements, NULL = row-major. copy = 0: the memory must outlive
  * the weights, and may be the GPU's. What lies otherwise than the weight does (ingot_binding.order) is copied before this returns; on a GPU it is refused. */
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, const int64_t* strides, int copy);
-/* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
+/* Prepares what depends on the values set since the last commit and swaps all of them in at once: a run sees every one of them or none. Runs that are under way
+ * finish with the old ones, whose memory goes with the last of them; what has not changed is shared. With nothing set since, everything is prepared anew: values in
+ * borrowed memory may have been changed there. A commit that fails leaves the weights as they were, and what was set waits for the next one. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
 /* Where they are, and with them their sessions: the number of a GPU, or -1 for the host. */
 INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);

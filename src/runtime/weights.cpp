@@ -107,7 +107,7 @@ void Weights::place_derived(Set& set, const Set* before, const Change& change) c
       set.memory.derived.push_back(before->memory.derived[i]);
     } else if (change.home_is_free[i]) {
       std::byte* at = set.home->block.data() + set.home->offsets[i];
-      set.derived.push_back(std::shared_ptr<const void>(at, [home = set.home](const void*) {}));
+      set.derived.push_back(std::make_shared<const std::shared_ptr<Home>>(set.home));
       set.home->who[i] = set.derived.back();
       set.memory.derived.push_back(at);
     } else {

@@ -153,6 +153,25 @@ TEST_F(Gpu, NoMemoryForTheArena) {
   good(run(session, 32));
 }
 
+// Copies of weights, and what is made of them, take as much memory again as the one that changes.
+TEST_F(Gpu, OneWeightThatChangesIsCopiedAlone) {
+  Plan plan = compiled("cuda:sm_90");
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(run(session, 5));
+  const float bias[8] = {};
+  for (int again = 0; again < 3; ++again) {
+    const long long used = get("live_bytes");
+    good(ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, nullptr, 1));
+    good(ingot_weights_commit(weights.get()));
+    EXPECT_LE(get("live_bytes"), used + 512);
+    good(run(session, 5));  // from here on nobody has the old ones
+    EXPECT_LE(get("live_bytes"), used + 256);
+  }
+}
+
 std::string loaded(const Plan& plan, int64_t rows = 5) {
   forget_events();
   Weights weights;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ingot/ingot.hpp"
@@ -57,6 +58,43 @@ TEST(Threads, SessionsSideBySide) {
     weights.set("l1.bias", std::span(bias));
     weights.commit();
   }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// Two weights, each packed by prepare, change together while sessions run: a run sees both or none.
+TEST(Threads, WeightsThatChangeTogether) {
+  const ingot::Plan plan = ingot::compile(ingot::Model::open(INGOT_TEST_MODEL).set_dim("x", 0, 1, 4, largest));
+  ingot::Weights weights(plan);
+  std::vector<float> in(largest * 16);
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 11) - 5;
+  std::vector<std::vector<float>> l2, l3, expected;
+  auto change = [&](size_t k) {
+    weights.set("l2.weight", std::span(std::as_const(l2[k])));
+    weights.set("l3.weight", std::span(std::as_const(l3[k])));
+    weights.commit();
+  };
+  for (float k : {0.0f, 1.0f}) {
+    l2.emplace_back(32 * 32, 0.01f + 0.02f * k);
+    l3.emplace_back(4 * 32, 0.5f - k);
+    change(l2.size() - 1);
+    ingot::Session session(plan, weights);
+    expected.push_back(run(session, in, 3));
+  }
+  ASSERT_NE(expected[0], expected[1]);
+  std::atomic<int> wrong{0}, running{8};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      ingot::Session session(plan, weights, 0, ingot::Options().set("threads", "1"));
+      for (int i = 0; i < 200; ++i) {
+        const std::vector<float> out = run(session, in, 3);
+        wrong += out != expected[0] && out != expected[1];
+      }
+      --running;
+    });
+  }
+  for (size_t k = 0; running > 0; ++k) change(k % 2);
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
 }
