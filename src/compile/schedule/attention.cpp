@@ -41,6 +41,7 @@ void Scheduler::attention(NodeId n) {
   Decision d = choose({std::move(site), node.in.size() == 4 ? &mask.body : nullptr, layouts_of(operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for attention");
   push(std::move(*d.choice), std::move(operands), 1, std::move(label), node.origin);
+  out_.steps.back().results = {itself(node.out[0])};
 }
 
 }  // namespace ingot::compile
