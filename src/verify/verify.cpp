@@ -52,7 +52,7 @@ void compare(const Data& found, const Data& wanted, StepError& e) {
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     e.absolute = std::isfinite(x) && std::isfinite(y) ? std::max(e.absolute, std::fabs(x - y)) : infinity();
   }
-  const double unit = found.dtype == DType::f64 ? unit_of(DType::f64) : unit_of(DType::f32), scale = e.largest > 0 ? e.largest : 1;
+  const double unit = unit_of(found.dtype), scale = e.largest > 0 ? e.largest : 1;
   const double share = 1000.0 * static_cast<double>(different) / static_cast<double>(std::max<size_t>(n, 1));
   const double worst = std::max(e.roundings, found.floating() ? e.absolute / (unit * scale) : share);
   e.roundings = std::isnan(worst) ? infinity() : worst;
@@ -90,10 +90,10 @@ Data elements(const compile::BufferView& place, std::span<const int64_t> symbols
 
 double bound_of(DType t, const Settings& settings, bool product) {
   if (!is_float(t)) return 0;
-  if (t == DType::f64) return settings.bound;
-  const double own = product && settings.tf32 && t == DType::f32 ? unit_of(DType::f16) : unit_of(t);
-  const double factor = settings.bound / 1000;
-  return settings.bound + (own > unit_of(DType::f32) ? 32 * factor * own / unit_of(DType::f32) : 0);
+  // A result of a half type, or of operands that were rounded to one, is off by some of its roundings besides.
+  const double halves = settings.bound * 0.032;
+  if (t == DType::f16 || t == DType::bf16) return halves + settings.bound * unit_of(DType::f32) / unit_of(t);
+  return settings.bound + (product && settings.tf32 && t == DType::f32 ? halves * unit_of(DType::f16) / unit_of(t) : 0);
 }
 
 struct Verifier::State {

@@ -19,7 +19,7 @@ namespace ingot::verification {
 struct Settings {
   std::string device = "auto";
   int threads = 0;
-  double bound = 1000;   // in roundings of float32 of the value's largest element; see bound_of
+  double bound = 1000;   // in roundings of a value's largest element, where it is float32; see bound_of
   bool stop = false;     // at the first step over its bound
   bool tf32 = false;     // products of float32 read 10 bits of their operands
 };
@@ -32,8 +32,8 @@ struct StepError {
   std::string dtype;
   double largest = 0;    // element of the reference
   double absolute = 0;   // the largest difference; infinity where one is a number and the other is not
-  double roundings = 0;  // relative to the largest element, in units of float32's rounding (float64: its own); of integers: how many of a thousand differ
-  double bound = 0;      // in the same unit
+  double roundings = 0;  // relative to the largest element, in units of the type's rounding; of integers: how many of a thousand differ
+  double bound = 0;      // of them
   bool compared = false;
   bool over() const { return compared && !(roundings <= bound); }
 };
@@ -52,7 +52,7 @@ class Verifier {
   std::unique_ptr<State> state_;
 };
 
-// The bound for results of a type: a half's own rounding is in it.
+// The bound for results of a type, in its roundings.
 double bound_of(ir::DType, const Settings&, bool product);
 
 // {"target", "steps": [{function, step, kernel, label, origin, dtype, largest, absolute, roundings, bound, over}], "first": the first one over, or null};
