@@ -20,7 +20,7 @@ from .errors import (
 from .inputs import Input
 
 __version__ = "0.1.0"
-_TORCH = {"compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "Report": "report", "ingot_backend": "backend"}
+_TORCH = {"compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "Report": "report", "ingot_backend": "backend", "verify": "verification"}
 __all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs")] + list(_TORCH))
 
 

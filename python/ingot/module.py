@@ -397,6 +397,13 @@ class Module(InferenceOnly):
         # bfloat16 has no numpy type: its bits go in as uint16
         return self.engine.session().profile(*[t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy() for t in flat], runs=runs)
 
+    def verify(self, *args, bound: float | None = None, bisect: bool = False, **kwargs):
+        """The error of each step of the engine on these inputs against the reference interpreter: `print` shows a table. With bisect=True the first step over
+        its bound, or None. See ingot.verify."""
+        from .verification import verify
+
+        return verify(self, *args, bound=bound, bisect=bisect, **kwargs)
+
     def extra_repr(self):
         if not self.segments:
             return "runs in torch"
