@@ -60,6 +60,7 @@ _SIGNATURES = {
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_reference": [c_void_p, c_uint32, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t],
+    "ingot_plan_verify_steps": [c_void_p, c_uint32, c_void_p, POINTER(Tensor), c_size_t, c_double, c_int, POINTER(c_void_p)],
     "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_weights_device": [c_void_p, POINTER(c_int32)],
     "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_int64), c_int],

@@ -129,6 +129,13 @@ class Module(InferenceOnly):
         is one engine."""
         return self._kind.profile(args, kwargs, runs)
 
+    def verify(self, *args, bound: float | None = None, bisect: bool = False, **kwargs):
+        """The error of each step of the engine on these inputs against the reference interpreter: `print` shows a table. With bisect=True the first step over
+        its bound, or None. See ingot.verify."""
+        from .verification import verify
+
+        return verify(self, *args, bound=bound, bisect=bisect, **kwargs)
+
     def extra_repr(self):
         if not self.segments:
             return "runs in torch"
