@@ -186,10 +186,10 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     }
   }
   auto start = now();
-  std::string decisions;
+  compile::Record record;
   const bool debug = log_level() == 2;
-  plan::Plan plan = compile::compile(functions, options, progress, debug ? &decisions : nullptr);
-  if (debug) std::fputs(decisions.c_str(), stderr);
+  plan::Plan plan = compile::compile(functions, options, progress, debug ? &record : nullptr);
+  if (debug) std::fputs(record.decisions.c_str(), stderr);
   plan.signature = model.signature;
   plan::verify(plan);
   report("compile", std::chrono::duration<double>(now() - start).count());
@@ -197,7 +197,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   return plan;
 }
 
-plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, std::string* decisions) {
+plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compile::Record* record) {
   auto start = std::chrono::steady_clock::now();
   std::string names;
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
@@ -220,7 +220,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, std::
   options.set("target", names);
   plan::Plan made;
   try {
-    made = compile::compile(functions, options, {}, decisions);
+    made = compile::compile(functions, options, {}, record);
   } catch (Error& e) {
     e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
     throw;
@@ -239,6 +239,25 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, std::
   report(fmt::format("{}: compiled for {}", old.outdated ? "an older format" : "no program for this GPU", names),
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return made;
+}
+
+std::string verify_steps(const std::shared_ptr<const plan::Plan>& plan, size_t function, std::span<const runtime::HostTensor> inputs, verification::Settings settings) {
+  const size_t t = runtime::place(*plan, settings.device).target;
+  const Target& target = plan->targets[t].target;
+  compile::Record record;
+  record.device_code = false;
+  const plan::Plan anew = rebuild(*plan, {&target, 1}, &record);
+  if (plan::print_programs(anew, 0) != plan::print_programs(*plan, t)) {
+    throw Error(Code::version, fmt::format("the plan's program for {} is not what this ingot compiles from its graph, so its steps cannot be told apart", target.text()))
+        .fix("verify it with the ingot that compiled it, or compile the model again");
+  }
+  settings.tf32 = options_of(*plan).text("matmul_precision") == "tf32";
+  verification::Verifier verifier(plan, record, settings);
+  std::vector<verification::StepError> steps = verifier.prepare();
+  if (!settings.stop || std::none_of(steps.begin(), steps.end(), [](const verification::StepError& e) { return e.over(); })) {
+    for (verification::StepError& e : verifier.function(function, inputs)) steps.push_back(std::move(e));
+  }
+  return verification::to_json(target.text(), steps);
 }
 
 std::string explain(const capture::Model& model, const compile::Options& options) {

@@ -23,8 +23,9 @@ ALLOWED = {
     "plan": ["ir/dtype.h"],
     "compile": ["ir", "ops", "kernels", "backend", "plan"],
     "runtime": ["ir/dtype.h", "plan", "backend/run"],
-    "api": ["ir", "ops", "capture", "lower", "compile", "plan", "runtime", "pipeline.h", "backend/run", "backend/cpu/run/isa.h", "ingot"],
-    "pipeline": ["ir", "capture", "partition", "lower", "compile", "plan", "runtime"],
+    "verify": ["ir", "compile", "plan", "runtime"],
+    "api": ["ir", "ops", "capture", "lower", "compile", "plan", "runtime", "verify", "pipeline.h", "backend/run", "backend/cpu/run/isa.h", "ingot"],
+    "pipeline": ["ir", "capture", "partition", "lower", "compile", "plan", "runtime", "verify"],
     "cli": ["ingot"],
     "torch": ["ingot"],
 }

@@ -9,7 +9,7 @@ from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
 
 from . import atomic, plan_signature
 from ._library import Handle, Options, Plan, check, lib, session_options, text_of
-from ._values import Tensor, by_name, fill, fitting, memory, native, numpy_type, on_host
+from ._values import Tensor, broadcast, by_name, fill, fitting, memory, native, numpy_type, on_host
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
@@ -166,6 +166,13 @@ class Engine:
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
 
+    def new_state(self, memory=()) -> "State":
+        """The memory that the functions write, for sessions to run with, begun with the plan's values. memory: {name: array or tensor} that entries lie in instead of
+        memory of the state's own, with the values that are there."""
+        from .state import new_state
+
+        return new_state(self, memory)
+
     def reference(self, *arrays):
         """The plan's graph run by the reference interpreter, on numpy arrays."""
         import numpy as np
@@ -207,11 +214,18 @@ class Session(Handle):
             made.append(np.empty([dims[d] for d in range(rank.value)], numpy_type(binding["dtype"])))
         return made
 
-    def run(self, *arrays, out=None):
+    def run(self, *arrays, out=None, state=None):
         """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
 
-        An array that the model writes (`written` in the engine's inputs) is changed in place. States are the session's own.
+        An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
+        state of the session's own.
         """
+        if state is not None:
+            check(lib().ingot_session_set_state(self.pointer, state.pointer))
+            try:
+                return self.run(*arrays, out=out)
+            finally:
+                check(lib().ingot_session_set_state(self.pointer, None))
         import numpy as np
 
         self._engine.follow()
@@ -282,13 +296,8 @@ class _States(Mapping):
         return out
 
     def __setitem__(self, name, value):
-        import numpy as np
-
         index, binding = self._find(name)
-        try:
-            given = np.ascontiguousarray(np.broadcast_to(np.asarray(value, numpy_type(binding["dtype"])), binding["dims"]))
-        except (TypeError, ValueError) as problem:
-            raise InputError(f"state {name!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+        given = broadcast(value, binding)
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 

@@ -60,6 +60,7 @@ _SIGNATURES = {
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_reference": [c_void_p, c_uint32, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t],
+    "ingot_plan_verify_steps": [c_void_p, c_uint32, c_void_p, POINTER(Tensor), c_size_t, c_double, c_int, POINTER(c_void_p)],
     "ingot_weights_create": [c_void_p, c_void_p, POINTER(c_void_p)],
     "ingot_weights_device": [c_void_p, POINTER(c_int32)],
     "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_int64), c_int],
@@ -69,10 +70,19 @@ _SIGNATURES = {
     "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
     "ingot_session_state": [c_void_p, c_size_t, c_void_p, c_size_t, c_int],
     "ingot_session_reset": [c_void_p],
+    "ingot_session_set_state": [c_void_p, c_void_p],
+    "ingot_state_create": [c_void_p, c_void_p, POINTER(c_void_p)],
+    "ingot_state_fork": [c_void_p, POINTER(c_void_p)],
+    "ingot_state_copy": [c_void_p, c_void_p],
+    "ingot_state_reset": [c_void_p],
+    "ingot_state_read": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_write": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_bind": [c_void_p, c_char_p, POINTER(Tensor)],
+    "ingot_state_tensor": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],
     "ingot_session_run_with": [c_void_p, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t],
 }
-_RELEASES = ["options", "model", "plan", "weights", "session"]
+_RELEASES = ["options", "model", "plan", "weights", "session", "state"]
 
 
 def lib():

@@ -90,6 +90,16 @@ def native(array):
     return array.astype(array.dtype.newbyteorder("="), order="C")
 
 
+def broadcast(value, binding: dict):
+    """A row-major array of the dtype and dims of a state."""
+    import numpy as np
+
+    try:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, numpy_type(binding["dtype"])), binding["dims"]))
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+
+
 def fill(tensor: Tensor, array, binding: dict, what: str):
     """Points a C tensor at a numpy array; returns what must stay alive."""
     dtype = array.dtype.name

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad as forward_mode
 
-from . import _engine, _library, _op, _values, autocast, form, plain, torch_program
+from . import _engine, _library, _op, _values, autocast, form, module_state, plain, torch_program
 from .arguments import Arguments, parameters_of_program
 from .assemble import Assembled
 from .capture import order_of, write
@@ -81,7 +81,11 @@ class FromPlan(Engines):
         for i, name, lies in self._laid:
             if i < len(flat) and isinstance(flat[i], torch.Tensor):
                 check_layout(name, flat[i], lies)
-        return self.way.run([*flat, *self.states.values()])
+        state, own = module_state.current(), self.states.values()
+        return self.way.run([*flat, *(own if state is None else state.tensors(self, own))])
+
+    def written(self):
+        return self.states
 
     def input_names(self):
         return self.engine.input_names
@@ -151,6 +155,10 @@ class WithWeights(Engines):
 
     def follow(self):
         self.runnable.followed.follow()
+
+    def written(self):
+        self.follow()
+        return {s.name: s.tensor for s in self.runnable.slots if s.kind == "state"}
 
     def update_weights(self, state_dict, strict):
         self.runnable.update_weights(state_dict, strict)
@@ -223,6 +231,9 @@ class InTorch:
 
     def profile(self, args, kwargs, runs):
         raise no_profile()
+
+    def written(self):
+        raise UnsupportedError("all of the model runs in torch, which writes the model's own buffers", remedy="copy the model for each sequence: copy.deepcopy(model)")
 
     def weight_names(self):
         return ()

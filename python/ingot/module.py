@@ -6,7 +6,7 @@ import torch
 import torch.nn.modules.module as _hooks
 from torch.autograd import forward_ad as forward_mode
 
-from . import _values, autocast
+from . import _values, autocast, module_state
 from .errors import FormatError, InputError, UnsupportedError
 from .inference_only import InferenceOnly
 
@@ -45,6 +45,14 @@ class Module(InferenceOnly):
     def forward(self, *args, **kwargs):
         self._refuse_tracers(args, kwargs)
         return self._kind.call(args, kwargs)
+
+    def new_state(self) -> "module_state.ModuleState":
+        """The buffers that calls write, in memory apart from the module's, with the values that they have now: see with_state."""
+        return module_state.new_state(self)
+
+    def with_state(self, state: "module_state.ModuleState") -> "module_state.WithState":
+        """This module as a function that reads and writes the state's buffers instead of the module's own. Calls with several states run side by side."""
+        return module_state.WithState(self, state)
 
     def _quick_call(self):
         """The usual call, of plain tensors by position into one engine, with everything at hand: after a run the caches hold little of Python, and each
@@ -120,6 +128,13 @@ class Module(InferenceOnly):
         """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls). Of a module that
         is one engine."""
         return self._kind.profile(args, kwargs, runs)
+
+    def verify(self, *args, bound: float | None = None, bisect: bool = False, **kwargs):
+        """The error of each step of the engine on these inputs against the reference interpreter: `print` shows a table. With bisect=True the first step over
+        its bound, or None. See ingot.verify."""
+        from .verification import verify
+
+        return verify(self, *args, bound=bound, bisect=bisect, **kwargs)
 
     def extra_repr(self):
         if not self.segments:

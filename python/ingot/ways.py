@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _op, autocast
+from . import _op, autocast, module_state
 from ._engine import Engine
 from .checks import memory_check, size_check
 from .errors import UnsupportedError
@@ -90,7 +90,8 @@ class TorchGraph:
             check_layout(name, flat[i], lies)
         try:
             with torch.no_grad():
-                return self._forward(*flat)
+                state = module_state.current()
+                return (self._forward if state is None else state.forward(self, self._forward))(*flat)
         except RuntimeError as problem:  # of an engine inside a program that torch runs
             if (ours := _op.translate(problem)) is problem:
                 raise

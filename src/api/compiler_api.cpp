@@ -1,4 +1,5 @@
 // The part of ingot.h that compiles: in libingot alone.
+#include <algorithm>
 #include <cstring>
 
 #include "api/guard.h"
@@ -78,9 +79,30 @@ ingot_status ingot_plan_offers(const ingot_plan* plan, char** text) {
   return guard([&] {
     required(text, "text");
     const plan::Plan& given = *required(plan, "plan").plan;
-    std::string decisions;
-    rebuild(given, targets_of(given), &decisions);
-    *text = give_text(decisions);
+    compile::Record record;
+    rebuild(given, targets_of(given), &record);
+    *text = give_text(record.decisions);
+  });
+}
+
+ingot_status ingot_plan_verify_steps(const ingot_plan* plan, uint32_t function, const ingot_options* options, const ingot_tensor* inputs, size_t input_count, double bound,
+                                     int stop, char** json) {
+  return guard([&] {
+    required(json, "json");
+    const plan::Function& f = function_of(required(plan, "plan"), function);
+    compile::Options defaults;
+    const compile::Options& chosen = options != nullptr ? options->values : defaults;
+    if (!(bound >= 0)) fail(Code::invalid_input, "the bound is {}; a number of roundings is needed, 0 for the usual ones", bound);
+    verification::Settings settings;
+    settings.device = chosen.text("device");
+    settings.threads = static_cast<int>(chosen.integer("threads"));
+    if (bound > 0) settings.bound = bound;
+    settings.stop = stop != 0;
+    std::vector<runtime::HostTensor> in;
+    read_tensors(inputs, input_count, in);
+    const auto wanted = static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
+    if (in.size() != wanted) fail(Code::invalid_input, "function \"{}\" takes {} inputs, but {} are given", f.name, wanted, in.size());
+    *json = give_text(verify_steps(plan_for(plan->plan, settings.device), function, in, settings));
   });
 }
 

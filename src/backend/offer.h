@@ -159,7 +159,7 @@ struct Settings {
   bool tf32 = false;  // products of f32 may read 10 bits of their operands' mantissas, where the target has such
 };
 
-// A backend's half of compile. Functions are pure; a backend is one line of registry.cpp.
+// A backend's half of compile. Functions are pure; a backend is one line of run/backends.def.
 struct Compiler {
   // Error (unsupported) where the target cannot do what the settings ask.
   void (*check)(const Target&, const Settings&);

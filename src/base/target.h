@@ -1,4 +1,4 @@
-// What a program is compiled for, and the one text form of it: "cpu", "cuda:sm_90".
+// What a program is compiled for, and the one text form of it: "cpu", "cuda:sm_90", "reference".
 #pragma once
 #include <optional>
 #include <string>
@@ -7,10 +7,9 @@
 namespace ingot {
 
 struct Target {
-  enum class Kind { cpu, cuda } kind = Kind::cpu;
+  enum class Kind { cpu, cuda, reference } kind = Kind::cpu;
   int architecture = 0;  // of a GPU: 90 is sm_90
 
-  bool is_cpu() const { return kind == Kind::cpu; }
   std::string text() const;
   bool operator==(const Target&) const = default;
 };

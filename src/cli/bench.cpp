@@ -115,7 +115,7 @@ void add_bench(CLI::App& app) {
           },
           "POSITIVE");
   verb->add_option("--warmup", a->warmup, "runs that do not count")->check(not_negative);
-  verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
+  verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_flag("--json", a->json, "one JSON line a plan");

@@ -106,13 +106,13 @@ std::vector<Binding> bindings(simdjson::dom::element list) {
 
 }  // namespace
 
-Function describe(const ingot_plan* plan) {
+Function describe(const ingot_plan* plan, size_t function) {
   char* text = nullptr;
   check(ingot_plan_describe(plan, &text));
   std::string json = take(text);
   simdjson::dom::parser parser;
   simdjson::dom::element document = parser.parse(json);
-  auto f = document["functions"].at(0);
+  auto f = document["functions"].at(function);
   Function out;
   out.inputs = bindings(f["inputs"]);
   out.outputs = bindings(f["outputs"]);
@@ -120,15 +120,15 @@ Function describe(const ingot_plan* plan) {
   return out;
 }
 
-Runner::Runner(const Source& source, int threads, const std::string& device) : plan(load_plan(source)) {
-  Options options = make_options({"threads=" + std::to_string(threads), "device=" + device});
+Runner::Runner(const Source& source, int threads, const std::string& device, uint32_t index)
+    : plan(load_plan(source)), options(make_options({"threads=" + std::to_string(threads), "device=" + device})), index(index) {
   ingot_weights* w = nullptr;
   check(ingot_weights_create(plan.get(), options.get(), &w));
   weights.reset(w);
   ingot_session* s = nullptr;
-  check(ingot_session_create(plan.get(), weights.get(), 0, options.get(), &s));
+  check(ingot_session_create(plan.get(), weights.get(), index, options.get(), &s));
   session.reset(s);
-  function = describe(plan.get());
+  function = describe(plan.get(), index);
 }
 
 namespace {
@@ -188,7 +188,7 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
       for (std::string size; std::getline(sizes_text, size, ',');) dims.push_back(number(size, "--shape takes NAME=2,16", shape->second));
     } else {
       ingot_binding usual{};
-      check(ingot_plan_input(plan.get(), 0, i, &usual));
+      check(ingot_plan_input(plan.get(), index, i, &usual));
       dims.assign(usual.dims, usual.dims + usual.rank);
     }
     auto seed = static_cast<uint64_t>(source != sources.end() ? number(source->second.substr(7), "--input takes NAME=random:SEED", source->second) : 1);

@@ -60,7 +60,7 @@ struct Binding {
 struct Function {
   std::vector<Binding> inputs, outputs, states;
 };
-Function describe(const ingot_plan* plan);
+Function describe(const ingot_plan* plan, size_t function = 0);
 
 // A loaded plan with a session, ready to run on arrays.
 struct Runner {
@@ -71,7 +71,10 @@ struct Runner {
   std::vector<HostArray> inputs, outputs;
   std::vector<ingot_tensor> in, out;
 
-  Runner(const Source& source, int threads, const std::string& device = "auto");
+  Options options;
+  uint32_t index = 0;  // of the function in the plan
+
+  Runner(const Source& source, int threads, const std::string& device = "auto", uint32_t index = 0);
   // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();

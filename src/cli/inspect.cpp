@@ -102,11 +102,6 @@ void run(const Arguments& a) {
   }
 }
 
-void verify(const std::string& path) {
-  load_plan({path, INGOT_TRUST_DATA, false});
-  std::puts("metadata and weights match their checksums");
-}
-
 }  // namespace
 
 void add_inspect(CLI::App& app) {
@@ -121,13 +116,6 @@ void add_inspect(CLI::App& app) {
   verb->add_flag("--weights", a->weights, "the weights");
   verb->add_flag("--json", a->json, "everything as JSON");
   verb->callback([a] { run(*a); });
-}
-
-void add_verify(CLI::App& app) {
-  auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("verify", "Check every byte of a plan against its checksums.");
-  verb->add_option("plan", *path, "the plan")->required();
-  verb->callback([path] { verify(*path); });
 }
 
 }  // namespace ingot::cli

@@ -51,7 +51,7 @@ void add_run(CLI::App& app) {
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
   verb->add_option("--repeat", a->repeat, "run this often")->check(positive);
-  verb->add_option("--device", a->device, "cpu, cuda, cuda:1; auto = the CPU when the plan has a program for it, else the first GPU");
+  verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->callback([a] { run(*a); });
 }

@@ -91,7 +91,7 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 
 // Programs of all functions for one target, its prepare function and its code.
 void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const std::vector<uint32_t>& first_origin,
-                const std::function<void(std::string_view, double)>& report, std::string* decisions) {
+                const std::function<void(std::string_view, double)>& report, Record* record) {
   const backend::Compiler& compiler = backend::compiler_for(backend.target);
   compiler.check(backend.target, backend.settings);
   plan::ForTarget made;
@@ -110,18 +110,22 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
     prepare.add(parts.back().prepare);
   }
   report("prepare", 0.3);
+  if (record != nullptr) record->prepare = {}, record->functions.clear();
   const WeightsByName in_plan = by_name(out);
   std::vector<backend::CodeUnit> code;
-  auto add = [&](const Context& context, plan::Function& function) {
+  Record::Program ignored;
+  auto add = [&](const Context& context, plan::Function& function, Record::Program& noted) {
     CompiledFunction compiled = compile_function(context);
-    if (decisions != nullptr) {
-      *decisions += fmt::format("{} for {}: storage\n{}{} for {}: steps and offers\n{}", function.name, backend.target.text(), print(compiled.storage), function.name,
-                                backend.target.text(), print(compiled.schedule, context.graph));
+    if (record != nullptr) {
+      noted = {context.graph, context.leaves.derived, {}};
+      for (const ScheduledStep& s : compiled.schedule.steps) noted.steps.push_back(s.results);
+      record->decisions += fmt::format("{} for {}: storage\n{}{} for {}: steps and offers\n{}", function.name, backend.target.text(), print(compiled.storage), function.name,
+                                       backend.target.text(), print(compiled.schedule, context.graph));
     }
     for (backend::CodeUnit& u : emit(std::move(compiled), function)) code.push_back(std::move(u));
   };
   if (!made.derived.empty()) {
-    add(Context({prepare.graph, backend, places_of(prepare.graph, in_plan), derived, {}, true}), made.prepare);
+    add(Context({prepare.graph, backend, places_of(prepare.graph, in_plan), derived, {}, true}), made.prepare, record != nullptr ? record->prepare : ignored);
   } else {
     made.prepare.programs.resize(1);
   }
@@ -129,12 +133,13 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
     report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
     LeafPlaces leaves = places_of(parts[i].main, in_plan);
     leaves.derived = parts[i].derived_leaf;
-    add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i]);
+    add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i], record != nullptr ? record->functions.emplace_back() : ignored);
     for (plan::Step& s : out.functions[i].programs.back().steps) {
       if (s.origin != none_id) s.origin += first_origin[i];
     }
   }
   report("code", 0.9);
+  if (record != nullptr && !record->device_code) code.clear();
   for (backend::DeviceCode& c : compiler.compile(code, backend.target)) {
     auto form = c.ptx ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
     made.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
@@ -149,7 +154,7 @@ backend::Settings settings_of(const Options& options) {
 
 }  // namespace
 
-plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, std::string* decisions) {
+plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, Record* record) {
   const std::vector<Target> targets = options.targets();
   const auto settings = settings_of(options);
   size_t done = 0;
@@ -162,7 +167,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, {targets[done], settings}, first_origin, report, decisions);
+    add_target(out, functions, {targets[done], settings}, first_origin, report, record);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compile/options.h"
+#include "compile/schedule/schedule.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
 
@@ -16,9 +17,23 @@ struct NamedGraph {
   ir::Graph graph;   // canonical
 };
 
+// What compiling decided, for people and for whoever compares a program with its graph.
+struct Record {
+  bool device_code = true;                      // false: none is compiled, and the plan cannot run on a device
+  std::string decisions = {};                   // what is stored and why, and each step's offers and refusals
+  struct Program {
+    ir::Graph graph;                            // of this program: its weights are the plan's, and derived ones
+    std::vector<uint32_t> derived;              // per value: index in ForTarget::derived, or none_id
+    std::vector<std::vector<StepResult>> steps;
+  };
+  // Of the target compiled last. The outputs of prepare's graph are the derived tensors, as they are before they are packed.
+  Program prepare = {};
+  std::vector<Program> functions = {};
+};
+
 // One function for each graph; weights of one name are one weight. `progress(stage, fraction)` returns false to cancel
-// (Error cancelled). `decisions`, where it is given: a text of what is stored and why, and of each step's offers and refusals.
-plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, std::string* decisions = nullptr);
+// (Error cancelled).
+plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, Record* record = nullptr);
 inline plan::Plan compile(const ir::Graph& canonical, const Options& options, const std::function<bool(std::string_view, double)>& progress = {}) {
   NamedGraph one{"forward", canonical};
   return compile(std::span(&one, 1), options, progress);

@@ -130,6 +130,21 @@ TEST(Compile, StepsForAGpu) {
   if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + "steps_cuda.test") << updated;
 }
 
+// The reference runs all that the others run, and is the interpreter's equal.
+TEST(Compile, TheReferenceRunsAllGraphs) {
+  for (const char* file : {"steps.test", "steps_cuda.test"}) {
+    for (const Case& c : read_cases(file)) {
+      SCOPED_TRACE(c.name);
+      ir::Graph g = ir::parse(c.graph);
+      std::mt19937 random(7);
+      add_weights(g, random);
+      const plan::Plan made = compile(g, for_targets("reference"));
+      EXPECT_NO_THROW(plan::verify(made));
+      run_and_compare(g, plan::read(plan::write(made), nullptr), random);
+    }
+  }
+}
+
 // What the CPU runs, a GPU runs, from the same plan.
 TEST(Compile, OnePlanForBoth) {
   SKIP_WITHOUT(nvrtc);
@@ -175,7 +190,7 @@ TEST(Compile, APlanForTheCpuAloneDoesNotRunOnAGpu) {
   auto on = [&](const char* device) { return told([&] { runtime::Weights(plan, 1, system_allocator(), device); }); };
   EXPECT_EQ(on("auto"), "");
   EXPECT_EQ(on("cpu"), "");
-  EXPECT_EQ(on("gpu"), "there is no device \"gpu\" | the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, or \"auto\"");
+  EXPECT_EQ(on("gpu"), "there is no device \"gpu\" | the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, \"reference\", or \"auto\"");
   std::string cuda = on("cuda");
   if (backend::cuda::gpu_missing().empty()) {
     EXPECT_TRUE(cuda.starts_with("the plan has no program for this GPU (sm_")) << cuda;

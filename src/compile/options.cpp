@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "backend/run/registry.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -44,12 +45,6 @@ std::optional<std::vector<Target>> parse_targets(std::string_view text) {
   }
 }
 
-bool is_device(std::string_view text) {
-  if (text == "auto" || text == "cpu" || text == "cuda") return true;
-  std::string_view digits = text.starts_with("cuda:") ? text.substr(5) : "";
-  return !digits.empty() && digits.size() <= 4 && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 void check_value(const Option& option, std::string_view text) {
   auto refuse = [&](std::string_view wanted) { fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", option.name, text, wanted); };
   if (option.type == "int") {
@@ -63,8 +58,8 @@ void check_value(const Option& option, std::string_view text) {
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v) || v < 0) refuse("a number of 0 or more");
   }
   if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
-  if (option.name == "target" && !parse_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", several of them, or \"auto\"");
-  if (option.name == "device" && !is_device(text)) refuse("\"cpu\", \"cuda\", \"cuda:1\" or \"auto\"");
+  if (option.name == "target" && !parse_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", \"reference\", several of them, or \"auto\"");
+  if (option.name == "device" && text != "auto" && backend::find_device(text).devices == nullptr) refuse("\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
   if (option.name == "matmul_precision" && text != "torch" && text != "ieee" && text != "tf32") refuse("\"torch\", \"ieee\" or \"tf32\"");

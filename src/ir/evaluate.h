@@ -1,5 +1,6 @@
 // One node of the reference interpreter; reference.cpp binds sizes and goes through the graph.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -31,6 +32,8 @@ struct Data {
   }
 };
 
+// Elements as they lie in memory, row-major.
+Data unpack(DType, Index dims, std::span<const std::byte>);
 // Sizes under the symbols' values; Error when one is negative or they multiply to more than memory can hold.
 Index sizes_of(const Dims&, std::span<const int64_t> symbols);
 // Computes the results of `node` from `values` (by value id) and stores them there.

@@ -71,27 +71,6 @@ T read(const std::byte* p) {
   return v;
 }
 
-void unpack(DType t, const std::byte* bytes, Data& d) {
-  d.allocate();
-  size_t n = static_cast<size_t>(d.numel()), size = size_of(t);
-  for (size_t i = 0; i < n; ++i) {
-    const std::byte* p = bytes + i * size;
-    switch (t) {
-      case DType::b8: d.i[i] = read<uint8_t>(p) != 0; break;
-      case DType::u8: d.i[i] = read<uint8_t>(p); break;
-      case DType::i8: d.i[i] = read<int8_t>(p); break;
-      case DType::i16: d.i[i] = read<int16_t>(p); break;
-      case DType::i32: d.i[i] = read<int32_t>(p); break;
-      case DType::i64: d.i[i] = read<int64_t>(p); break;
-      case DType::f16: d.f[i] = f16_to_float(read<uint16_t>(p)); break;
-      case DType::bf16: d.f[i] = bf16_to_float(read<uint16_t>(p)); break;
-      case DType::f32: d.f[i] = read<float>(p); break;
-      case DType::f64: d.f[i] = read<double>(p); break;
-      default: fail(Code::unsupported, "the reference does not read {}", name_of(t));
-    }
-  }
-}
-
 template <class T>
 void write(std::byte* p, T v) {
   std::memcpy(p, &v, sizeof v);
@@ -138,6 +117,30 @@ Data permuted(const Data& from, const std::vector<int64_t>& order) {
 
 }  // namespace
 
+Data unpack(DType t, Index dims, std::span<const std::byte> bytes) {
+  Data d{t, std::move(dims), {}, {}};
+  d.allocate();
+  const size_t n = static_cast<size_t>(d.numel()), size = size_of(t);
+  if (bytes.size() < n * size) fail(Code::internal, "{} elements of {} are more than {} bytes", n, name_of(t), bytes.size());
+  for (size_t i = 0; i < n; ++i) {
+    const std::byte* p = bytes.data() + i * size;
+    switch (t) {
+      case DType::b8: d.i[i] = read<uint8_t>(p) != 0; break;
+      case DType::u8: d.i[i] = read<uint8_t>(p); break;
+      case DType::i8: d.i[i] = read<int8_t>(p); break;
+      case DType::i16: d.i[i] = read<int16_t>(p); break;
+      case DType::i32: d.i[i] = read<int32_t>(p); break;
+      case DType::i64: d.i[i] = read<int64_t>(p); break;
+      case DType::f16: d.f[i] = f16_to_float(read<uint16_t>(p)); break;
+      case DType::bf16: d.f[i] = bf16_to_float(read<uint16_t>(p)); break;
+      case DType::f32: d.f[i] = read<float>(p); break;
+      case DType::f64: d.f[i] = read<double>(p); break;
+      default: fail(Code::unsupported, "the reference does not read {}", name_of(t));
+    }
+  }
+  return d;
+}
+
 std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
   std::vector<std::vector<int64_t>> dims;
   for (const Array& a : inputs) dims.push_back(a.dims);
@@ -154,18 +157,17 @@ std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
     if (inputs[i].bytes.size() != static_cast<size_t>(d.numel()) * size_of(type.dtype)) {
       fail(Code::invalid_input, "input \"{}\" has {} bytes, its shape needs {}", g.inputs[i].name, inputs[i].bytes.size(), static_cast<size_t>(d.numel()) * size_of(type.dtype));
     }
-    unpack(type.dtype, inputs[i].bytes.data(), d);
+    d = unpack(type.dtype, inputs[i].dims, inputs[i].bytes);
     if (!g.inputs[i].order.empty()) d = permuted(d, g.inputs[i].order);
   }
   for (const Weight& w : g.weights) {
-    Data& d = values[w.value];
-    d.dtype = g.type(w.value).dtype;
-    d.dims = sizes_of(g.type(w.value).dims, symbols);
+    Data d{g.type(w.value).dtype, sizes_of(g.type(w.value).dims, symbols), {}, {}};
+    const auto bytes = static_cast<size_t>(d.numel()) * size_of(d.dtype);
     if (w.data == nullptr && d.numel() > 0) fail(Code::invalid_input, "weight \"{}\" has no data", w.name);
-    if (w.bytes != 0 && w.bytes < static_cast<size_t>(d.numel()) * size_of(d.dtype)) {
-      fail(Code::invalid_input, "weight \"{}\" has {} bytes, its shape needs {}", w.name, w.bytes, static_cast<size_t>(d.numel()) * size_of(d.dtype));
+    if (w.bytes != 0 && w.bytes < bytes) {
+      fail(Code::invalid_input, "weight \"{}\" has {} bytes, its shape needs {}", w.name, w.bytes, bytes);
     }
-    unpack(d.dtype, w.data, d);
+    values[w.value] = unpack(d.dtype, d.dims, {w.data, bytes});
   }
   // A value is dropped after its last reader, so that whole models fit.
   std::vector<size_t> last(g.values.size(), 0);

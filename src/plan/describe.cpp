@@ -349,15 +349,18 @@ struct Printer {
 
 }  // namespace
 
+std::string print_programs(const Plan& plan, size_t target) {
+  const ForTarget& t = plan.targets[target];
+  Printer printer{plan, t};
+  printer.program(t.prepare, t.prepare.programs[0]);
+  for (const Derived& d : t.derived) printer.out += fmt::format("  {}: {} bytes\n", d.name, d.bytes);
+  for (const Function& f : plan.functions) printer.program(f, f.programs[target]);
+  return printer.out;
+}
+
 std::string print_programs(const Plan& plan) {
   std::string out;
-  for (size_t t = 0; t < plan.targets.size(); ++t) {
-    Printer printer{plan, plan.targets[t]};
-    printer.program(plan.targets[t].prepare, plan.targets[t].prepare.programs[0]);
-    for (const Derived& d : plan.targets[t].derived) printer.out += fmt::format("  {}: {} bytes\n", d.name, d.bytes);
-    for (const Function& f : plan.functions) printer.program(f, f.programs[t]);
-    out += printer.out;
-  }
+  for (size_t t = 0; t < plan.targets.size(); ++t) out += print_programs(plan, t);
   return out;
 }
 

@@ -9,6 +9,7 @@ namespace ingot::plan {
 std::string describe(const Plan&);
 // Every program: its buffers, and its steps with the layouts of their operands, their sizes and a hash of their constants.
 std::string print_programs(const Plan&);
+std::string print_programs(const Plan&, size_t target);
 // A size expression as text: "B*S", "floordiv(S, 2)".
 std::string size_text(const Function&, SizeRef);
 

@@ -1,34 +1,20 @@
 #include "runtime/placement.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
+#include "backend/run/registry.h"
 #include "base/error.h"
 
 namespace ingot::runtime {
 
 namespace {
 
-std::optional<int> number(std::string_view text) {
-  int n = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size() || n < 0) return std::nullopt;
-  return n;
-}
-
 std::string targets_of(const plan::Plan& plan) {
   std::string s;
   for (const plan::ForTarget& t : plan.targets) s += (s.empty() ? "" : ", ") + t.target.text();
   return s;
-}
-
-size_t cpu_target(const plan::Plan& plan) {
-  for (size_t t = 0; t < plan.targets.size(); ++t) {
-    if (plan.targets[t].target.is_cpu()) return t;
-  }
-  throw Error(Code::version, fmt::format("the plan has no program for the CPU: it was compiled for {}", targets_of(plan))).fix("compile the model with \"cpu\" among its targets");
 }
 
 std::vector<backend::CodeImage> images(const plan::ForTarget& target) {
@@ -59,55 +45,59 @@ bool has_code(const plan::Plan& plan, size_t t, int architecture) {
                      [&](const backend::CodeImage& c) { return std::all_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return kernels.contains(k); }); });
 }
 
-// The nearest target whose code this GPU runs.
-std::optional<size_t> find_gpu_target(const plan::Plan& plan, int architecture) {
+// The nearest target whose programs run on a device of this one.
+std::optional<size_t> find_target(const plan::Plan& plan, const backend::Devices& devices, const Target& on) {
   std::optional<size_t> best;
-  int nearest = 0;
+  int nearest = -1;
   for (size_t t = 0; t < plan.targets.size(); ++t) {
-    const plan::ForTarget& target = plan.targets[t];
-    if (target.target.kind != Target::Kind::cuda) continue;
-    const int sm = target.target.architecture;
-    if (sm > architecture || sm <= nearest || !has_code(plan, t, architecture)) continue;
+    const Target& target = plan.targets[t].target;
+    if (target.kind != on.kind || target.architecture > on.architecture || target.architecture <= nearest) continue;
+    if (devices.native && !has_code(plan, t, on.architecture)) continue;
     best = t;
-    nearest = sm;
+    nearest = target.architecture;
   }
   return best;
 }
 
-size_t gpu_target(const plan::Plan& plan, int architecture) {
-  if (std::optional<size_t> found = find_gpu_target(plan, architecture)) return *found;
+[[noreturn]] void refuse(const plan::Plan& plan, const backend::Devices& devices, const Target& on) {
+  const std::string text = on.text();
+  if (!devices.native)
+    throw Error(Code::version, fmt::format("the plan has no program for {}: it was compiled for {}", devices.name, targets_of(plan)))
+        .fix(fmt::format("compile the model with \"{}\" among its targets", text));
   const bool has_code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return !t.code.empty(); });
   if (has_code && plan.code_from == plan::CodeFrom::elsewhere)
     throw Error(Code::version, "the plan's device code was not compiled by this user on this machine, so it is not run")
         .fix("load the plan with libingot, which compiles its graph anew, or with trust \"code\" if you trust whoever made the file");
-  throw Error(Code::version, fmt::format("the plan has no program for this GPU (sm_{}): it was compiled for {}", architecture, targets_of(plan)))
-      .fix(fmt::format("compile the model with \"cuda:sm_{}\" among its targets (`ingot compile --set target=cuda:sm_{}`), or load the plan with libingot, which compiles it",
-                       architecture, architecture));
+  throw Error(Code::version, fmt::format("the plan has no program for {} (sm_{}): it was compiled for {}", devices.name, on.architecture, targets_of(plan)))
+      .fix(fmt::format("compile the model with \"{}\" among its targets (`ingot compile --set target={}`), or load the plan with libingot, which compiles it", text, text));
 }
 
-// The number of the GPU that `device` means for this plan; nothing for the CPU.
-std::optional<int> gpu_of(const plan::Plan& plan, std::string_view device) {
-  bool for_cpu = std::any_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.is_cpu(); });
-  if (device == "cpu" || (device == "auto" && for_cpu)) return std::nullopt;
-  if (device == "cuda" || device == "auto") return 0;
-  if (std::optional<int> ordinal = device.starts_with("cuda:") ? number(device.substr(5)) : std::nullopt) return ordinal;
-  throw Error(Code::invalid_option, fmt::format("there is no device \"{}\"", device)).fix("the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, or \"auto\"");
+backend::DeviceName device_for(const plan::Plan& plan, std::string_view name) {
+  if (name == "auto") {
+    for (const backend::Devices* devices : backend::all_devices()) {
+      if (std::any_of(plan.targets.begin(), plan.targets.end(), [&](const plan::ForTarget& t) { return t.target.kind == devices->kind; })) return {devices, 0};
+    }
+  }
+  const backend::DeviceName found = backend::find_device(name);
+  if (found.devices != nullptr) return found;
+  throw Error(Code::invalid_option, fmt::format("there is no device \"{}\"", name)).fix("the devices are \"cpu\", \"cuda\", \"cuda:1\" and so on, \"reference\", or \"auto\"");
 }
 
 }  // namespace
 
 Placement place(const plan::Plan& plan, std::string_view device) {
-  std::optional<int> ordinal = gpu_of(plan, device);
-  if (!ordinal) return {cpu_target(plan), std::shared_ptr<const backend::Backend>(&backend::cpu_backend(), [](const backend::Backend*) {})};
-  size_t target = gpu_target(plan, backend::cuda_architecture(*ordinal));
-  return {target, backend::open_cuda(*ordinal, images(plan.targets[target]), plan.targets[target].timings)};
+  const auto [devices, number] = device_for(plan, device);
+  const Target on = devices->target(number);
+  const std::optional<size_t> target = find_target(plan, *devices, on);
+  if (!target) refuse(plan, *devices, on);
+  return {*target, devices->open(number, images(plan.targets[*target]), plan.targets[*target].timings)};
 }
 
 std::optional<Target> missing_target(const plan::Plan& plan, std::string_view device) {
-  std::optional<int> ordinal = gpu_of(plan, device);
-  if (!ordinal) return std::nullopt;
-  int architecture = backend::cuda_architecture(*ordinal);
-  return find_gpu_target(plan, architecture) ? std::nullopt : std::optional(cuda_target(architecture));
+  const auto [devices, number] = device_for(plan, device);
+  if (!devices->native) return std::nullopt;
+  const Target on = devices->target(number);
+  return find_target(plan, *devices, on) ? std::nullopt : std::optional(on);
 }
 
 }  // namespace ingot::runtime

@@ -15,7 +15,7 @@ struct Placement {
   std::shared_ptr<const backend::Backend> backend;
 };
 
-// `device`: "cpu", "cuda", "cuda:1", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
+// `device`: "cpu", "cuda", "cuda:1", "reference", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
 // the plan has no program for the device, (device) without the device, (invalid_option) for other names.
 Placement place(const plan::Plan&, std::string_view device);
 

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.h"
 
@@ -195,14 +196,47 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   return out;
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream,
-         bool marks) {
+void point(Resolved& r, std::span<std::byte* const> bindings, std::byte* arena) {
   for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
   for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
+}
+
+#ifdef INGOT_FAULTS
+namespace {
+
+// INGOT_FAULT=function:step: the first element that this step writes is wrong, as a fault in its kernel would make it. Of libraries for tests alone.
+void inject_fault(const LoadedFunction& loaded, const Resolved& r, size_t step, backend::Stream& stream) {
+  const char* wanted = std::getenv("INGOT_FAULT");
+  if (wanted == nullptr || fmt::format("{}:{}", loaded.function->name, step) != wanted) return;
+  const backend::TensorRef& t = r.steps[step].operands[r.steps[step].operands.size() - loaded.program->steps[step].writes];
+  if (kernels::numel(t) == 0) return;
+  // The highest bits of a number but for its sign: of a float, an exponent that is far from what it was.
+  std::byte high{};
+  std::byte* last = t.data + ir::size_of(t.dtype) - 1;
+  stream.copy(&high, last, 1);
+  stream.wait();
+  high ^= ir::is_bool(t.dtype) ? std::byte{1} : std::byte{0x44};
+  stream.copy(last, &high, 1);
+  stream.wait();
+}
+
+}  // namespace
+#endif
+
+void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std::byte* scratch, Workers& workers, backend::Stream& stream) {
+  const Resolved::Step& s = r.steps[step];
+  loaded.steps[step].kernel->run({s.operands, s.sizes, loaded.steps[step].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+#ifdef INGOT_FAULTS
+  inject_fault(loaded, r, step, stream);
+#endif
+}
+
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream,
+         bool marks) {
+  point(r, bindings, arena);
   if (marks) stream.mark();
   for (size_t n = 0; n < r.steps.size(); ++n) {
-    Resolved::Step& s = r.steps[n];
-    loaded.steps[n].kernel->run({s.operands, s.sizes, loaded.steps[n].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+    run_step(loaded, r, n, scratch, workers, stream);
     if (marks) stream.mark();
   }
 }

@@ -76,6 +76,9 @@ struct Memory {
 };
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
+// Where the steps find bindings and arena from now on.
+void point(Resolved&, std::span<std::byte* const> bindings, std::byte* arena);
+void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);
 // Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
 // `marks`: the stream notes the time before the first step and after each.
 void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool marks = false);

@@ -60,7 +60,7 @@ def test_no_gpu(linear, tmp_path):
 
 def test_no_such_device(linear, tmp_path):
     ingot.save(ingot.compile(linear, inputs=[Input((2, 4))]), tmp_path / "m.ingot")
-    assert told(ingot.OptionError, lambda: ingot.load(tmp_path / "m.ingot", device="gpu")) == ('option device is "gpu"; "cpu", "cuda", "cuda:1" or "auto" is needed', "", "")
+    assert told(ingot.OptionError, lambda: ingot.load(tmp_path / "m.ingot", device="gpu")) == ('option device is "gpu"; "cpu", "cuda", "cuda:1", "reference" or "auto" is needed', "", "")
 
 
 # ---- a model on the CPU for a GPU elsewhere: saved here, not run

@@ -45,6 +45,7 @@ void Scheduler::attention(NodeId n) {
   }
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for attention");
   push(std::move(*d.choice), std::move(operands), 1, std::move(label), node.origin);
+  out_.steps.back().results = {itself(node.out[0])};
 }
 
 }  // namespace ingot::compile

@@ -41,6 +41,7 @@ void Scheduler::plain(NodeId n) {
   Decision d = choose({std::move(site)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
   push(std::move(*d.choice), std::move(operands), static_cast<uint32_t>(node.out.size()), std::string(name_of(node.op)), node.origin);
+  for (ValueId v : node.out) out_.steps.back().results.push_back(itself(v));
 }
 
 }  // namespace ingot::compile

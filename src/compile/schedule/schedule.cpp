@@ -116,11 +116,13 @@ void Scheduler::root(uint32_t r) {
   }
   auto written = write_root(s_, root.value, target, itself);
   if (!written) return need(written.missing());
+  const size_t before = out_.steps.size();
   if (written->anchor == none_id) {
     fused(std::move(*written), node.origin);
   } else {
     g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
   }
+  if (out_.steps.size() > before) out_.steps.back().results = {{root.value, std::move(target), root.target, s_.places[root.target]}};
 }
 
 namespace {

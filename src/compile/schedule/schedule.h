@@ -15,6 +15,14 @@ struct Considered {
   std::vector<backend::Refusal> refusals = {};
 };
 
+// After a step, `place` holds the elements of `value`. It is `of`, or a part of it: of a concatenation, of an update or what it begins with.
+struct StepResult {
+  ir::ValueId value;
+  BufferView place;
+  ir::ValueId of;
+  BufferView whole;
+};
+
 struct ScheduledStep {
   backend::EmittedStep emitted;
   std::vector<BufferView> operands;
@@ -22,6 +30,7 @@ struct ScheduledStep {
   std::string label;
   ir::OriginId origin = ir::none_id;
   Considered considered = {};
+  std::vector<StepResult> results = {};      // none: what is written is packed
 };
 
 struct Schedule {

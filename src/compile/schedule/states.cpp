@@ -60,6 +60,7 @@ void Scheduler::copy(const StoragePlan& s, ValueId v, const BufferView& target, 
   if (!written) return need(written.missing());
   written->label = std::move(label);
   fused(std::move(*written), none_id);
+  out_.steps.back().results = {{v, target, v, target}};
 }
 
 void Scheduler::copy_outputs() {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
-#include "backend/cpu/kernels/run/elements.h"
 #include "base/error.h"
+#include "kernels/run/elements.h"
 
 namespace ingot::kernels {
 

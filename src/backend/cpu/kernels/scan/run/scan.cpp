@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/kernels/run/elements.h"
+#include "kernels/run/elements.h"
 #include "kernels/scan/run/scan_checks.h"
 
 namespace ingot::kernels {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/kernels/run/elements.h"
+#include "kernels/run/elements.h"
 #include "kernels/scatter/run/scatter_checks.h"
 
 namespace ingot::kernels {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/kernels/run/elements.h"
+#include "kernels/run/elements.h"
 #include "kernels/sort/run/sort_checks.h"
 
 namespace ingot::kernels {

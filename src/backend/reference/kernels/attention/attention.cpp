@@ -1,0 +1,28 @@
+#include "backend/reference/compile/offers.h"
+#include "backend/reference/kernels/attention/run/attention_args.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::backend::reference {
+
+namespace {
+
+EmittedStep emit_attention(const Attention& a, const FusedBody* mask) {
+  EmittedStep step{"attention", {}, {}};
+  FieldWriter constants;
+  const AttentionConstants args{a.scale, a.causal, mask != nullptr, static_cast<uint8_t>(a.batch_rank)};
+  attention_fields(constants, args);
+  if (mask != nullptr) write_body(*mask, constants, step.sizes);
+  step.constants = std::move(constants.out);
+  return step;
+}
+
+}  // namespace
+
+void attention_offers(const Site& site, Offers& out) {
+  const auto* a = std::get_if<Attention>(&site.kernel);
+  if (a == nullptr) return;
+  if (a->batch_rank + 2 > kernels::max_rank) return out.refusals.push_back({"softmax", Obstacle::types, "too many axes"});
+  out.offers.push_back({.implementation = "softmax", .emit = [a, mask = site.body] { return emit_attention(*a, mask); }});
+}
+
+}  // namespace ingot::backend::reference

@@ -1,0 +1,20 @@
+// The constants of a depthwise_conv step: these, then the body.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace ingot::backend::reference {
+
+struct DepthwiseConvConstants {
+  uint8_t kept = 0, summed = 0;      // indices
+  uint8_t rank = 0;                  // of A
+  std::vector<int64_t> steps = {};   // of the map: [rank][kept + summed]
+};
+
+template <class Stream, class C>
+void depthwise_conv_fields(Stream& s, C& c) {
+  s.all(c.kept, c.summed, c.rank);
+  s.list(c.steps, [&](auto& step) { s.field(step); });
+}
+
+}  // namespace ingot::backend::reference

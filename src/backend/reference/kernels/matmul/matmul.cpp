@@ -1,0 +1,48 @@
+#include "backend/reference/compile/offers.h"
+#include "backend/reference/kernels/matmul/run/matmul_args.h"
+#include "kernels/run/index_map.h"
+
+namespace ingot::backend::reference {
+
+namespace {
+
+std::optional<Refusal> obstacle(const Gemm& g) {
+  constexpr std::string_view name = "sums";
+  if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
+  if (g.b.size() > 1 || g.packed) return Refusal{name, Obstacle::b, "B is one matrix as it lies"};
+  if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
+  if (g.batch_rank + 2 > kernels::max_rank) return Refusal{name, Obstacle::types, "too many axes"};
+  if (!g.map) return std::nullopt;
+  std::vector<ir::Dim> ignored;
+  if (g.map->axes.size() > kernels::IndexMap::most || g.map->dims.size() > kernels::max_rank) return Refusal{name, Obstacle::a, "the map has too many axes"};
+  if (!map_steps(*g.map, ignored)) return Refusal{name, Obstacle::a, "an index goes backwards"};
+  return std::nullopt;
+}
+
+EmittedStep emit_gemm(const Gemm& g, const FusedBody& body) {
+  EmittedStep step{"matmul", {}, {}};
+  MatmulConstants args{static_cast<uint8_t>(g.batch_rank)};
+  if (g.map) {
+    args.m = static_cast<uint8_t>(g.m_rank);
+    args.k = static_cast<uint8_t>(g.map->dims.size() - g.batch_rank - g.m_rank);
+    args.rank = static_cast<uint8_t>(g.map->axes.size());
+    args.steps = *map_steps(*g.map, step.sizes);
+  }
+  FieldWriter constants;
+  matmul_fields(constants, args);
+  write_body(body, constants, step.sizes);
+  step.constants = std::move(constants.out);
+  step.elementwise = 2;
+  return step;
+}
+
+}  // namespace
+
+void matmul_offers(const Site& site, Offers& out) {
+  const auto* g = std::get_if<Gemm>(&site.kernel);
+  if (g == nullptr) return;
+  if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
+  out.offers.push_back({.implementation = "sums", .emit = [g, body = site.body] { return emit_gemm(*g, *body); }});
+}
+
+}  // namespace ingot::backend::reference

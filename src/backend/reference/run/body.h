@@ -1,0 +1,120 @@
+// A fused body as a step of the reference holds it, and its evaluation: one element after another, one instruction after another. Floats are
+// double, rounded to the instruction's type after each one; integers wrap at the width of theirs.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/fields.h"
+#include "ir/op.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::backend::reference {
+
+using kernels::TensorRef;
+
+enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
+enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
+
+// backend::Instruction with sizes as numbers: which of the body's sizes they are.
+struct Instruction {
+  Kind kind{};
+  ir::DType dtype{};
+  ir::Op op{};
+  Reduction reduction{};
+  uint32_t axis = 0, operand = 0, size = 0;
+  double number = 0;                     // literal or fill of a float type,
+  int64_t integer = 0;                   // of another one
+  std::vector<uint32_t> in, lower, step;
+};
+
+struct Store {
+  uint32_t operand = 0, value = 0;
+};
+
+// The body's sizes: those that instructions name, then the extents of the domain.
+struct Body {
+  uint32_t outer = 0, row = 0;           // axes
+  uint32_t sizes = 0;
+  std::vector<Instruction> code;
+  std::vector<ir::DType> operands;       // in memory; the last ones are stored
+  std::vector<Store> stores;
+  // Not in the bytes:
+  std::vector<uint32_t> stage;           // per instruction: reductions below it
+  std::vector<uint32_t> gathered;        // per operand: axes behind the domain's
+  std::vector<bool> plain, guarded;      // per operand: loads of either kind
+
+  size_t rank() const { return size_t{outer} + row; }
+  uint32_t stages() const;
+};
+
+template <class Stream, class B>
+void body_fields(Stream& s, B& b) {
+  s.all(b.outer, b.row, b.sizes);
+  s.list(b.code, [&](auto& i) {
+    s.all(i.kind, i.dtype, i.op, i.reduction, i.axis, i.operand, i.size, i.number, i.integer);
+    for (auto* list : {&i.in, &i.lower, &i.step}) s.list(*list, [&](auto& v) { s.field(v); });
+  });
+  s.list(b.operands, [&](auto& t) { s.field(t); });
+  s.list(b.stores, [&](auto& store) { s.all(store.operand, store.value); });
+}
+
+enum class Stores : uint8_t {
+  memory,
+  none,    // a mask: one value, not stored
+};
+
+// Reads and checks the body of a step with so many operands and sizes of the body's. Error (format).
+Body read_body(FieldReader&, size_t operands, size_t sizes, Stores);
+
+// What an instruction gives.
+struct Value {
+  double f = 0;
+  int64_t i = 0;
+  bool started = false;                  // of a reduction under way: there was an element,
+  int64_t position = 0;                  // and where in the row the best one is
+};
+Value read(ir::DType, const std::byte*);
+
+// A body on operands of known sizes.
+struct Bound {
+  const Body* body = nullptr;
+  std::vector<int64_t> sizes, domain;
+  std::vector<std::vector<int64_t>> strides;  // per operand: of the domain's axes, then the gathered ones
+  int64_t rows = 1, length = 1;               // elements of the outer axes, and of the others
+};
+// Checks operands and sizes so that evaluation cannot leave the operands. Error (format).
+Bound bind(const Body&, std::span<const TensorRef> operands, std::span<const int64_t> sizes);
+
+// One thread's.
+class Evaluator {
+ public:
+  // `values`: one for each instruction.
+  Evaluator(const Bound& bound, std::span<const TensorRef> operands, Value* values) : b_(bound), body_(*bound.body), operands_(operands), values_(values) {}
+  // All of a row, with its reductions.
+  void row(int64_t row);
+  // One element of a body without reductions: the value that its first store takes.
+  Value element(std::span<const int64_t> at, Value accumulator);
+  void store(std::span<const int64_t> at);
+
+ private:
+  void compute(uint32_t stage, std::span<const int64_t> at, bool empty = false);
+  Value load(const Instruction&, std::span<const int64_t> at, bool empty) const;
+  void begin(size_t k);
+  void accumulate(size_t k, int64_t position);
+  void finish(size_t k);
+  bool once(const Store&) const;
+  void put(const Store&, std::span<const int64_t> at);
+
+  const Bound& b_;
+  const Body& body_;
+  std::span<const TensorRef> operands_;
+  Value* values_;
+  Value accumulator_;
+};
+
+// The coordinates of element n of these extents, row-major.
+void coordinates(int64_t n, std::span<const int64_t> extents, std::span<int64_t> at);
+
+}  // namespace ingot::backend::reference

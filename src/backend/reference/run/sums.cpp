@@ -1,0 +1,100 @@
+#include "backend/reference/run/sums.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "kernels/run/elements.h"
+
+namespace ingot::backend::reference {
+
+namespace {
+
+using Position = IndexMap::Position;
+
+bool inside(const IndexMap& map, const Position& at) {
+  for (int b = 0; b < map.axes; ++b) {
+    if (at.along[b] < 0 || at.along[b] >= map.size[b]) return false;
+  }
+  return true;
+}
+
+// All values of the summed indices from `level` on.
+void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Position at, int64_t in_b, Value& sum) {
+  if (level == s.summed.size()) {
+    if (!inside(s.map, at)) return;
+    const Value x = read(a.dtype, kernels::element(a, static_cast<int64_t>(at.offset))), y = read(b.dtype, kernels::element(b, in_b));
+    if (s.floating) {
+      sum.f += x.f * y.f;
+    } else {
+      sum.i = static_cast<int64_t>(static_cast<uint64_t>(sum.i) + static_cast<uint64_t>(x.i) * static_cast<uint64_t>(y.i));
+    }
+    return;
+  }
+  const SumIndex& index = s.summed[level];
+  for (int64_t n = 0; n < index.a.extent; ++n) {
+    add(s, a, b, level + 1, at, in_b, sum);
+    at.move(index.a, 1, s.map.axes);
+    in_b += index.b_step;
+  }
+}
+
+}  // namespace
+
+IndexMap straight(const TensorRef& a) {
+  IndexMap map;
+  for (int d = 0; d < a.rank; ++d) map.indices.push_back({a.dims[d], static_cast<uint64_t>(a.strides[d]), {}});
+  return map;
+}
+
+kernels::Resolved resolve_sums(std::shared_ptr<Sums> s, const kernels::Call& call) {
+  const TensorRef &a = call.operands[0], &b = call.operands[1];
+  if (a.dtype != b.dtype || is_complex(a.dtype)) fail(Code::format, "the factors of a step are {} and {}", ir::name_of(a.dtype), ir::name_of(b.dtype));
+  s->floating = is_float(a.dtype);
+  for (const Instruction& i : s->body.body->code) {
+    if (i.kind == Kind::accumulator && is_float(i.dtype) != s->floating) fail(Code::format, "the body of a step takes sums of another type");
+    if (i.kind == Kind::reduce) fail(Code::format, "the body behind sums has a reduction");
+  }
+  for (size_t d = 0; d < s->kept.size(); ++d) {
+    int64_t count = 1;
+    for (const SumIndex& i : s->kept[d]) {
+      if (i.a.extent < 0 || __builtin_mul_overflow(count, i.a.extent, &count)) fail(Code::format, "a step has an impossible index");
+    }
+    if (count != s->body.domain[d]) fail(Code::format, "the indices of a step count {} elements, its body {}", count, s->body.domain[d]);
+  }
+  s->per_worker = (s->body.body->code.size() * sizeof(Value) + 63) / 64 * 64;
+  const size_t scratch = static_cast<size_t>(call.workers->count()) * s->per_worker;
+  return {scratch, std::move(s)};
+}
+
+void run_sums(const kernels::Call& call) {
+  const auto& s = *static_cast<const Sums*>(call.prepared);
+  const TensorRef &a = call.operands[0], &b = call.operands[1];
+  const int64_t rows = s.body.rows;
+  if (s.body.length == 0) return;
+  const int64_t tasks = std::min<int64_t>(rows, 64);
+  call.workers->run(tasks, [&](int64_t task, int worker) {
+    Evaluator body(s.body, call.operands.subspan(2), reinterpret_cast<Value*>(call.scratch + static_cast<size_t>(worker) * s.per_worker));
+    std::array<int64_t, kernels::max_rank> place{};
+    const std::span at(place.data(), s.body.domain.size());
+    for (int64_t n = rows * task / tasks * s.body.length, end = rows * (task + 1) / tasks * s.body.length; n < end; ++n) {
+      coordinates(n, s.body.domain, at);
+      Position start = s.map.start;
+      int64_t in_b = 0;
+      for (size_t d = 0; d < at.size(); ++d) {
+        int64_t rest = at[d];
+        for (size_t k = s.kept[d].size(); k-- > 0; rest /= s.kept[d][k].a.extent) {
+          const SumIndex& index = s.kept[d][k];
+          start.move(index.a, rest % index.a.extent, s.map.axes);
+          in_b += rest % index.a.extent * index.b_step;
+        }
+      }
+      Value sum;
+      add(s, a, b, 0, start, in_b, sum);
+      body.element(at, sum);
+      body.store(at);
+    }
+  });
+}
+
+}  // namespace ingot::backend::reference

@@ -1,0 +1,34 @@
+// Sums of products over some of a list of indices: what a GEMM and a depthwise convolution are, and the body behind each sum.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "backend/reference/run/body.h"
+#include "kernels/run/index_map.h"
+
+namespace ingot::backend::reference {
+
+using kernels::IndexMap;
+
+// An index of the sum: how far a step of it goes in A (outside of A there are zeros) and in B.
+struct SumIndex {
+  IndexMap::Index a;
+  int64_t b_step = 0;
+};
+
+struct Sums {
+  IndexMap map;                             // of A; its indices are those below
+  std::vector<std::vector<SumIndex>> kept;  // per axis of the body's domain: the indices that it counts, the last one fastest
+  std::vector<SumIndex> summed;
+  bool floating = true;
+  Bound body;
+  size_t per_worker = 0;                    // bytes of scratch
+};
+
+// A read by its strides: index i is its axis i.
+IndexMap straight(const TensorRef& a);
+// Element by element of the body's domain; operands are A, B, then the body's.
+kernels::Resolved resolve_sums(std::shared_ptr<Sums>, const kernels::Call&);
+void run_sums(const kernels::Call&);
+
+}  // namespace ingot::backend::reference

@@ -1,0 +1,211 @@
+#include "verify/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ir/reference.h"
+#include "runtime/stepper.h"
+#include "runtime/strided.h"
+#include "verify/values.h"
+
+namespace ingot::verification {
+
+using namespace ir;
+
+namespace {
+
+// Half of the distance from 1 to the next number.
+double unit_of(DType t) {
+  switch (t) {
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+    case DType::f64: return 0x1p-53;
+    default: return 0x1p-24;
+  }
+}
+
+double infinity() { return std::numeric_limits<double>::infinity(); }
+
+// What a number too large for the type is there.
+double in_range(DType t, double v) {
+  const double end = t == DType::f16 ? 65520 : t == DType::f64 ? infinity() : 0x1p128;
+  return std::fabs(v) >= end ? std::copysign(infinity(), v) : v;
+}
+
+void compare(const Data& found, const Data& wanted, StepError& e) {
+  const size_t n = static_cast<size_t>(found.numel());
+  if (found.dims != wanted.dims) fail(Code::internal, "step {} of \"{}\" gives other sizes than its graph", e.step, e.function);
+  size_t different = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (!found.floating()) {
+      different += found.i[i] != wanted.i[i];
+      e.largest = std::max(e.largest, std::fabs(static_cast<double>(wanted.i[i])));
+      e.absolute = std::max(e.absolute, std::fabs(static_cast<double>(found.i[i]) - static_cast<double>(wanted.i[i])));
+      continue;
+    }
+    const double x = found.f[i], y = in_range(found.dtype, wanted.f[i]);
+    if (std::isfinite(y)) e.largest = std::max(e.largest, std::fabs(y));
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    e.absolute = std::isfinite(x) && std::isfinite(y) ? std::max(e.absolute, std::fabs(x - y)) : infinity();
+  }
+  const double unit = unit_of(found.dtype), scale = e.largest > 0 ? e.largest : 1;
+  const double share = 1000.0 * static_cast<double>(different) / static_cast<double>(std::max<size_t>(n, 1));
+  const double worst = std::max(e.roundings, found.floating() ? e.absolute / (unit * scale) : share);
+  e.roundings = std::isnan(worst) ? infinity() : worst;
+}
+
+std::string text_of(const plan::Plan& plan, uint32_t origin) {
+  if (origin >= plan.origins.size() || plan.origins[origin].file.empty()) return "";
+  const plan::Origin& o = plan.origins[origin];
+  return fmt::format("{}:{}{}{}", o.file, o.line, o.code.empty() ? "" : "  ", o.code);
+}
+
+// The elements of a place, from all bytes of its buffer.
+Data elements(const compile::BufferView& place, std::span<const int64_t> symbols, std::span<const std::byte> buffer) {
+  const Index dims = sizes_of(place.layout.dims, symbols);
+  const size_t size = size_of(place.dtype);
+  int64_t count = 1;
+  for (int64_t d : dims) count *= d;
+  Index strides;
+  for (const Dim& d : place.layout.strides) strides.push_back(d.evaluate(symbols));
+  const int64_t start = count > 0 ? place.layout.offset.evaluate(symbols) : 0;
+  std::vector<std::byte> dense(static_cast<size_t>(count) * size);
+  Index at(dims.size(), 0);
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t offset = start;
+    for (size_t d = 0; d < dims.size(); ++d) offset += at[d] * strides[d];
+    const auto from = static_cast<size_t>(offset) * size;
+    if (offset < 0 || from + size > buffer.size()) fail(Code::internal, "a value of the plan lies outside of its buffer");
+    std::copy_n(buffer.begin() + static_cast<int64_t>(from), size, dense.begin() + n * static_cast<int64_t>(size));
+    for (size_t d = dims.size(); d-- > 0 && ++at[d] == dims[d];) at[d] = 0;
+  }
+  return unpack(place.dtype, dims, dense);
+}
+
+}  // namespace
+
+double bound_of(DType t, const Settings& settings, bool product) {
+  if (!is_float(t)) return 0;
+  // A result of a half type, or of operands that were rounded to one, is off by some of its roundings besides.
+  const double halves = settings.bound * 0.032;
+  if (t == DType::f16 || t == DType::bf16) return halves + settings.bound * unit_of(DType::f32) / unit_of(t);
+  return settings.bound + (product && settings.tf32 && t == DType::f32 ? halves * unit_of(DType::f16) / unit_of(t) : 0);
+}
+
+struct Verifier::State {
+  std::shared_ptr<const plan::Plan> plan;
+  const compile::Record& record;
+  Settings settings;
+  runtime::Stepper stepper;
+  std::optional<Values> prepared;
+
+  Data weight(std::string_view name, const Type& type, std::span<const int64_t> symbols) const {
+    for (const plan::Weight& w : plan->weights) {
+      if (w.name == name) return unpack(type.dtype, sizes_of(type.dims, symbols), {w.data, w.bytes});
+    }
+    fail(Code::internal, "the graph has a weight \"{}\", which the plan has not", name);
+  }
+
+  std::vector<StepError> steps(const plan::Function& f, const plan::Program& p, const compile::Record::Program& program, Values& values) {
+    if (program.steps.size() != p.steps.size()) fail(Code::internal, "function \"{}\" has {} steps, compiled anew {}", f.name, p.steps.size(), program.steps.size());
+    std::vector<size_t> last(values.graph().values.size(), SIZE_MAX);  // the step that completes a value
+    for (size_t n = 0; n < program.steps.size(); ++n) {
+      for (const compile::StepResult& r : program.steps[n]) last[r.of] = n;
+    }
+    std::vector<StepError> out;
+    for (size_t n = 0; n < p.steps.size(); ++n) {
+      stepper.run(n);
+      StepError& e = out.emplace_back();
+      const plan::Step& s = p.steps[n];
+      e.function = f.name;
+      e.step = n;
+      e.kernel = s.kernel;
+      e.label = s.label;
+      e.origin = text_of(*plan, s.origin);
+      for (const compile::StepResult& r : program.steps[n]) result(r, s, values, last[r.of] == n, e);
+      if (settings.stop && e.over()) break;
+    }
+    return out;
+  }
+
+  void result(const compile::StepResult& r, const plan::Step& s, Values& values, bool complete, StepError& e) {
+    const std::vector<std::byte> buffer = stepper.read(r.place.buffer);
+    const Data found = elements(r.place, values.symbols(), buffer);
+    const bool reads_floats = std::any_of(s.operands.begin(), s.operands.end() - s.writes, [](const plan::OperandView& o) { return is_float(o.dtype); });
+    compare(found, values.up_to(r.value), e);
+    e.compared = true;
+    e.dtype = torch_name_of(r.place.dtype);
+    // What compares or rounds floats may tip to the other side.
+    e.bound = std::max(e.bound, is_float(r.place.dtype) ? bound_of(r.place.dtype, settings, s.kernel != "fused") : reads_floats ? 1 : 0);
+    if (complete) values.replace(r.of, elements(r.whole, values.symbols(), buffer));
+  }
+};
+
+Verifier::Verifier(std::shared_ptr<const plan::Plan> plan, const compile::Record& record, Settings settings)
+    : state_(new State{plan, record, settings, runtime::Stepper(plan, settings.device, settings.threads), std::nullopt}) {}
+Verifier::~Verifier() = default;
+
+std::vector<StepError> Verifier::prepare() {
+  State& s = *state_;
+  s.stepper.begin_prepare();
+  const plan::Function& f = s.plan->targets[s.stepper.placement().target].prepare;
+  Values& values = s.prepared.emplace(s.record.prepare.graph, std::vector<int64_t>());
+  for (const Weight& w : s.record.prepare.graph.weights) values.set(w.value, s.weight(w.name, s.record.prepare.graph.type(w.value), {}));
+  return s.steps(f, f.programs[0], s.record.prepare, values);
+}
+
+std::vector<StepError> Verifier::function(size_t index, std::span<const runtime::HostTensor> inputs) {
+  State& s = *state_;
+  const plan::Function& f = s.plan->functions[index];
+  const compile::Record::Program& program = s.record.functions[index];
+  const Graph& g = program.graph;
+  std::vector<std::vector<int64_t>> dims;
+  for (const runtime::HostTensor& t : inputs) dims.emplace_back(t.dims, t.dims + t.rank);
+  Values values(g, bind_symbols(g, dims));
+  std::vector<std::vector<std::byte>> bytes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& type = g.type(g.inputs[i].value);
+    if (inputs[i].dtype != type.dtype)
+      fail(Code::invalid_input, "input \"{}\" is {}, the plan takes {}", g.inputs[i].name, torch_name_of(inputs[i].dtype), torch_name_of(type.dtype));
+    if (runtime::missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", g.inputs[i].name);
+    std::vector<std::byte>& lying = bytes.emplace_back(runtime::bytes_of(inputs[i]));
+    if (!lying.empty()) runtime::copy_strided(inputs[i], f.bindings[i].order, lying.data(), true);
+    values.set(g.inputs[i].value, unpack(type.dtype, sizes_of(type.dims, values.symbols()), lying));
+  }
+  for (const Weight& w : g.weights) {
+    const uint32_t derived = program.derived[w.value];
+    values.set(w.value, derived == none_id ? s.weight(w.name, g.type(w.value), values.symbols()) : s.prepared->up_to(s.record.prepare.graph.outputs[derived].value));
+  }
+  s.stepper.begin(index, values.symbols(), bytes);
+  return s.steps(f, f.programs[s.stepper.placement().target], program, values);
+}
+
+std::string to_json(std::string_view target, std::span<const StepError> steps) {
+  auto number = [](double v) { return std::isfinite(v) ? fmt::format("{:.6g}", v) : std::string("null"); };
+  auto text = [](const std::string& v) {
+    std::string quoted;
+    append_json_string(quoted, v);
+    return quoted;
+  };
+  auto one = [&](const StepError& e) {
+    return fmt::format(
+        "{{\"function\": {}, \"step\": {}, \"kernel\": {}, \"label\": {}, \"origin\": {}, \"dtype\": {}, \"largest\": {}, \"absolute\": {}, \"roundings\": {}, \"bound\": {}, "
+        "\"over\": {}}}",
+        text(e.function), e.step, text(e.kernel), text(e.label), text(e.origin), e.compared ? text(e.dtype) : "null", number(e.largest), number(e.absolute),
+        e.compared ? number(e.roundings) : "null", number(e.bound), e.over());
+  };
+  std::string out = "{\"target\": " + text(std::string(target)) + ", \"steps\": [";
+  const StepError* first = nullptr;
+  for (const StepError& e : steps) {
+    if (&e != steps.data()) out += ", ";
+    out += one(e);
+    if (first == nullptr && e.over()) first = &e;
+  }
+  return out + "], \"first\": " + (first != nullptr ? one(*first) : "null") + "}";
+}
+
+}  // namespace ingot::verification
