@@ -86,7 +86,7 @@ std::vector<std::byte> serialise(const {Name}Args& a) {{ return {{std::byte{{a.a
     "backend/cpu/kernels/{name}/run/{name}.cpp": '''#include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/kernels/run/elements.h"
+#include "kernels/run/elements.h"
 #include "base/error.h"
 #include "kernels/{name}/run/{name}_args.h"
 

@@ -38,7 +38,7 @@ struct Instruction {
   ir::Scalar number = 0;       // literal; load with `guarded`: the fill
   ir::Dim dim = 0;             // size
   uint32_t axis = 0;           // index
-  uint32_t half = 0;           // accumulator: which half of the product's columns (Product::halves)
+  uint32_t half = 0;           // accumulator: which half of the product's columns (Gemm::gated)
   Reduction reduction = Reduction::sum;
   // load: guarded axes. Domain axis d at i is the operand's coordinate i * step[d] - lower[d]; one outside of
   // 0 <= c < operand.dims[d] reads the fill. Empty = not guarded; no steps = all 1, else they are 1 at least.

@@ -83,10 +83,10 @@ TEST(Compile, StorageAndScheduleOfSmallGraphs) {
       ir::Graph g = ir::parse(c.graph);
       std::mt19937 random(7);
       add_weights(g, random);
-      std::string decisions;
+      Record record;
       NamedGraph one{"forward", g};
-      compile(std::span(&one, 1), for_targets(target), {}, &decisions);
-      made += "== " + c.name + "\n" + decisions;
+      compile(std::span(&one, 1), for_targets(target), {}, &record);
+      made += "== " + c.name + "\n" + record.decisions;
     }
   }
   const std::string path = folder + "phases.test";

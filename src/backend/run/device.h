@@ -84,7 +84,7 @@ class Backend {
   }
 };
 
-// The host, with the kernels listed in cpu/run/device.cpp.
+// The host, with the kernels listed in cpu/run/kernels.def.
 const Backend& cpu_backend();
 const RunKernel* find_cpu_kernel(std::string_view name);
 

@@ -86,7 +86,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   auto map = from ? arguments_of(g, *from, numbers) : std::nullopt;
   if (!is_half(g.type)) return refusal(Obstacle::types, "for float16 and bfloat16");
   if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
-  if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::a, "the result's columns are not a multiple of 8");
+  if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");

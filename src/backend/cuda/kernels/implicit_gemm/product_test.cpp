@@ -157,7 +157,7 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   EXPECT_EQ(refused([](Case& s) { s.product.type = DType::f32; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), Obstacle::a);
   EXPECT_EQ(refused([](Case& s) { s.product.a.dims[1] = 12; }), Obstacle::a);  // no whole eights
-  EXPECT_EQ(refused([](Case& s) { s.body.row = {Dim(4)}; }), Obstacle::a);
+  EXPECT_EQ(refused([](Case& s) { s.body.row = {Dim(4)}; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(2)}; }), Obstacle::b);
   EXPECT_EQ(own(same,
                 [&](Case& s) {
