@@ -129,5 +129,14 @@ def test_a_plan_of_the_reference(tmp_path):
     assert code == 0, out + err
 
 
+def test_a_module_runs_by_the_reference():
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(512, 5), torch.nn.Softmax(-1))
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        compiled = ingot.compile(module, inputs=[x], target="reference")
+        torch.testing.assert_close(compiled(x), module(x))
+    assert compiled.verify(x).target == "reference"
+
+
 def test_bytes_alone_run_nothing(plans):
     assert cli(plans("bert"), "--bytes") == (0, "metadata and weights match their checksums\n", "")
