@@ -192,13 +192,13 @@ def _timed(stages, owner, name, label):
 
 def one(shape, nodes):
     """Compiles one graph; prints the seconds of all and of each stage in Python as JSON. What INGOT_LOG tells goes to stderr."""
-    from ingot import _engine, assemble, capture
+    from ingot import _engine, _library, assemble, capture
 
     stages = {}
     _timed(stages, capture, "write", "capture")
-    _timed(stages, _engine.Model, "from_json", "import")
-    _timed(stages, _engine.Model, "explain", "partition")
-    _timed(stages, _engine.Model, "compile", "build")
+    _timed(stages, _library.Model, "from_json", "import")
+    _timed(stages, _library.Model, "explain", "partition")
+    _timed(stages, _library.Model, "compile", "build")
     _timed(stages, _engine.Engine, "__init__", "engine")
     _timed(stages, assemble.Shell, "build", "torch graph")
     compiled, seconds = compile_graph(shape, nodes)

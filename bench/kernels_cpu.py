@@ -25,7 +25,7 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ingot
 from cpu import machine_name
-from ingot import _engine
+from ingot import _library
 
 torch.set_grad_enabled(False)
 SHAPES = [(48, 96, 256)]
@@ -50,10 +50,10 @@ def ours(module, inputs):
 
     def measure(n):
         best = math.inf
-        _engine._text(_engine.lib().ingot_session_profile, session.pointer, 1)
+        _library.text_of(_library.lib().ingot_session_profile, session.pointer, 1)
         for _ in range(n):
             session.run(*arrays, out=made)
-            steps = json.loads(_engine._text(_engine.lib().ingot_session_profile, session.pointer, 1))["steps"]
+            steps = json.loads(_library.text_of(_library.lib().ingot_session_profile, session.pointer, 1))["steps"]
             best = min(best, sum(s["nanoseconds"] for s in steps) * 1e-9)
         return best
 
@@ -114,9 +114,9 @@ def matmul(rounds):
 
 def limits(threads, seconds):
     out = c_void_p()
-    _engine.check(_engine.lib().ingot_measure_machine(threads, seconds, byref(out)))
+    _library.check(_library.lib().ingot_measure_machine(threads, seconds, byref(out)))
     text = string_at(out)
-    _engine.lib().ingot_string_release(out)
+    _library.lib().ingot_string_release(out)
     return json.loads(text)
 
 

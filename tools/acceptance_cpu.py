@@ -127,7 +127,7 @@ def minilm_lines():
     from accuracy import assert_accurate
 
     import ingot
-    from ingot import _engine, capture, functional
+    from ingot import _engine, _library, capture, functional
 
     torch.set_grad_enabled(False)
     model = minilm()
@@ -151,7 +151,7 @@ def minilm_lines():
     program = torch.export.export(model, minilm_inputs(8, 32), dynamic_shapes=[{0: torch.export.Dim("B", max=64), 1: torch.export.Dim("S", max=512)}] * 2)
     captured = capture.write(functional.from_exported(program))
     start = time.perf_counter()
-    engine = _engine.Engine(_engine.Model.from_json(captured.json, captured.weights).compile({}))
+    engine = _engine.Engine(_library.Model.from_json(captured.json, captured.weights).compile({}))
     yield "compile besides capture", f"{time.perf_counter() - start:.2f} s", "2 s", time.perf_counter() - start <= 2
     plan = SCRATCH / "minilm.ingot"
     ingot.save(compiled, plan)
@@ -175,11 +175,11 @@ def minilm_lines():
 
 LOAD = """
 import ctypes, sys, time
-from ingot import _engine
-lib = _engine.lib()
+from ingot import _library
+lib = _library.lib()
 out = ctypes.c_void_p()
 start = time.perf_counter()
-_engine.check(lib.ingot_plan_load(sys.argv[1].encode(), ctypes.byref(out)))
+_library.check(lib.ingot_plan_load(sys.argv[1].encode(), ctypes.byref(out)))
 print(time.perf_counter() - start)
 """
 RESIDENT = """
@@ -213,7 +213,7 @@ def overhead():
     import torch
 
     import ingot
-    from ingot import _engine
+    from ingot import _library, _values
 
     torch.set_grad_enabled(False)
     module = ingot.compile(minilm(), inputs=dynamic_specs())
@@ -221,10 +221,10 @@ def overhead():
     session = module.engine.session()
     arrays = [x.numpy() for x in inputs]
     made = session.run(*arrays)
-    given, wanted = (_engine._Tensor * 2)(), (_engine._Tensor * 1)()
-    keep = [_engine._fill(t, a, b, "input") for t, a, b in zip(given, arrays, module.engine.inputs())]
-    keep.append(_engine._fill(wanted[0], made[0], module.engine.outputs()[0], "output"))
-    run = _engine.lib().ingot_session_run_with
+    given, wanted = (_values.Tensor * 2)(), (_values.Tensor * 1)()
+    keep = [_values.fill(t, a, b, "input") for t, a, b in zip(given, arrays, module.engine.inputs())]
+    keep.append(_values.fill(wanted[0], made[0], module.engine.outputs()[0], "output"))
+    run = _library.lib().ingot_session_run_with
 
     def median_difference(first, second, rounds):
         """Median of second - first in microseconds, called in turn; and the median of first."""

@@ -1,4 +1,5 @@
-"""Writes a new kernel: its arguments, and the CPU's implementation with a test, which copies until it is written.
+"""Writes a new kernel: its definition and arguments, and the CPU's implementation, which copies until it is written, with a test. Registers both. The
+conformance test fails until the definition's random case is a graph with the kernel in it.
 
     make new-kernel NAME=roll
 """
@@ -11,6 +12,43 @@ import sys
 from pathlib import Path
 
 FILES = {
+    "kernels/{name}/{name}.cpp": '''#include "kernels/definition.h"
+#include "kernels/random_case.h"
+#include "kernels/{name}/run/{name}_args.h"
+
+namespace ingot::kernels {{
+
+namespace {{
+
+PlainStep plain(const ir::Graph&, const ir::Node& node) {{ return {{serialise({Name}Args{{static_cast<uint8_t>(node.attributes.integer("axis"))}})}}; }}
+
+// A random graph with the kernel's primitive in it. Until it is, the conformance test says that the kernel is in no plan.
+ir::Graph random_case(std::mt19937& random) {{
+  RandomCase c(random);
+  c.output("y", c.input("x", ir::DType::f32, c.dims(2)));
+  return c.take();
+}}
+
+}}  // namespace
+
+// The primitives that become such steps, by their lines in ir/prim.def, stand in the braces.
+extern const Definition {name}_definition;
+const Definition {name}_definition{{"{name}", "in, out", {{}}, plain, nullptr, random_case}};
+
+}}  // namespace ingot::kernels
+''',
+    "backend/cpu/kernels/{name}/{name}.cpp": '''#include "backend/cpu/compile/offers.h"
+
+namespace ingot::backend::cpu {{
+
+void {name}_offers(const Site& site, const Settings&, Offers& out) {{
+  const auto* p = std::get_if<Plain>(&site.kernel);
+  if (p == nullptr || p->kernel != "{name}") return;
+  out.offers.push_back({{.implementation = "lines", .emit = [p] {{ return EmittedStep{{std::string(p->kernel), {{p->constants.begin(), p->constants.end()}}, {{}}}}; }}}});
+}}
+
+}}  // namespace ingot::backend::cpu
+''',
     "kernels/{name}/run/{name}_args.h": '''// Arguments of the "{name}" step.
 //
 // operands = in, out (written): the same dtype and dims, any strides. sizes = none.
@@ -86,8 +124,10 @@ void run(const Call& call) {{
 
 }}  // namespace
 
-extern const RunKernel {name}_kernel;
-const RunKernel {name}_kernel{{"{name}", load, resolve, run}};
+std::span<const RunKernel> {name}_cpu_kernels() {{
+  static constexpr RunKernel list[] = {{{{"{name}", load, resolve, run}}}};
+  return list;
+}}
 
 }}  // namespace ingot::kernels
 ''',
@@ -138,10 +178,15 @@ def main():
         path = root / "src" / file.format(**words)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(**words))
-    print(f"src/kernels/{name} and src/backend/cpu/kernels/{name} are written. In src/backend/cpu/run/device.cpp, add to INGOT_CPU_KERNELS:\n"
-          f"  X({name})\n"
-          f"Then: cmake --build build/release --target test_backend_cpu && build/release/test_backend_cpu --gtest_filter='{name}.*'\n"
-          f"The compiler emits the step in src/compile/steps.cpp.")  # fmt: skip
+    lists = {"kernels/definitions.cpp": (" X(scatter_along)", f" X({name})"), "backend/cpu/run/kernels.def": ("X(scatter)\n", f"X({name})\n")}
+    for file, (after, line) in lists.items():
+        path = root / "src" / file
+        text = path.read_text()
+        at = text.index(after) + len(after)
+        path.write_text(text[:at] + line + text[at:])
+    print(f"src/kernels/{name} and src/backend/cpu/kernels/{name} are written, and stand in src/kernels/definitions.cpp and src/backend/cpu/run/kernels.def.\n"
+          f"Then: cmake --build build/release --target test_backend_cpu test_compile && build/release/test_backend_cpu --gtest_filter='{name}.*'\n"
+          f"and build/release/test_compile --gtest_filter='Conformance.*', which fails until src/kernels/{name}/{name}.cpp has a random case.")  # fmt: skip
 
 
 if __name__ == "__main__":

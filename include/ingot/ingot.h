@@ -7,7 +7,8 @@
  * until the next call on the same thread. No exception crosses this boundary. `_release` functions accept NULL. Strings given out belong
  * to the library and live as long as the object they came from, unless ingot_string_release is named.
  *
- * Threads: options, models and sessions serve one thread at a time; plans and weights any number. Sessions of one plan run side by side.
+ * Threads: options, models and sessions serve one thread at a time; plans and weights any number. Sessions of one plan run side by side. A state may be handed from
+ * thread to thread; a second use at the same time is refused (see states).
  *
  * Running a plan on [2, 16] token ids:
  *
@@ -98,6 +99,7 @@ typedef struct ingot_model ingot_model;
 typedef struct ingot_plan ingot_plan;
 typedef struct ingot_weights ingot_weights;
 typedef struct ingot_session ingot_session;
+typedef struct ingot_state ingot_state;
 
 /* ---- the library */
 
@@ -198,7 +200,8 @@ INGOT_API ingot_status ingot_plan_verify(const ingot_plan* plan);
 INGOT_API ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t* inputs, size_t* outputs);
 INGOT_API ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
-/* State: buffers that the model writes, such as running means and caches; their first values are weights of the plan. */
+/* The states of a function: buffers that it writes, such as running means and caches; their first values are weights of the plan. Functions that write the same
+ * buffer have a state of the same name. */
 INGOT_API ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states);
 INGOT_API ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 /* How many weights the plan has, and what each is (by state-dict name): what is pointed at lives as long as the plan. `written`: it is
@@ -236,7 +239,9 @@ INGOT_API ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_
 /* Another value for a weight, of the same dtype and shape; `strides`: one for each axis, in elements, NULL = row-major. copy = 0: the memory must outlive
  * the weights, and may be the GPU's. What lies otherwise than the weight does (ingot_binding.order) is copied before this returns; on a GPU it is refused. */
 INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const void* data, size_t bytes, const int64_t* strides, int copy);
-/* Prepares the values set since and swaps them in at once; running sessions finish with the old ones. */
+/* Prepares what depends on the values set since the last commit and swaps all of them in at once: a run sees every one of them or none. Runs that are under way
+ * finish with the old ones, whose memory goes with the last of them; what has not changed is shared. With nothing set since, everything is prepared anew: values in
+ * borrowed memory may have been changed there. A commit that fails leaves the weights as they were, and what was set waits for the next one. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
 /* Where they are, and with them their sessions: the number of a GPU, or -1 for the host. */
 INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);
@@ -268,17 +273,59 @@ typedef struct ingot_allocator {
 INGOT_API ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_allocator* allocator);
 /* Returns when all runs so far are done, with INGOT_INVALID_INPUT when one of them met an index out of range. */
 INGOT_API ingot_status ingot_session_wait(ingot_session* session);
-/* State `index` lives in the caller's memory from now on: read and written in place by every run, of the state's dtype and shape, any strides.
- * data NULL: in the session's own memory again (where it is until something is bound), which begins with the plan's value. */
+/* What runs write is in this state from now on (see states); NULL: in the session's own one, as at first, which takes memory when a run first needs it. It costs
+ * nothing but that work on a GPU, which is recorded for the addresses it met lately, is recorded anew for others. The session keeps the state alive.
+ * INGOT_INVALID_INPUT when it was made for another plan or device. */
+INGOT_API ingot_status ingot_session_set_state(ingot_session* session, ingot_state* state);
+/* ingot_state_bind by the number among the function's states, for the state that the session runs with. */
 INGOT_API ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory);
-/* Copies a state out of the session (into_session = 0) or into it, row-major; `bytes` must be its size. */
+/* Copies one state out of the session (into_session = 0) or into it, row-major; `bytes` must be its size. */
 INGOT_API ingot_status ingot_session_state(ingot_session* session, size_t index, void* data, size_t bytes, int into_session);
-/* The session's own states become the plan's values again. */
+/* What the session's state holds in memory of its own becomes the weights' values again; bound memory stays as it is. */
 INGOT_API ingot_status ingot_session_reset(ingot_session* session);
 /* on = 1: runs from now on note the time of each step; on = 0: no more. `json`: NULL, or the last noted run as
  * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}]}; release with ingot_string_release. */
 INGOT_API ingot_status ingot_session_profile(ingot_session* session, int on, char** json);
 INGOT_API void ingot_session_release(ingot_session* session);
+
+/* ---- states
+ *
+ * A state is the memory that a model writes (buffers, caches, counters), apart from the sessions that run the model: one for each sequence, user or conversation,
+ * while few sessions serve them all. It has one entry for each buffer that any function of the plan writes; functions share an entry by its name.
+ *
+ *   ingot_state *a, *b;
+ *   ingot_state_create(plan, weights, &a);
+ *   ingot_session_set_state(session, a);
+ *   ingot_session_run_with(session, ...);                     // writes a
+ *   ingot_state_fork(a, &b);                                  // from here on both go their own way
+ *
+ * A state is used by one run or call at a time, of any thread; a second one that comes meanwhile gets INGOT_INVALID_INPUT and changes nothing. On a GPU a run with
+ * a state comes after all earlier work with it, in whichever stream that was (but while the caller records a stream, the order is the caller's), and the functions
+ * below return when what they do is done. A function that fails leaves its states as they were. */
+
+/* Every entry gets memory on the device of the weights and the value that its weight has now. An entry whose value the plan was saved without gets none until it is
+ * written or bound, or until the weight has a value. */
+INGOT_API ingot_status ingot_state_create(const ingot_plan* plan, ingot_weights* weights, ingot_state** out);
+/* How many entries there are, and what each is. What is pointed at lives as long as the state. */
+INGOT_API ingot_status ingot_state_count(const ingot_state* state, size_t* entries);
+INGOT_API ingot_status ingot_state_entry(const ingot_state* state, size_t index, ingot_binding* out);
+/* Another state with a copy of every entry, in memory of its own. */
+INGOT_API ingot_status ingot_state_fork(ingot_state* state, ingot_state** out);
+/* Every entry of `to` gets the value of the same entry of `from`, a state of the same plan on the same device. */
+INGOT_API ingot_status ingot_state_copy(ingot_state* to, ingot_state* from);
+/* Every entry gets the value that its weight has now, also in memory that is bound. */
+INGOT_API ingot_status ingot_state_reset(ingot_state* state);
+/* Copies an entry, by its name, to or from `bytes` bytes (its size), row-major, in memory of the host or of the state's device. */
+INGOT_API ingot_status ingot_state_read(ingot_state* state, const char* name, void* data, size_t bytes);
+INGOT_API ingot_status ingot_state_write(ingot_state* state, const char* name, const void* data, size_t bytes);
+/* An entry lies in the caller's memory from now on, with the values that are there: every run reads and writes it in place. It has the entry's dtype and sizes and any
+ * strides (on the state's GPU: none), and must outlive its use. data NULL: in memory of the state's own again, with the value that its weight has then. */
+INGOT_API ingot_status ingot_state_bind(ingot_state* state, const char* name, const ingot_tensor* memory);
+/* Where an entry lies, to be read and written without a copy while no run uses the state. It lies there until the state is released or memory is bound to the entry;
+ * its dims and strides live as long. */
+INGOT_API ingot_status ingot_state_tensor(ingot_state* state, const char* name, ingot_tensor* out);
+/* A session that runs with the state keeps it until it gets another one. */
+INGOT_API void ingot_state_release(ingot_state* state);
 
 #ifdef __cplusplus
 }

@@ -83,13 +83,20 @@ std::string text(Describe describe, A... arguments) {
 template <class T>
 constexpr ingot_dtype dtype_of() {
   using U = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<U, bool>) return INGOT_BOOL;
-  else if constexpr (std::is_same_v<U, uint8_t>) return INGOT_UINT8;
-  else if constexpr (std::is_same_v<U, int8_t>) return INGOT_INT8;
-  else if constexpr (std::is_same_v<U, int16_t>) return INGOT_INT16;
-  else if constexpr (std::is_same_v<U, int32_t>) return INGOT_INT32;
-  else if constexpr (std::is_same_v<U, int64_t>) return INGOT_INT64;
-  else if constexpr (std::is_same_v<U, float>) return INGOT_FLOAT32;
+  if constexpr (std::is_same_v<U, bool>)
+    return INGOT_BOOL;
+  else if constexpr (std::is_same_v<U, uint8_t>)
+    return INGOT_UINT8;
+  else if constexpr (std::is_same_v<U, int8_t>)
+    return INGOT_INT8;
+  else if constexpr (std::is_same_v<U, int16_t>)
+    return INGOT_INT16;
+  else if constexpr (std::is_same_v<U, int32_t>)
+    return INGOT_INT32;
+  else if constexpr (std::is_same_v<U, int64_t>)
+    return INGOT_INT64;
+  else if constexpr (std::is_same_v<U, float>)
+    return INGOT_FLOAT32;
   else {
     static_assert(std::is_same_v<U, double>, "plans have no such dtype; give data and dtype of a half type by Tensor(dtype, data, dims)");
     return INGOT_FLOAT64;
@@ -225,6 +232,54 @@ class Weights {
   detail::Handle<ingot_weights, ingot_weights_release> handle_;
 };
 
+// The memory that a model writes, apart from sessions: an entry for each buffer, by its name. For any thread, one use at a time: a second one throws.
+class State {
+ public:
+  State(const Plan& plan, const Weights& weights) : handle_(detail::make<decltype(handle_)>(ingot_state_create, plan.handle(), weights.handle())) {}
+  // What each entry is.
+  std::vector<Binding> entries() const {
+    size_t count = 0;
+    detail::check(ingot_state_count(handle_.get(), &count));
+    std::vector<Binding> out;
+    for (size_t i = 0; i < count; ++i) {
+      ingot_binding b;
+      detail::check(ingot_state_entry(handle_.get(), i, &b));
+      out.push_back({b.name, b.dtype, {b.dims, b.dims + b.rank}, {}});
+    }
+    return out;
+  }
+  State fork() const { return State(detail::make<decltype(handle_)>(ingot_state_fork, handle_.get())); }
+  void copy_from(const State& other) { detail::check(ingot_state_copy(handle_.get(), other.handle())); }
+  void reset() { detail::check(ingot_state_reset(handle_.get())); }
+  // Row-major values, as many as the entry has.
+  template <class T, size_t N>
+  void read(const std::string& name, std::span<T, N> into) const {
+    detail::check(ingot_state_read(handle_.get(), name.c_str(), into.data(), into.size_bytes()));
+  }
+  template <class T, size_t N>
+  void write(const std::string& name, std::span<T, N> values) {
+    detail::check(ingot_state_write(handle_.get(), name.c_str(), values.data(), values.size_bytes()));
+  }
+  // The tensor's memory, which has to outlive its use; without data: the state's own again.
+  void bind(const std::string& name, const Tensor& memory) {
+    const ingot_tensor view = memory.view();
+    detail::check(ingot_state_bind(handle_.get(), name.c_str(), &view));
+  }
+  // Where the entry lies, not copied; until the state is gone or memory is bound to the entry.
+  Tensor tensor(const std::string& name) const {
+    ingot_tensor t;
+    detail::check(ingot_state_tensor(handle_.get(), name.c_str(), &t));
+    return Tensor(t.dtype, t.data, {t.dims, t.dims + t.rank}, t.strides != nullptr ? std::vector<int64_t>(t.strides, t.strides + t.rank) : std::vector<int64_t>());
+  }
+  ingot_state* handle() const { return handle_.get(); }
+
+ private:
+  using Owner = detail::Handle<ingot_state, ingot_state_release>;
+  explicit State(Owner handle) : handle_(std::move(handle)) {}
+
+  Owner handle_;
+};
+
 // For one thread at a time; sessions of one plan run side by side.
 class Session {
  public:
@@ -259,6 +314,9 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // What runs write is there from now on; own_state(): in a state of the session's own, as at first.
+  void set_state(const State& state) { detail::check(ingot_session_set_state(handle_.get(), state.handle())); }
+  void own_state() { detail::check(ingot_session_set_state(handle_.get(), nullptr)); }
   // On a GPU: the caller's stream, and until all runs in it are done.
   void set_stream(void* stream) { detail::check(ingot_session_set_stream(handle_.get(), stream)); }
   // Each run takes its memory from there and gives it back before it returns; see ingot_session_set_allocator.

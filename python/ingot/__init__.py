@@ -2,7 +2,8 @@
 
 import sys as _sys
 
-from ._engine import Engine, Session, load_engine, machine, ops, options
+from ._engine import Engine, Session, load_engine
+from ._library import machine, ops, options
 from .errors import (
     AccuracyError,
     CancelledError,
@@ -18,10 +19,11 @@ from .errors import (
     VersionError,
 )
 from .inputs import Input
+from .state import State
 
 __version__ = "0.1.0"
 _TORCH = {"compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "Report": "report", "ingot_backend": "backend", "verify": "verification"}
-__all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs")] + list(_TORCH))
+__all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs", "state")] + list(_TORCH))
 
 
 def __getattr__(name):

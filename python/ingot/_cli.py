@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ._engine import find
+from ._library import find
 
 
 def main():

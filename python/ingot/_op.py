@@ -8,20 +8,20 @@ import re
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import _engine, errors, plain, processes, size_text
+from . import _engine, _library, _torch_library, errors, plain, processes, size_text
 from .errors import DeviceError, InputError, UnsupportedError
 
 _lock = processes.Lock()
-_library = None
+_registry = None
 
 
 def library():
     """Loads the op library once and teaches torch the op's shape rule."""
-    global _library
-    if _library is None:
+    global _registry
+    if _registry is None:
         with _lock():
-            if _library is None:
-                path = _engine.find("libingot_torch.so")
+            if _registry is None:
+                path = _library.find("libingot_torch.so")
                 try:
                     torch.ops.load_library(path)
                 except OSError as problem:
@@ -32,15 +32,15 @@ def library():
                 torch.library.register_fake("ingot::execute")(_fake)
                 for name in ("run", "execute"):
                     torch.library.register_vmap(f"ingot::{name}")(_no_vmap)
-                _library = _engine.TorchRegistry(path)
+                _registry = _torch_library.TorchRegistry(path)
                 if hasattr(os, "register_at_fork"):
                     os.register_at_fork(after_in_child=_in_child)
-    return _library
+    return _registry
 
 
 def _in_child():
     """Where an engine has used torch's threads, a child has none of them, and libgomp would wait for them for ever: torch's operators run on one, as ingot's do."""
-    if _library.used():
+    if _registry.used():
         torch.set_num_threads(1)
 
 
@@ -192,22 +192,6 @@ class Runner:
         registry = getattr(self, "_registry", None)
         if registry is not None:
             registry.unregister(self._id)
-
-
-class _NotHere:
-    """In the place of a runner where the engine is for another machine."""
-
-    plain = None
-
-    def __init__(self, engine: "_engine.Engine"):
-        self._engine = engine
-
-    def __call__(self, flat):
-        raise self._engine.not_here()
-
-
-def runner(engine: "_engine.Engine", function: int = 0):
-    return Runner(engine, function) if engine.device is not None else _NotHere(engine)
 
 
 def _solved(size, symbol):

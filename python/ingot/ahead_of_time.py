@@ -1,27 +1,29 @@
-"""`ingot.compile` and `ingot.explain`: from a model, an exported program or a `.pt2` file to an `ingot.Module`."""
+"""`ingot.compile` and `ingot.explain`: from a model, an exported program or a `.pt2` file to an `ingot.Module`.
+
+Four steps: read what is given for the inputs (given.py), export the model or match its program with it (export.py, program.py), give ranges (ranges.py), compile.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections import Counter
 
 import torch
 
-from . import _engine, _op, autocast, devices, plan_signature, structure
+from . import _engine, _library, _op, autocast, devices, plan_signature, structure
 from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
 from .errors import InputError, OptionError
-from .export import export, match_program, named_leaves, user_placeholders
+from .export import export
 from .functional import NotFunctional, from_exported
-from .inputs import Input, check_shared
+from .given import Given, read
+from .kinds import Exported, FromModel, FromPlan
 from .module import Module
+from .program import Program, match, paired
+from .ranges import ranges_of, set_ranges
 from .report import Report
 from .signature import as_text, signature_of
 from .torch_archive import load_program, names_cuda
-
-log = logging.getLogger("ingot")
 
 
 def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
@@ -48,50 +50,40 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     listing every one with the lines that use it. Raises InputError, OptionError too.
     """
     options = _merge(options, option)
-    arguments = _positional_inputs(inputs, arg_inputs)
+    given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
-        return _compile_file(os.fspath(module), arguments, kwarg_inputs, options)
-    program, leaves = _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict)
-    parameters = parameters_of(module.forward) if isinstance(module, torch.nn.Module) else None
-    compiled = _compile_program(program, leaves, options, parameters)
-    if isinstance(module, torch.nn.Module) and compiled._assembled is not None:
-        compiled._assembled.followed.own(module)
+        return _compile_file(os.fspath(module), given, options)
+    program = _program_of(module, given, dynamic_shapes, strict)
+    if isinstance(module, torch.export.ExportedProgram):
+        return _compile_program(program, options, parameters_of_program(module))
+    compiled = _compile_program(program, options, parameters_of(module.forward))
+    compiled._kind.owned_by(module)
     return compiled
 
 
 def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
     """What `ingot.compile` with the same arguments would run where, and why: an `ingot.Report`. Nothing is built."""
     options = _merge(options, option)
-    arguments = _positional_inputs(inputs, arg_inputs)
+    given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
         module = _program_in(module)
-    program, _ = _capture(module, arguments, kwarg_inputs, dynamic_shapes, False)
+    program = _program_of(module, given, dynamic_shapes, False).exported
     try:
         functional = from_exported(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
     options = devices.placed(split_dryrun(options)[1], functional.device, for_file=True)
     captured = write(functional)
-    return Report(_engine.Model.from_json(captured.json, captured.weights).explain(options))
+    return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
 
 
-def _positional_inputs(inputs, arg_inputs):
-    if inputs is not None and arg_inputs is not None:
-        raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
-    given = arg_inputs if inputs is None else inputs
-    return None if given is None else tuple(given)
-
-
-def _capture(module, arguments, kwarg_inputs, dynamic_shapes, strict):
-    """The exported program, and the inputs with their labels."""
+def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
     if isinstance(module, torch.export.ExportedProgram):
-        leaves = named_leaves(arguments, kwarg_inputs)
-        match_program(module, leaves)
-        return module, leaves
+        return match(module, given)
     if isinstance(module, torch.nn.Module):
-        if arguments is None and not kwarg_inputs:
+        if given is None:
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
-        return export(module, arguments or (), dict(kwarg_inputs or {}), dynamic_shapes, strict)
+        return export(module, given, dynamic_shapes, strict)
     raise InputError(
         f"a module of type {type(module).__name__} cannot be compiled",
         remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
@@ -107,48 +99,45 @@ def _merge(options, option):
     return devices.written(merged)
 
 
-def _compile_program(program, leaves, options, parameters=None):
-    parameters = parameters_of_program(program) if parameters is None else parameters
-    nodes = user_placeholders(program)
-    names = {n.name: n.name for n in nodes}
-    names |= {n.name: leaf.name for n, (_, leaf) in zip(nodes, leaves or ()) if isinstance(leaf, Input) and leaf.name}
-    for name, count in Counter(names.values()).items():
-        if count > 1:
-            raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
+def _compile_program(program: Program, options, parameters) -> Module:
+    """parameters: those of the model's forward."""
+    names, exported = program.names(), program.exported
     try:
-        f = from_exported(program, names)
+        f = from_exported(exported, names)
     except NotFunctional as problem:
-        return Module(eager=program.module(), report=in_torch(program.graph, problem.message, options), program=program, parameters=parameters)
-    signature = {**signature_of(program, f), "parameters": parameters}
+        return Module(Exported(exported, in_torch(exported.graph, problem.message, options), parameters))
+    ranges = ranges_of((i.name, i.leaf) for i in program.inputs)
+    signature = {**signature_of(exported, f), "parameters": parameters}
 
     def prepare(model):
-        _set_ranges(model, zip((names[n.name] for n in nodes), leaves or ()))
+        set_ranges(model, ranges)
         model.set_signature(as_text(signature))
 
-    assembled = assemble(f, options, prepare, for_file=True, follow=True)
-    assembled.in_spec, assembled.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-    return Module(assembled=assembled, signature=signature, prepare=prepare)
+    return Module(FromModel(assemble(f, options, prepare, for_file=True, follow=True), signature, prepare))
 
 
-def _compile_file(path, arguments, keywords, options):
+def _compile_file(path, given: Given | None, options) -> Module:
     if names_cuda(path):  # it goes where the program's tensors are
-        return _compile_program(_program_in(path), named_leaves(arguments, keywords), options)
-    model = _engine.Model.open(path)
+        return _compile_program_in(path, given, options)
+    model = _library.Model.open(path)
     names = model.input_names()
-    leaves = named_leaves(arguments, keywords)
-    if leaves is not None:
-        if len(leaves) != len(names):
-            raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(leaves)}")
-        check_shared([(label, leaf) for label, leaf in leaves if isinstance(leaf, Input)])
-        _set_ranges(model, zip(names, leaves))
-        if any(isinstance(leaf, Input) and leaf.memory_format for _, leaf in leaves):  # torch knows how the program's inputs lie
-            match_program(_program_in(path), leaves)
+    if given is not None:
+        if len(given.leaves) != len(names):
+            raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(given.leaves)}")
+        set_ranges(model, ranges_of(zip(names, given.leaves)))
+        if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
+            match(_program_in(path), given)
     # What autocast casts is written out by torch, which also knows inputs and results that are no tensors.
     if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model
-        return _compile_program(_program_in(path), leaves, options)
+        return _compile_program_in(path, given, options)
     targets = devices.targets(options)
-    return Module(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available()))
+    return Module(FromPlan(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available())))
+
+
+def _compile_program_in(path, given, options) -> Module:
+    exported = _program_in(path)
+    return _compile_program(paired(exported, given), options, parameters_of_program(exported))
 
 
 def _tensors_alone(model) -> bool:
@@ -163,25 +152,3 @@ def _tensors_alone(model) -> bool:
 
 def _program_in(path):
     return load_program(path, remedy="ingot.compile(torch.export.load(path)), if you trust whoever made the file as much as a program of theirs")
-
-
-def _set_ranges(model, named_leaves):
-    captured = {i["name"]: {axis: known for axis, known in enumerate(i["ranges"]) if known is not None} for i in model.describe()["inputs"]}
-    for name, (label, leaf) in named_leaves:
-        if isinstance(leaf, Input):
-            for axis in leaf.dynamic_axes:
-                low, opt, high = leaf.min_shape[axis], leaf.opt_shape[axis], leaf.max_shape[axis]
-                known = captured.get(name, {}).get(axis)
-                if known is not None and low < (least := _least(known) or 0) <= high < (known["max"] or high) + known["factor"]:
-                    log.warning(
-                        "axis %d of %s is to vary between %d and %d, but was exported for sizes from %d on, as torch takes sizes of 0 and 1 for constants with Dim.AUTO "
-                        "and Dim.DYNAMIC: the compiled module takes %d to %d. torch.export.Dim(\"B\", min=%d, max=%d) exports it for all of them",
-                        axis, label, low, high, least, least, high, low, high,
-                    )  # fmt: skip
-                    low, opt = least, max(opt, least)
-                model.set_dim(name, axis, low, opt, high, leaf.shared_dims.get(axis, ""))
-
-
-def _least(known) -> int | None:
-    """The least size of an axis where torch left out 0 and 1."""
-    return known["min"] if known["min"] == 2 * known["factor"] + known["offset"] else None

@@ -9,13 +9,14 @@ import os
 import sympy
 import torch
 
-from . import _engine, capture, devices
+from . import _engine, _library, capture, devices
 from .errors import InputError, UnsupportedError
 from .follow import Followed
 from .functional import Functional, Node, trace_view
 from .report import Report
-from .runnable import Runnable, Segment
+from .runnable import Runnable
 from .sizes import places
+from .ways import Segment, TorchGraph, of_engine
 
 log = logging.getLogger("ingot")
 
@@ -24,10 +25,15 @@ class Assembled(Runnable):
     """A compiled model. engine: None when everything stays in torch. report: what runs where. options: those that a plan of all of it has too."""
 
     def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict, followed):
-        graph = None if straight else Shell(f, engine, report).build()
-        super().__init__(f.slots, [engine] if engine is not None else [], graph, f.ranges, f.writes, followed)
+        super().__init__(f.slots, [engine] if engine is not None else [], _way(f, engine, report, straight, followed), straight, followed)
         self.functional, self.engine, self.report, self.options = f, engine, report, options
         self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
+
+
+def _way(f, engine, report, straight, followed):
+    if straight or engine is not None and engine.device is None:
+        return of_engine(engine)
+    return TorchGraph(Shell(f, engine, report).build(), f.inputs, f.ranges, [slot for slot, _ in f.writes], followed)
 
 
 def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
@@ -35,7 +41,7 @@ def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
     if options.get("fallback", "torch") == "error":
         raise UnsupportedError(reason, remedy='compile with fallback="torch"')
     dryrun, options = split_dryrun(options)
-    _engine._Options(options)  # refuses unknown names
+    _library.Options(options)  # refuses unknown names
     nodes = [n for n in graph.nodes if n.op in ("call_function", "call_method", "call_module")]
     entries = [{"name": n.name, "target": str(n.target), "segment": None, "reason": reason, "origin": ""} for n in nodes]
     text = f"0 of {len(nodes)} operators in 0 engine segments; the model runs in torch: {reason}\n"
@@ -50,7 +56,7 @@ def split_dryrun(options: dict):
     """Where the option dryrun wants the report ("" for standard output, a path, or None), and the other options."""
     rest = {name: value for name, value in options.items() if name != "dryrun"}
     asked = options.get("dryrun", False)
-    _engine._Options({"dryrun": asked})  # refuses what is no value of it
+    _library.Options({"dryrun": asked})  # refuses what is no value of it
     if asked in (False, "false"):
         return None, rest
     return "" if asked in (True, "true") else os.fspath(asked), rest
@@ -64,7 +70,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     needed = capture.needed_nodes(f)
     followed = Followed(f.slots, [s for s in f.slots if s.node in needed]) if follow else None  # before anything reads the values
     captured = capture.write(f)
-    model = _engine.Model.from_json(captured.json, captured.weights)
+    model = _library.Model.from_json(captured.json, captured.weights)
     prepare(model)
     report = Report(model.explain(options))
     if dryrun is not None:
@@ -89,7 +95,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
 
 def of_a_plan(options):
     """Without those that say what runs in torch."""
-    partition = {o["name"] for o in _engine.options() if o["kind"] == "partition"}
+    partition = {o["name"] for o in _library.options() if o["kind"] == "partition"}
     return {name: value for name, value in options.items() if name not in partition}
 
 

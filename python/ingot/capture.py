@@ -19,7 +19,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
 from torch.fx.node import _side_effectful_functions
 
-from . import _engine, plain
+from . import _values, plain
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
 
@@ -333,7 +333,7 @@ def write(f) -> Captured:
         tensor = slot.tensor.detach()
         if why := plain.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
-        tensor = _engine.lying(tensor, order_of(tensor) if slot.kind == "weight" else None)
+        tensor = _values.lying(tensor, order_of(tensor) if slot.kind == "weight" else None)
         weights.append((slot.name, tensor))
         writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
     slots = {s.node for s in f.slots}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _engine
+from . import _library
 from .errors import InputError, OptionError
 
 CPU = torch.device("cpu")
@@ -64,7 +64,7 @@ def runs(targets: list[str], device: torch.device) -> bool:
 def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
     """The options with the target and the device that the model's own device means. The targets given must have a program for it, unless what is
     made may be for a file alone: then a model on the CPU is compiled for a GPU that is elsewhere."""
-    _engine._Options(options)  # refuses unknown names and bad values
+    _library.Options(options)  # refuses unknown names and bad values
     asked = targets(options)
     where = str(device)
     if options.get("device", "auto") not in ("auto", where, device.type):

@@ -8,8 +8,8 @@ import torch
 
 from . import _engine, _op, atomic, torch_archive
 from ._engine import TRUST
-from .arguments import parameters_of_program
 from .errors import FormatError, InputError, OptionError, UnsupportedError
+from .kinds import Exported, FromPlan, FromProgram, Package
 from .loaded import Loaded, holds_plans
 from .module import Module
 
@@ -48,13 +48,14 @@ def save(module: Module, path, *, format="ingot", weights=None):
         raise OptionError(f"weights {weights!r} is not known", remedy='"embed", "strip"')
     if weights == "strip" and format != "ingot":
         raise OptionError(f'weights "strip" is for format "ingot", not {format!r}', remedy="a torch program keeps its parameters")
-    module._follow()
+    kind = module._kind
+    kind.follow()
     if format == "ingot":
-        module._plan().save(path, weights=weights)
+        kind.plan().save(path, weights=weights)
     elif format == "exported_program":
-        save_exported_program(module._program(), path)
+        save_exported_program(kind.program(empty_lists=True), path)
     else:
-        save_aot_inductor(module._program(empty_lists=False), path)
+        save_aot_inductor(kind.program(empty_lists=False), path)
 
 
 def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=None, **runtime_option) -> Module:
@@ -96,7 +97,7 @@ def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=Non
         return _load_program(os.fspath(path), kind, trust)
     if device is not None:
         runtime_option["device"] = str(device)
-    return Module(_engine.load_engine(path, weights=weights, trust=trust, mmap=mmap, **runtime_option))
+    return Module(FromPlan(_engine.load_engine(path, weights=weights, trust=trust, mmap=mmap, **runtime_option)))
 
 
 def save_exported_program(program, path):
@@ -123,9 +124,6 @@ def _load_program(path, kind, trust):
         raise torch_archive.needs_code(path, f"is {_SHOWN[kind]}")
     _op.library()
     if kind == "aot_inductor":
-        return Module(eager=torch._inductor.aoti_load_package(path))
+        return Module(Package(torch._inductor.aoti_load_package(path)))
     program = torch_archive.load_program(path, trust)
-    if holds_plans(program):
-        loaded = Loaded(program, trust)
-        return Module(assembled=loaded, signature={**loaded.signature(), "parameters": parameters_of_program(program)})
-    return Module(eager=program.module(), program=program)
+    return Module(FromProgram(Loaded(program, trust)) if holds_plans(program) else Exported(program))

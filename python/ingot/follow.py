@@ -13,7 +13,7 @@ from .processes import Lock
 from .watch import Snapshot, Watch
 
 
-class Given(Watch):
+class GivenWeights(Watch):
     """The tensors given for the weights of an engine from a file."""
 
     def __init__(self, engine):

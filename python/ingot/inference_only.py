@@ -70,8 +70,10 @@ class InferenceOnly(torch.nn.Module):
         if torch.jit.is_tracing():
             raise UnsupportedError("torch.jit.trace cannot see into a compiled module", remedy=_SAVED)
         proxy = torch.fx.Proxy
-        if isinstance(args, proxy) or any(isinstance(a, proxy) for a in (*args, *kwargs.values())):
-            raise UnsupportedError("torch.fx cannot see into a compiled module", remedy="trace with a torch.fx.Tracer whose is_leaf_module is True for ingot.Module")
+        given = (args,) if isinstance(args, proxy) else (*args, *kwargs.values())
+        for value in given:  # a loop: every call comes here
+            if isinstance(value, proxy):
+                raise UnsupportedError("torch.fx cannot see into a compiled module", remedy="trace with a torch.fx.Tracer whose is_leaf_module is True for ingot.Module")
 
 
 _SAVED = 'ingot.save(compiled, path, format="exported_program"), or format="aot_inductor" for C++; torch.jit takes the model itself'

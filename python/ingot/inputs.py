@@ -97,8 +97,14 @@ class Input:
     @property
     def dynamic_axes(self) -> list[int]:
         """Axes that vary or are shared."""
-        varying = {a for a, (low, high) in enumerate(zip(self.min_shape, self.max_shape)) if low != high}
-        return sorted(varying | set(self.shared_dims))
+        return [axis for axis in range(len(self.min_shape)) if self.varies(axis) or axis in self.shared_dims]
+
+    def varies(self, axis: int) -> bool:
+        return self.min_shape[axis] != self.max_shape[axis]
+
+    def range_of(self, axis: int) -> tuple[int, int, int]:
+        """min, opt and max."""
+        return self.min_shape[axis], self.opt_shape[axis], self.max_shape[axis]
 
     def example(self, which: str = "opt"):
         """A torch tensor of the min, opt or max shape: zeros for integers and bools, random normal for floats."""
@@ -136,23 +142,3 @@ def _memory_format(given, rank, label):
     if needed != rank:
         raise InputError(f"{label}: {given} is for tensors of {needed} axes, and the input has rank {rank}")
     return given
-
-
-def check_shared(leaves: list[tuple[str, "Input"]]) -> dict[str, tuple[int, int, int]]:
-    """Ranges of the named dimensions, the same wherever a name occurs. `leaves`: label and Input of every tensor input."""
-    seen: dict[str, tuple[str, int, tuple[int, int, int]]] = {}
-    for label, item in leaves:
-        for axis, shared in item.shared_dims.items():
-            span = (item.min_shape[axis], item.opt_shape[axis], item.max_shape[axis])
-            if shared in seen and seen[shared][2] != span:
-                other, other_axis, other_span = seen[shared]
-                raise InputError(
-                    f"dimension {shared!r} has two ranges: axis {other_axis} of {other} is {_span(other_span)}, axis {axis} of {label} is {_span(span)}",
-                    remedy="give both axes the same min, opt and max, or different names",
-                )
-            seen.setdefault(shared, (label, axis, span))
-    return {name: span for name, (_, _, span) in seen.items()}
-
-
-def _span(span):
-    return f"{span[0]}..{span[1]}..{span[2]}"

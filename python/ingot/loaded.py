@@ -11,8 +11,9 @@ from . import _engine, _op, devices
 from .errors import UnsupportedError
 from .follow import Followed
 from .functional import Node, Slot
-from .runnable import Runnable, Segment
+from .runnable import Runnable
 from .signature import inputs_of
+from .ways import OneCall, Segment, TorchGraph
 
 _PLAN = "ingot_plan_"
 
@@ -24,8 +25,6 @@ def holds_plans(program: torch.export.ExportedProgram) -> bool:
 class Loaded(Runnable):
     """engine: when there is one. What loading or update_weights puts into parameters reaches the engines before the next call."""
 
-    report = functional = None
-
     def __init__(self, program: torch.export.ExportedProgram, trust: str):
         _op.library()
         self.program = program
@@ -36,11 +35,13 @@ class Loaded(Runnable):
         # Buffers that only a constant's name holds are no part of the state dict.
         self.shown = [s for s in slots if s.name in program.state_dict]
         followed = Followed(slots, [s for s in slots if s.node.users])
-        graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs), trust)
+        self.device = devices.of_slots(slots)
+        graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs), self.device, trust)
         straight = graph.is_one_call()
-        super().__init__(slots, graph.engines, None if straight else graph.module(), program.range_constraints.get, [(s, None) for s in slots if s.name in changed], followed)
+        inputs, written = [s for s in slots if s.kind in ("input", "number")], [s for s in slots if s.name in changed]
+        way = OneCall(graph.engines[0]) if straight else TorchGraph(graph.module(), inputs, program.range_constraints.get, written, followed)
+        super().__init__(slots, graph.engines, way, straight, followed)
         self.engine = graph.engines[0] if len(graph.engines) == 1 else None
-        self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
     def _slot(self, node, spec, changed):
         if spec.kind is InputKind.USER_INPUT:
@@ -72,8 +73,8 @@ class Loaded(Runnable):
 class _Graph:
     """The program's graph with calls of engines instead of calls of plans."""
 
-    def __init__(self, program, slots, followed, written, trust):
-        self.program, self.slots, self.followed, self.written, self.trust = program, slots, followed, written, trust
+    def __init__(self, program, slots, followed, written, device, trust):
+        self.program, self.slots, self.followed, self.written, self.device, self.trust = program, slots, followed, written, device, trust
         self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
         self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
         self.engines: list[_engine.Engine] = []
@@ -85,7 +86,7 @@ class _Graph:
     def _engine(self, node):
         read, state, outputs, _, _, plan, function = node.args
         values = {n: s.tensor.detach() for n, s in self.by_target.items()}
-        engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(devices.of_slots(self.slots)), trust=self.trust)
+        engine = _engine.load_engine(self.plans[plan.name].cpu().numpy().tobytes(), weights=values, device=str(self.device), trust=self.trust)
         engine.watch = self.followed
         if function != 0:
             raise UnsupportedError(f"the program calls function {function} of a plan of one function")

@@ -1,79 +1,26 @@
-"""What runs a model: engines, the torch graph around them, and the weights in both."""
+"""What a module runs that was made from a model: its engines, the way in which they run, and the weights in both."""
 
 from __future__ import annotations
 
 import torch
 
-from . import _engine, _op, autocast, plain
-from .checks import memory_check, size_check
+from . import plain
+from ._engine import Engine
 from .errors import InputError
 from .functional import Slot
-from .reshapes import check_layout
-
-
-class Segment(torch.nn.Module):
-    """One function of an engine, as a step of a torch graph: takes and gives a list of tensors."""
-
-    def __init__(self, engine: _engine.Engine, function: int):
-        super().__init__()
-        self.engine, self.function = engine, function
-        self._runner = _op.runner(engine, function)
-
-    def forward(self, *tensors):  # states after inputs
-        return self._runner(list(tensors))
-
-    __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
-
-    def extra_repr(self):
-        return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['programs'][0]['steps'])} steps"
+from .ways import Elsewhere, OneCall, TorchGraph
 
 
 class Runnable:
-    """Engines and, unless one engine's call is all there is, the torch graph around them (`ingot_weights`: state-dict name to attribute).
-
-    slots: the placeholders of the model. run: the flat inputs of a call (slots of kind "input" and "number", in order) to the flat results.
-    straight: run is one call of the engine, whose outputs are the results. followed: the weights' tensors, where they are the model's own (see follow.py).
+    """slots: the placeholders of the model. way: how its engines run. run: the flat inputs of a call (slots of kind "input" and "number", in order) to the flat
+    results. straight: one call of the engine is the whole model. followed: the weights' tensors, where they are the model's own (see follow.py).
     """
 
-    def __init__(self, slots: list[Slot], engines: list["_engine.Engine"], graph, ranges, writes, followed=None):
-        self.slots, self.engines, self.graph, self.straight, self.followed = slots, engines, graph, graph is None, followed
+    def __init__(self, slots: list[Slot], engines: list[Engine], way: OneCall | TorchGraph | Elsewhere, straight: bool, followed=None):
+        self.slots, self.engines, self.way, self.straight, self.followed = slots, engines, way, straight, followed
+        self.run = way.run
         if followed is not None:
             followed.feeds(self)
-        if self.straight:
-            self.run = _op.runner(engines[0])
-        else:
-            inputs = [s for s in slots if s.kind in ("input", "number")]
-            self._check, self._written = size_check(inputs, ranges), memory_check(inputs, [slot for slot, _ in writes])
-            self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
-            self._forward = autocast.without(graph.forward)
-            self._checked: set = set()  # kinds of inputs that were found right, the last few
-            self.run = self._run
-
-    def _run(self, flat):
-        if self.followed is not None and not torch.compiler.is_compiling():
-            self.followed.follow()  # what torch runs has weights too
-        try:
-            kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
-            known = kind in self._checked
-        except (RuntimeError, TypeError):  # symbolic sizes, while torch traces
-            kind, known = None, False
-        if not known:
-            self._check(flat)
-            if kind is not None:
-                if len(self._checked) >= 64:
-                    self._checked.clear()
-                self._checked.add(kind)
-        if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
-            self._written(flat)
-        for i, name, lies in self._laid:
-            check_layout(name, flat[i], lies)
-        try:
-            with torch.no_grad():
-                return self._forward(*flat)
-        except RuntimeError as problem:  # of an engine inside a program that torch runs
-            if (ours := _op.translate(problem)) is problem:
-                raise
-            raise ours from None
 
     def update_weights(self, state_dict, strict):
         """Other values for weights and buffers by state-dict name."""
@@ -110,11 +57,11 @@ class Runnable:
 
     def value(self, name):
         """The tensor that a weight or buffer is now."""
-        if self.graph is not None and name in self.graph.ingot_weights:
-            return getattr(self.graph, self.graph.ingot_weights[name]).detach()
-        value = next(s.tensor for s in self.slots if s.kind in ("weight", "state") and s.name == name)
-        for engine in self.engines:
-            value = engine._values.get(name, value)
+        value = self.way.value(name)
+        if value is None:
+            value = next(s.tensor for s in self.slots if s.kind in ("weight", "state") and s.name == name)
+            for engine in self.engines:
+                value = engine._values.get(name, value)
         return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
 
     def replace(self, weights: dict[str, torch.Tensor], states=()):
@@ -123,7 +70,4 @@ class Runnable:
             held = {w["name"] for w in engine.inspect()["weights"]}
             if here := {n: t.detach() for n, t in weights.items() if n in held}:
                 engine.replace(here)
-        if self.graph is not None:
-            for name, tensor in (*weights.items(), *((s.name, s.tensor) for s in states)):
-                if (attribute := self.graph.ingot_weights.get(name)) is not None:
-                    setattr(self.graph, attribute, tensor.detach())
+        self.way.replace({**weights, **{s.name: s.tensor for s in states}})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from ctypes import byref, c_void_p
 from dataclasses import dataclass
 
 from . import _engine
+from ._library import Options, lib, text_of
+from ._values import Tensor, fill, native
 from .errors import InputError, UnsupportedError
 
 
@@ -43,13 +44,16 @@ def verify(model, *args, bound: float | None = None, bisect: bool = False, **kwa
 
 
 def _of_module(module, args, kwargs):
-    if not hasattr(module, "_flatten") or not hasattr(module, "engine"):
+    from .ways import OneCall
+
+    kind = getattr(module, "_kind", None)
+    if kind is None or not hasattr(module, "engine"):
         raise InputError(f"ingot.verify takes a compiled module or an engine, and this is of type {type(module).__name__}", remedy="give what ingot.compile or ingot.load gave")
-    if module.engine is None or module.engine.device is None or module.segments != ["forward"] and not module._assembled.straight:
+    if module.engine is None or module.engine.device is None or not isinstance(getattr(kind, "way", None), OneCall):
         raise UnsupportedError("parts of this module run in torch or elsewhere, and steps are those of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
     import torch
 
-    flat = module._flatten(args, kwargs)
+    flat = kind.form.flattened(args, kwargs)
     for value, name in zip(flat, module.engine.input_names):
         if not isinstance(value, torch.Tensor):
             raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
@@ -64,15 +68,11 @@ def _verify(engine, arrays, bound, bisect) -> Verification:
     bindings = engine.inputs()
     if len(arrays) != len(bindings):
         raise InputError(f"the engine takes {len(bindings)} inputs ({', '.join(b['name'] for b in bindings)}), but {len(arrays)} are given")
-    inputs = (_engine._Tensor * max(len(arrays), 1))()
-    keep = [_engine._fill(t, _engine._native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
-    plan, out = engine._readable_plan(), c_void_p()
+    inputs = (Tensor * max(len(arrays), 1))()
+    keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
+    plan = engine._readable_plan()
     device = {"device": engine.device} if engine.device.startswith("cuda") else {}
-    options = _engine._Options({**engine._plan.session_options, **device})
-    lib = _engine.lib()
-    _engine.check(lib.ingot_plan_verify_steps(plan.pointer, 0, options.pointer, inputs, len(arrays), float(bound or 0), int(bisect), byref(out)))
+    options = Options({**engine._plan.session_options, **device})
+    text = text_of(lib().ingot_plan_verify_steps, plan.pointer, 0, options.pointer, inputs, len(arrays), float(bound or 0), int(bisect))
     del keep
-    try:
-        return Verification(**json.loads(_engine.ctypes.string_at(out)))
-    finally:
-        lib.ingot_string_release(out)
+    return Verification(**json.loads(text))

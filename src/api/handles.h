@@ -6,6 +6,7 @@
 #include "compile/options.h"
 #include "ingot/ingot.h"
 #include "runtime/session.h"
+#include "runtime/state.h"
 
 struct ingot_options {
   ingot::compile::Options values;
@@ -20,6 +21,9 @@ struct ingot_plan {
 struct ingot_weights {
   std::shared_ptr<ingot::runtime::Weights> weights;
   std::shared_ptr<const ingot::plan::Plan> given;  // what they were asked for; theirs may be one compiled from its graph
+};
+struct ingot_state {
+  std::shared_ptr<ingot::runtime::State> state;
 };
 namespace ingot::api {
 

@@ -123,8 +123,10 @@ struct Offer {
 enum class Obstacle : uint8_t {
   types,     // nothing helps: a fused body has to do it
   a,
-  b,      // that operand: row-major in memory it may be taken
+  b,
+  c,      // the first, second or third operand: row-major in memory it may be taken
   body,      // the body: without it the site may be taken
+  cost,      // nothing: another offer is cheaper
 };
 
 struct Refusal {

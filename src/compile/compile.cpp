@@ -102,13 +102,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   Prepare prepare;
   std::vector<DerivedTensor> derived;
   for (const NamedGraph& f : functions) {
-    auto stays = [&](const Type& q, const Type& v) {
-      backend::Attention sketch{q.dtype};
-      sketch.d = q.dims.back();
-      sketch.e = v.dims.back();
-      return backend.has_offer({std::move(sketch)});
-    };
-    parts.push_back(split(without_attention(f.graph, stays), backend, static_cast<uint32_t>(derived.size())));
+    parts.push_back(split(expand_lacking(f.graph, backend), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       derived.push_back(d);

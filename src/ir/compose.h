@@ -138,7 +138,7 @@ inline Handle amin(Handle x, Axes axes, Keep k = drop) { return reduce("min", x,
 Dim count(Handle x, const Axes& axes);                                // elements reduced over
 Handle mean(Handle x, Axes axes, Keep k = drop);
 Handle scan(const char* kind, Handle x, Axis axis);
-Handle concat(std::vector<Handle> parts, Axis axis);                    // promotes; legacy empty 1-d operands are dropped
+Handle concat(std::vector<Handle> parts, Axis axis);                  // promotes; legacy empty 1-d operands are dropped
 Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap);
 Handle take_along(Handle table, Axis axis, Handle index);
 Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, Handle updates, const char* kind);

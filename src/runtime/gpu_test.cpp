@@ -216,17 +216,53 @@ TEST(Gpu, OtherWeightsFromEitherSide) {
 }
 
 // A buffer that the model writes: counts up by x.
-TEST(Gpu, StateStaysThere) {
-  SKIP_WITHOUT_ALL;
+std::shared_ptr<const plan::Plan> counting() {
+  static const float start[] = {1, 2};
   ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[2]\n%1 = weight() {name=\"total\"} : f32[2]\n%2 = add(%1, %0) {} : f32[2]\noutput %2 \"y\" []\n");
-  const float start[] = {1, 2};
   g.weights[0].data = reinterpret_cast<const std::byte*>(start);
   g.weights[0].bytes = sizeof start;
   g.weights[0].mutated = true;
   g.outputs.push_back({g.outputs[0].value, "total", {}, ir::Output::To::weight});
   compile::Options options;
   options.set("target", "cuda:sm_90");
-  Session session(on_gpu(std::make_shared<plan::Plan>(compile::compile(g, options))), 0, 1);
+  return std::make_shared<plan::Plan>(compile::compile(g, options));
+}
+
+// Two sessions, each with a stream of its own and its tensors on the GPU, so that nothing waits but the work for the work before.
+TEST(Gpu, AStateGoesFromStreamToStream) {
+  SKIP_WITHOUT_ALL;
+  DevicePtr device = Device::open(0);
+  CudaStream first(device), second(device);
+  auto weights = on_gpu(counting());
+  Session one(weights, 0, 1), other(weights, 0, 1);
+  Session* const sessions[] = {&one, &other};
+  auto state = std::make_shared<State>(weights, system_allocator(), State::Of::shared);
+  state->begin();
+  DeviceMemory in(device, 8), out(device, 8);
+  Tensor x{{1, 10}, {2}}, y{std::vector<float>(2), {2}};
+  in.copy_from(x.data.data(), 8, nullptr);
+  device->synchronize();
+  HostTensor a = x.at(in), b = y.at(out);
+  for (size_t k : {0, 1}) {
+    sessions[k]->set_stream((k == 0 ? first : second).handle());
+    sessions[k]->set_state(state);
+  }
+  for (size_t run = 0; run < 500; ++run) sessions[run % 2]->run({&a, 1}, {&b, 1});
+  auto fork = state->fork();
+  for (size_t run = 0; run < 500; ++run) sessions[run % 2]->run({&a, 1}, {&b, 1});
+  float seen[2] = {};
+  fork->copy(0, seen, sizeof seen, true);
+  EXPECT_EQ(seen[1], 5002);
+  state->copy(0, seen, sizeof seen, true);
+  EXPECT_EQ(seen[0], 1001);
+  state->reset();
+  state->copy(0, seen, sizeof seen, true);
+  EXPECT_EQ(seen[1], 2);
+}
+
+TEST(Gpu, StateStaysThere) {
+  SKIP_WITHOUT_ALL;
+  Session session(on_gpu(counting()), 0, 1);
   Tensor x{{10, 100}, {2}}, y{std::vector<float>(2), {2}};
   HostTensor in = x.host(), out = y.host();
   for (int run = 1; run <= 5; ++run) {

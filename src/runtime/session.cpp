@@ -1,6 +1,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -39,7 +40,10 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
   staged_.resize(loaded_.function->bindings.size());
-  states_.resize(loaded_.states);
+  own_state_ = state_ = std::make_shared<State>(weights_, allocator_, State::Of::one_session);
+  for (const plan::Binding& b : loaded_.function->bindings) {
+    if (b.kind == plan::Binding::Kind::state) state_entries_.push_back(state_->entry_of(b.weight));
+  }
   output_dims_.resize(loaded_.outputs);
   wanted_.resize(loaded_.symbols.size());
 }
@@ -178,9 +182,12 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
     pointers_[inputs.size() + o] = take(inputs.size() + o, outputs[o], false);
   }
-  size_t first_state = inputs.size() + outputs.size();
-  for (size_t i = 0; i < states_.size(); ++i) {
-    pointers_[first_state + i] = states_[i].bound.data != nullptr ? take(first_state + i, states_[i].bound, true) : own_state(i);
+  std::optional<State::Use> use;
+  if (loaded_.states > 0) use.emplace(*state_, stream_.get());
+  const size_t first_state = inputs.size() + outputs.size();
+  for (size_t i = 0; i < loaded_.states; ++i) {
+    const HostTensor& t = state_->memory(state_entries_[i], *stream_);
+    pointers_[first_state + i] = state_->is_bound(state_entries_[i]) ? take(first_state + i, t, true) : static_cast<std::byte*>(t.data);
   }
   if (loaded_.writes) check_overlap(inputs, outputs);
   work();
@@ -190,16 +197,18 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     if (loaded_.function->bindings[i].written) host = give(i, inputs[i]) || host;
   }
   for (size_t o = 0; o < outputs.size(); ++o) host = give(inputs.size() + o, outputs[o]) || host;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].bound.data != nullptr) host = give(first_state + i, states_[i].bound) || host;
+  auto bound = [&](size_t i) -> const HostTensor* { return state_->is_bound(state_entries_[i]) ? &state_->memory(state_entries_[i], *stream_) : nullptr; };
+  for (size_t i = 0; i < loaded_.states; ++i) {
+    if (const HostTensor* t = bound(i)) host = give(first_state + i, *t) || host;
   }
+  if (use) use->finish();
   if (!host) return;
   stream_->wait();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) scatter(i, inputs[i]);
   }
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].bound.data != nullptr) scatter(first_state + i, states_[i].bound);
+  for (size_t i = 0; i < loaded_.states; ++i) {
+    if (const HostTensor* t = bound(i)) scatter(first_state + i, *t);
   }
 }
 
@@ -276,105 +285,66 @@ void Session::scatter(size_t binding, const HostTensor& t) {
   if (!lies_in(order, t) && !(device() && weights_->backend().can_access(t.data))) copy_strided(t, order, gathered_[binding].data(), false);
 }
 
-const plan::Binding& Session::state_binding(size_t index) const {
+size_t Session::state_entry(size_t index) const {
   if (index >= loaded_.states) fail(Code::invalid_input, "there is no state {}: the function has {}, counted from 0", index, loaded_.states);
-  return loaded_.function->bindings[loaded_.inputs + loaded_.outputs + index];
+  return state_entries_[index];
 }
 
-std::byte* Session::own_state(size_t index) {
-  const plan::Binding& b = state_binding(index);
-  MemoryBlock& own = states_[index].own;
-  size_t bytes = set_->memory.weight_bytes[b.weight];
-  if (own.data() == nullptr) {
-    if (set_->values[b.weight] == nullptr && bytes > 0) {
-      Error problem(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", b.name));
-      throw problem.fix("give it with ingot_weights_set before committing, or bind memory with ingot_session_bind_state");
-    }
-    MemoryBlock made = reserve(std::max<size_t>(bytes, 1), memory(), b.name);
-    stream_->copy(made.data(), set_->values[b.weight], bytes);
-    own = std::move(made);
-  }
-  return own.data();
-}
-
-void Session::bind_state(size_t index, const HostTensor& t) {
-  const plan::Binding& b = state_binding(index);
-  State& s = states_[index];
-  if (t.data == nullptr) {
-    s.bound = {};
-    return;
-  }
-  const std::vector<int64_t>& dims = weights_->plan().weights[b.weight].dims;
-  bool fits = t.dtype == b.dtype && t.rank == static_cast<int>(dims.size()) && std::equal(dims.begin(), dims.end(), t.dims);
-  if (!fits) fail(Code::invalid_input, "the memory given for state \"{}\" ({} {}) does not have its dtype and shape", b.name, ir::torch_name_of(t.dtype), shape_text(t));
-  s.dims.assign(t.dims, t.dims + t.rank);
-  s.bound = t;
-  s.bound.dims = s.dims.data();
-  if (t.strides != nullptr) {
-    s.strides.assign(t.strides, t.strides + t.rank);
-    s.bound.strides = s.strides.data();
-  }
+void Session::set_state(std::shared_ptr<State> state) {
+  if (state != nullptr) state->check_fits(*weights_);
+  state_ = state != nullptr ? std::move(state) : own_state_;
 }
 
 void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {
-  const plan::Binding& b = state_binding(index);
-  State& s = states_[index];
-  size_t have = set_->memory.weight_bytes[b.weight];
-  if (bytes != have) fail(Code::invalid_input, "state \"{}\" has {} bytes, but {} are given", b.name, have, bytes);
-  if (s.bound.data == nullptr) {
-    std::byte* own = own_state(index);
-    stream_->copy(out ? data : own, out ? own : data, bytes);
-    stream_->wait();
-  } else if (device() && weights_->backend().can_access(s.bound.data)) {
-    if (!lies_in({}, s.bound)) fail(Code::unsupported, "state \"{}\" lies on the GPU with strides", b.name);
-    stream_->copy(out ? data : s.bound.data, out ? s.bound.data : data, bytes);
-    stream_->wait();
-  } else {
-    copy_strided(s.bound, {}, static_cast<std::byte*>(data), out);
-  }
+  size_t entry = state_entry(index);
+  stream_->wait();
+  state_->copy(entry, data, bytes, out);
 }
 
 void Session::reset() {
-  for (State& s : states_) s.own = MemoryBlock();
+  stream_->wait();
+  state_->reset(true);
 }
 
 // Memory that a run writes must not be read or written through another binding, nor be that of several elements of its own.
-void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) const {
+void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   const plan::Function& f = *loaded_.function;
-  struct Span {
-    const std::byte *begin, *end;
-  };
-  auto tensor_of = [&](size_t b) {
-    return b < inputs.size() ? &inputs[b] : b < inputs.size() + outputs.size() ? &outputs[b - inputs.size()] : &states_[b - inputs.size() - outputs.size()].bound;
-  };
-  auto span_of = [&](size_t b) -> Span {
-    const HostTensor* t = tensor_of(b);
-    if (t->data == nullptr) return {};
-    auto element = static_cast<int64_t>(ir::size_of(t->dtype));
+  spans_.clear();
+  for (size_t b = 0; b < f.bindings.size(); ++b) {
+    const size_t s = b - inputs.size() - outputs.size();  // of a state
+    const HostTensor& t = b < inputs.size() ? inputs[b] : b < inputs.size() + outputs.size() ? outputs[b - inputs.size()] : state_->memory(state_entries_[s], *stream_);
+    const bool written = f.bindings[b].written || f.bindings[b].kind == plan::Binding::Kind::state;
+    auto element = static_cast<int64_t>(ir::size_of(t.dtype));
     int64_t low = 0, high = 0, row = 1;
-    for (int d = t->rank; d-- > 0;) {
-      if (t->dims[d] == 0) return {};
-      int64_t reach = (t->dims[d] - 1) * (t->strides != nullptr ? t->strides[d] : row);
+    bool empty = t.data == nullptr;
+    for (int d = t.rank; d-- > 0;) {
+      empty |= t.dims[d] == 0;
+      int64_t reach = (t.dims[d] - 1) * (t.strides != nullptr ? t.strides[d] : row);
       (reach < 0 ? low : high) += reach;
-      row *= t->dims[d];
+      row *= t.dims[d];
     }
-    const auto* data = static_cast<const std::byte*>(t->data);
-    return {data + low * element, data + (high + 1) * element};
-  };
-  for (size_t w = 0; w < f.bindings.size(); ++w) {
-    if (!f.bindings[w].written && f.bindings[w].kind != plan::Binding::Kind::state) continue;
-    Span a = span_of(w);
-    if (a.begin != nullptr && may_overlap_itself(*tensor_of(w))) {
+    if (empty) continue;
+    if (written && may_overlap_itself(t)) {
       throw Error(Code::invalid_input,
-                  fmt::format("several elements of \"{}\" are one place in memory (expand, overlapping windows), and the model writes to it", f.bindings[w].name))
+                  fmt::format("several elements of \"{}\" are one place in memory (expand, overlapping windows), and the model writes to it", f.bindings[b].name))
           .fix("give a clone() of it, or compile with an example that lies so");
     }
-    for (size_t o = 0; o < f.bindings.size() && a.begin != nullptr; ++o) {
-      Span b = span_of(o);
-      if (o == w || b.begin == nullptr || a.begin >= b.end || b.begin >= a.end) continue;
-      throw Error(Code::invalid_input, fmt::format("\"{}\" and \"{}\" share memory, and the model writes to \"{}\"", f.bindings[w].name, f.bindings[o].name, f.bindings[w].name))
+    const auto* data = static_cast<const std::byte*>(t.data);
+    spans_.push_back({data + low * element, data + (high + 1) * element, b, written});
+  }
+  std::sort(spans_.begin(), spans_.end(), [](const Span& x, const Span& y) { return x.begin < y.begin; });
+  // Of those that begin earlier, the ones that reach furthest: of all, and of what is written.
+  const Span *furthest = nullptr, *written = nullptr;
+  for (const Span& s : spans_) {
+    const Span* met = s.written ? furthest : written;
+    if (met != nullptr && s.begin < met->end) {
+      const Span &w = s.written && !(met->written && met->binding < s.binding) ? s : *met, &other = &w == &s ? *met : s;
+      throw Error(Code::invalid_input, fmt::format("\"{}\" and \"{}\" share memory, and the model writes to \"{}\"", f.bindings[w.binding].name, f.bindings[other.binding].name,
+                                                   f.bindings[w.binding].name))
           .fix("give memory of its own to each");
     }
+    if (furthest == nullptr || s.end > furthest->end) furthest = &s;
+    if (s.written && (written == nullptr || s.end > written->end)) written = &s;
   }
 }
 

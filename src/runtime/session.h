@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/program.h"
+#include "runtime/state.h"
 #include "runtime/weights.h"
 
 namespace ingot::runtime {
@@ -27,14 +28,14 @@ class Session {
   void set_run_memory(Allocator* from) { run_memory_ = from; }
   // Until all runs so far are done. Error when one of them could not go on (an index out of range).
   void wait() { stream_->wait(); }
-  // State (a buffer that the model writes) is the session's own, begun with the plan's value, until memory of the caller's is bound to it: that
-  // is read and written in place from then on, and must outlive its use. Data null: the session's own again.
-  void bind_state(size_t index, const HostTensor& tensor);
-  size_t states() const { return loaded_.states; }
-  // Copies a state out (`out` true) or in, row-major.
+  // What the model writes is in this state from now on; null: in the session's own, as at first. Error (invalid_input) when it is of another plan or device.
+  void set_state(std::shared_ptr<State> state);
+  // By the number among the function's states, of the state that is set: see State.
+  void bind_state(size_t index, const HostTensor& tensor) { state_->bind(state_entry(index), tensor); }
   void copy_state(size_t index, void* data, size_t bytes, bool out);
-  // The session's own states become the plan's values again.
+  // The state that is set, but for memory of the caller's.
   void reset();
+  size_t states() const { return loaded_.states; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return cache_.size(); }
@@ -57,9 +58,8 @@ class Session {
   std::byte* take(size_t binding, const HostTensor&, bool filled);
   bool give(size_t binding, const HostTensor&);
   void scatter(size_t binding, const HostTensor&);
-  const plan::Binding& state_binding(size_t index) const;
-  std::byte* own_state(size_t index);
-  void check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) const;
+  size_t state_entry(size_t index) const;
+  void check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   [[noreturn]] void refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const;
 
   std::shared_ptr<Weights> weights_;
@@ -88,12 +88,15 @@ class Session {
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // copies of inputs and states that lie otherwise than the plan reads them, on the host
   std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device
-  struct State {
-    MemoryBlock own;
-    HostTensor bound;  // data null: `own` is used
-    std::vector<int64_t> dims, strides;  // what `bound` points at
+  std::shared_ptr<State> own_state_, state_;  // state_: that runs use
+  std::vector<size_t> state_entries_;  // of the function's states in it
+  // Memory of a binding from its first element to its last.
+  struct Span {
+    const std::byte *begin, *end;
+    size_t binding;
+    bool written;
   };
-  std::vector<State> states_;
+  std::vector<Span> spans_;
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   std::vector<std::byte*> addresses_;  // of bindings, arena and scratch: what recorded work holds

@@ -23,21 +23,21 @@ Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator&
   for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f, f.programs[t], backend()));
   given_.sources.resize(plan_->weights.size(), nullptr);
   given_.copies.resize(plan_->weights.size());
+  given_.changes.resize(plan_->weights.size());
+  read_.resize(plan_->weights.size());
+  for (const LoadedFunction& f : functions_) {
+    for (const plan::Buffer& b : f.program->buffers) {
+      if (b.kind == plan::Buffer::Kind::weight) read_[b.index] = true;
+    }
+  }
   optional_ = plan::only_first_values(*plan_);
   // Values that the host gives come with set(), and prepare runs in commit().
   bool complete = std::none_of(plan_->weights.begin(), plan_->weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) set_ = make(given_, threads);
-}
-
-std::vector<bool> Weights::read_by(const plan::Program& p, std::vector<bool> also) {
-  for (const plan::Buffer& b : p.buffers) {
-    if (b.kind == plan::Buffer::Kind::weight) also[b.index] = true;
-  }
-  return also;
+  if (complete) set_ = make(given_, nullptr, threads);
 }
 
 // Copies values to the device, those that share their bytes once. One block for all.
-MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
+std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
   size_t alignment = backend().alignment(), total = 0;
   std::map<const std::byte*, size_t> offsets;
   auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan_->weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
@@ -52,12 +52,12 @@ MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::S
     }
     total += (bytes + 64 + alignment - 1) / alignment * alignment;
   }
-  MemoryBlock block = reserve(total, memory(), "the plan's weights");
+  auto block = std::make_shared<const MemoryBlock>(reserve(total, memory(), "the plan's weights"));
   std::vector<bool> now(which.size());
   for (size_t i = 0; i < which.size(); ++i) now[i] = copied(i);
   for (size_t i = 0; i < which.size(); ++i) {
     if (now[i]) {
-      std::byte* to = block.data() + offsets.at(set.values[i]);
+      std::byte* to = block->data() + offsets.at(set.values[i]);
       stream.copy(to, set.values[i], plan_->weights[i].bytes);
       set.memory.weights[i] = to;
     } else if (which[i] && set.memory.weights[i] == nullptr) {
@@ -67,9 +67,9 @@ MemoryBlock Weights::upload(Set& set, const std::vector<bool>& which, backend::S
   return block;
 }
 
-std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) const {
-  auto set = std::make_shared<Set>();
-  set->copies = given.copies;
+void Weights::take_values(Set& set, const Given& given) const {
+  set.copies = given.copies;
+  set.changes = given.changes;
   for (size_t i = 0; i < plan_->weights.size(); ++i) {
     const plan::Weight& w = plan_->weights[i];
     const std::byte* data = given.sources[i] != nullptr ? given.sources[i] : w.data;
@@ -77,51 +77,123 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, int threads) con
       Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
       throw problem.fix("give it with ingot_weights_set before committing");
     }
-    set->values.push_back(data);
-    set->memory.weight_bytes.push_back(w.bytes);
+    set.values.push_back(data);
+    set.memory.weight_bytes.push_back(w.bytes);
   }
-  backend().synchronize();  // values in the caller's memory may be work of any stream
-  std::unique_ptr<backend::Stream> stream = backend().new_stream();
-  std::vector<bool> used(plan_->weights.size(), false);
-  for (const LoadedFunction& f : functions_) used = read_by(*f.program, std::move(used));
-  MemoryBlock passing;  // what prepare alone reads
-  if (backend().memory() == nullptr) {
-    set->memory.weights = set->values;
-  } else {
-    set->memory.weights.resize(plan_->weights.size(), nullptr);
-    set->uploaded = upload(*set, used, *stream);
-    passing = upload(*set, read_by(*prepare_.program, used), *stream);
-  }
-  // One block for all, so that huge pages back the small ones too.
+}
+
+// What is made anew gets memory, the rest is the set's before. Half of it and more is made in a new home.
+void Weights::place_derived(Set& set, const Set* before, const Change& change) const {
   const std::vector<plan::Derived>& derived = plan_->targets[placement_.target].derived;
-  size_t alignment = backend().alignment();
+  const char* what = "what is made of the plan's weights";
+  const size_t alignment = backend().alignment();
   auto padded = [&](size_t bytes) { return (bytes + 64 + alignment - 1) / alignment * alignment; };
-  size_t total = 0;
-  for (const plan::Derived& d : derived) total += padded(d.bytes);
-  set->derived = reserve(total, memory(), "what is made of the plan's weights");
-  size_t offset = 0;
-  for (const plan::Derived& d : derived) {
-    set->memory.derived.push_back(set->derived.data() + offset);
-    set->memory.derived_bytes.push_back(d.bytes);
-    offset += padded(d.bytes);
-  }
-  if (!prepare_.steps.empty()) {
-    std::unique_ptr<Workers> workers = make_workers(threads);
-    auto resolved = runtime::resolve(prepare_, *plan_, set->memory, {}, *workers);
-    const char* what = "preparing the plan's weights";
-    MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
-    runtime::run(prepare_, *resolved, {}, arena.data(), scratch.data(), *workers, *stream);
-    stream->wait();
-  }
-  stream->wait();
-  // Pages of the file that nothing reads any more are not needed; they come back when asked for.
-  bool everything_copied = backend().memory() != nullptr;
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (plan_->file && (!prepare_.steps.empty() || everything_copied) && (!used[i] || everything_copied) && plan_->weights[i].data != nullptr) {
-      plan_->file->drop({plan_->weights[i].data, plan_->weights[i].bytes});
+  for (const plan::Derived& d : derived) set.memory.derived_bytes.push_back(d.bytes);
+  if (before == nullptr) {
+    set.home = std::make_shared<Home>();
+    size_t total = 0;
+    for (const plan::Derived& d : derived) {
+      set.home->offsets.push_back(total);
+      total += padded(d.bytes);
     }
-    if (everything_copied && !used[i]) set->memory.weights[i] = nullptr;
+    set.home->block = reserve(total, memory(), what);
+    set.home->who.resize(derived.size());
+  } else {
+    set.home = before->home;
   }
+  for (size_t i = 0; i < derived.size(); ++i) {
+    if (!change.part.derived[i]) {
+      set.derived.push_back(before->derived[i]);
+      set.memory.derived.push_back(before->memory.derived[i]);
+    } else if (change.home_is_free[i]) {
+      std::byte* at = set.home->block.data() + set.home->offsets[i];
+      set.derived.push_back(std::make_shared<const std::shared_ptr<Home>>(set.home));
+      set.home->who[i] = set.derived.back();
+      set.memory.derived.push_back(at);
+    } else {
+      auto away = std::make_shared<const MemoryBlock>(reserve(padded(derived[i].bytes), memory(), what));
+      set.memory.derived.push_back(away->data());
+      set.derived.push_back(std::move(away));
+    }
+  }
+}
+
+void Weights::run_prepare(const LoadedFunction& part, const Set& set, int threads, backend::Stream& stream) const {
+  if (part.steps.empty()) return;
+  std::unique_ptr<Workers> workers = make_workers(threads);
+  auto resolved = runtime::resolve(part, *plan_, set.memory, {}, *workers);
+  const char* what = "preparing the plan's weights";
+  MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
+  runtime::run(part, *resolved, {}, arena.data(), scratch.data(), *workers, stream);
+  stream.wait();
+}
+
+// Pages of the file that nothing reads any more are not needed; they come back when asked for.
+void Weights::drop_pages(Set& set, const Change& change) const {
+  const bool copied = backend().memory() != nullptr;
+  for (size_t i = 0; i < read_.size(); ++i) {
+    const plan::Weight& w = plan_->weights[i];
+    const bool read = change.part.weights[i] || (copied && read_[i] && change.weights[i]);
+    if (plan_->file && read && (!read_[i] || copied) && w.data != nullptr) plan_->file->drop({w.data, w.bytes});
+    if (copied && !read_[i]) set.memory.weights[i] = nullptr;
+  }
+}
+
+// Gives what has to be in memory of the device while prepare runs.
+std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* before, const Change& change, backend::Stream& stream) const {
+  set.uploaded.resize(change.weights.size());
+  if (backend().memory() == nullptr) {
+    set.memory.weights = set.values;
+    return nullptr;
+  }
+  set.memory.weights.resize(change.weights.size(), nullptr);
+  std::vector<bool> anew(change.weights.size());
+  for (size_t i = 0; i < anew.size(); ++i) {
+    anew[i] = read_[i] && change.weights[i];
+    if (anew[i] || before == nullptr) continue;
+    set.memory.weights[i] = before->memory.weights[i];
+    set.uploaded[i] = before->uploaded[i];
+  }
+  auto block = upload(set, anew, stream);
+  for (size_t i = 0; i < anew.size(); ++i) {
+    if (anew[i]) set.uploaded[i] = block;
+  }
+  return upload(set, change.part.weights, stream);
+}
+
+// What has changed since the set before, and what follows from that. False when that is so much, or nothing, that all is made anew.
+bool Weights::find_change(const Given& given, const Set& before, Change& change) const {
+  for (size_t i = 0; i < given.changes.size(); ++i) change.weights.push_back(given.changes[i] != before.changes[i]);
+  if (std::find(change.weights.begin(), change.weights.end(), true) == change.weights.end()) return false;
+  const std::vector<plan::Derived>& derived = plan_->targets[placement_.target].derived;
+  find_part(prepare_, std::vector<bool>(derived.size()), change.weights, change.part);
+  size_t made = 0, all = 0;
+  for (size_t i = 0; i < derived.size(); ++i) {
+    all += derived[i].bytes;
+    made += change.part.derived[i] ? derived[i].bytes : 0;
+    change.home_is_free.push_back(before.home->who[i].expired());
+  }
+  return 2 * made <= all;
+}
+
+std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* before, int threads) const {
+  auto set = std::make_shared<Set>();
+  take_values(*set, given);
+  auto change = std::make_unique<Change>();
+  if (before == nullptr || !find_change(given, *before, *change)) {
+    before = nullptr;
+    change = std::make_unique<Change>();
+    change->weights.assign(given.changes.size(), true);
+    change->home_is_free.assign(plan_->targets[placement_.target].derived.size(), true);
+    find_part(prepare_, change->home_is_free, change->weights, change->part);
+  }
+  backend().synchronize();  // values in the caller's memory may be work of any stream, and one may still read what was in a free place
+  std::unique_ptr<backend::Stream> stream = backend().new_stream();
+  const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, before, *change, *stream);
+  place_derived(*set, before, *change);
+  run_prepare(change->part.loaded, *set, threads, *stream);
+  stream->wait();
+  drop_pages(*set, *change);
   return set;
 }
 
@@ -148,6 +220,7 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
     }
     given_.sources[i] = copied ? copied->data() : static_cast<const std::byte*>(data);
     given_.copies[i] = std::move(copied);
+    given_.changes[i] = ++changes_;
   }
   if (!found) fail(Code::invalid_input, "the plan has no weight \"{}\"", name);
 }
@@ -159,11 +232,10 @@ void Weights::commit(int threads) {
     std::lock_guard lock(mutex_);
     given = given_;
   }
-  std::shared_ptr<Set> next = make(given, threads);
-  std::shared_ptr<const Set> before;  // goes after the lock
+  std::shared_ptr<const Set> before = current();  // goes after the lock
+  std::shared_ptr<const Set> next = make(given, before.get(), threads);
   std::lock_guard lock(mutex_);
-  next->version = ++version_;
-  before = std::exchange(set_, std::move(next));
+  set_ = std::move(next);
 }
 
 }  // namespace ingot::runtime

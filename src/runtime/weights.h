@@ -6,6 +6,7 @@
 
 #include "base/fork.h"
 #include "runtime/placement.h"
+#include "runtime/prepare.h"
 #include "runtime/program.h"
 
 namespace ingot::runtime {
@@ -20,19 +21,28 @@ class Weights {
   const plan::Plan& plan() const { return *plan_; }
   const std::shared_ptr<const plan::Plan>& shared_plan() const { return plan_; }
   const backend::Backend& backend() const { return *placement_.backend; }
+  // One block for all that prepare makes, so that huge pages back the small ones too. A derived weight that changes goes elsewhere, and back when it changes again.
+  struct Home {
+    MemoryBlock block;
+    std::vector<size_t> offsets;                 // per Plan::derived
+    std::vector<std::weak_ptr<const void>> who;  // lives in each place; for commit() alone
+  };
   // A snapshot that stays valid while it is held, whatever is set meanwhile.
   struct Set {
     Memory memory;
     std::vector<const std::byte*> values;  // per Plan::weights, as given: in the file, the caller's memory or `copies`; null = not there
-    MemoryBlock derived, uploaded;
-    std::vector<std::shared_ptr<const MemoryBlock>> copies;  // what set() copied
-    uint64_t version = 0;
+    std::vector<std::shared_ptr<const MemoryBlock>> copies;    // what set() copied
+    std::vector<std::shared_ptr<const MemoryBlock>> uploaded;  // per Plan::weights: what its copy on the device lies in
+    std::vector<std::shared_ptr<const void>> derived;          // per Plan::derived: what it lies in; what has not changed is shared with the set before
+    std::shared_ptr<Home> home;
+    std::vector<uint64_t> changes;  // per Plan::weights: Given::changes of these values
   };
   std::shared_ptr<const Set> current() const;
   // Stages another value for a weight, of these strides (null: row-major). Unless it is to be copied, or lies otherwise than the weight does and so must be,
   // it is borrowed and may be memory of the device.
   void set(std::string_view name, const void* data, size_t bytes, bool copy, const int64_t* strides = nullptr);
-  // Runs prepare on the staged values and swaps; an error leaves everything as it was.
+  // Runs what of prepare depends on the values staged since the last commit and swaps; an error leaves everything as it was. Without any, all values are taken anew: memory
+  // that is borrowed may have changed.
   void commit(int threads);
   const LoadedFunction& function(size_t i) const { return functions_[i]; }
 
@@ -41,10 +51,22 @@ class Weights {
   struct Given {
     std::vector<const std::byte*> sources;
     std::vector<std::shared_ptr<const MemoryBlock>> copies;
+    std::vector<uint64_t> changes;  // how many there were with this one
   };
-  std::shared_ptr<Set> make(const Given&, int threads) const;
-  static std::vector<bool> read_by(const plan::Program&, std::vector<bool> also);
-  MemoryBlock upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
+  // What a commit makes anew; the rest is the set's before.
+  struct Change {
+    std::vector<bool> weights;       // have other values
+    std::vector<bool> home_is_free;  // per Plan::derived: of the set before
+    PreparePart part;
+  };
+  std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
+  void take_values(Set&, const Given&) const;
+  bool find_change(const Given&, const Set& before, Change&) const;
+  std::shared_ptr<const MemoryBlock> place_weights(Set&, const Set* before, const Change&, backend::Stream&) const;
+  std::shared_ptr<const MemoryBlock> upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
+  void place_derived(Set&, const Set* before, const Change&) const;
+  void run_prepare(const LoadedFunction&, const Set&, int threads, backend::Stream&) const;
+  void drop_pages(Set&, const Change&) const;
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
   std::shared_ptr<const plan::Plan> plan_;
@@ -52,12 +74,13 @@ class Weights {
   Placement placement_;
   LoadedFunction prepare_;
   std::vector<LoadedFunction> functions_;
+  std::vector<bool> read_;      // by a function, per Plan::weights
   std::vector<bool> optional_;  // values that only states begin with: the caller may bind memory instead
   LongMutex committing_;
   mutable Mutex mutex_;
   Given given_;
   std::shared_ptr<const Set> set_;
-  uint64_t version_ = 0;
+  uint64_t changes_ = 0;
 };
 
 // torch's threads where torch is, so that two pools do not fight for the cores.

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine
+from ingot import _library, _values
 
 HEADER = (Path(__file__).resolve().parents[2] / "include/ingot/ingot.h").read_text()
 FUNCTIONS = {name: parameters for name, parameters in re.findall(r"INGOT_API ingot_status (\w+)\(([^)]*)\)", HEADER)}
@@ -36,9 +36,9 @@ class Library:
     """The functions of ingot.h, with the arguments' types as it says, apart from those that ingot's own Python has set."""
 
     def __init__(self):
-        _engine.lib()
-        self.library = ctypes.CDLL(_engine.find("libingot.so"))
-        self.library.ingot_last_error.restype = ctypes.POINTER(_engine._Error)
+        _library.lib()
+        self.library = ctypes.CDLL(_library.find("libingot.so"))
+        self.library.ingot_last_error.restype = ctypes.POINTER(_library.Error)
 
     def __call__(self, name, *arguments):
         function = ctypes.CFUNCTYPE(c_int, *types_of(FUNCTIONS[name]))((name, self.library))
@@ -71,7 +71,7 @@ def plan(library, plan_bytes):
 
 
 def tensor(array, dtype=8, **other):
-    made = _engine._Tensor()
+    made = _values.Tensor()
     made.keep = (array, (c_int64 * 24)(*other.pop("dims", array.shape)), (c_int64 * 24)(*other.pop("strides", [s // array.itemsize for s in array.strides])))
     made.data, made.dtype, made.rank = array.ctypes.data, dtype, array.ndim
     made.dims, made.strides = (ctypes.cast(a, ctypes.POINTER(c_int64)) for a in made.keep[1:])
@@ -112,7 +112,7 @@ TENSORS["dims is NULL"][0].dims = ctypes.POINTER(c_int64)()
 @pytest.mark.parametrize("by", ["session", "reference"])
 def test_tensors(library, plan, case, by):
     given, result, said = TENSORS[case]
-    inputs, outputs = (_engine._Tensor * 1)(given), (_engine._Tensor * 1)(result)
+    inputs, outputs = (_values.Tensor * 1)(given), (_values.Tensor * 1)(result)
     if by == "reference":
         status, message = library("ingot_plan_reference", plan, 0, inputs, 1, outputs, 1)
     else:
@@ -125,7 +125,7 @@ def test_tensors(library, plan, case, by):
 
 
 def test_counts(library, plan):
-    inputs, outputs = (_engine._Tensor * 2)(tensor(X), tensor(X)), (_engine._Tensor * 2)(tensor(Y), tensor(Y))
+    inputs, outputs = (_values.Tensor * 2)(tensor(X), tensor(X)), (_values.Tensor * 2)(tensor(Y), tensor(Y))
     assert library("ingot_plan_reference", plan, 0, inputs, 2, outputs, 1)[0] == 3
     assert library("ingot_plan_reference", plan, 0, inputs, 1, outputs, 2)[0] == 3
     assert library("ingot_plan_reference", plan, 0, None, 0, outputs, 1)[0] == 3
@@ -133,7 +133,7 @@ def test_counts(library, plan):
 
 
 def test_texts(library, tmp_path):
-    source = (_engine._WeightSource * 1)()
+    source = (_values.WeightSource * 1)()
     assert library("ingot_model_from_memory", b"{}", 2, source, 1, byref(c_void_p())) == (3, "argument name is NULL")
     torch.export.save(torch.export.export(Counts(), (torch.ones(3, 8),)), tmp_path / "m.pt2")
     model = library.made("ingot_model_open", bytes(tmp_path / "m.pt2"))
@@ -150,7 +150,7 @@ def test_measuring_has_limits(library):
 def test_a_failure_leaves_the_results_alone(library, plan):
     weights = library.made("ingot_weights_create", plan, None)
     session = library.made("ingot_session_create", plan, weights, 0, None)
-    assert library("ingot_session_resolve", session, (_engine._Tensor * 1)(tensor(X)), 1)[0] == 0
+    assert library("ingot_session_resolve", session, (_values.Tensor * 1)(tensor(X)), 1)[0] == 0
     rank = ctypes.c_int32(77)
     assert library("ingot_session_output", session, 0, byref(rank), None) == (3, "argument dims is NULL") and rank.value == 77
     library.library.ingot_session_release(session)

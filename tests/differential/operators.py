@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from random_program import operator
 
-from ingot import _engine
+from ingot import _library
 
 # Rows that no program can call so that results can be compared, and why.
 LEFT_OUT = {
@@ -68,7 +68,7 @@ def _writing(row: str):
 def table() -> dict[str, list[Operator]]:
     """By kind."""
     found = defaultdict(list)
-    for row in (r["name"] for r in _engine.ops()):
+    for row in (r["name"] for r in _library.ops()):
         for target in (row, *_writing(row)):
             made = Operator(target, row, "")
             made = Operator(target, row, _kind(made.schema))

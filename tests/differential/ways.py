@@ -17,7 +17,7 @@ from observe import Seen, Thing, observe
 from random_program import Program, module
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
 LARGEST = 64  # of a size that varies
 
@@ -160,7 +160,7 @@ def command_line(program: Program, judge, target="cpu", pretend=None) -> Verdict
     with tempfile.TemporaryDirectory() as folder:
         path, *_ = saved(program, folder, whole=True, **({} if target == "cpu" else {"target": target}))
         given, folder = values.given(program.sources, program.sizes[0], 0), Path(folder)
-        command = [_engine.find("ingot"), "run", path, "-o", folder / "results", "--device", target.partition(":")[0]]
+        command = [_library.find("ingot"), "run", path, "-o", folder / "results", "--device", target.partition(":")[0]]
         for source in program.inputs:
             t = given[source.name].contiguous()
             np.save(folder / f"{source.name}.npy", (t.view(torch.uint16) if t.dtype is torch.bfloat16 else t).numpy())
@@ -187,7 +187,7 @@ def cuda_code(program: Program, judge) -> Verdict:
     """Compiled for an NVIDIA GPU; run where there is one, by the command line."""
     if torch.cuda.is_available():
         return command_line(program, judge, "cuda:sm_{}{}".format(*torch.cuda.get_device_capability()))
-    return command_line(program, judge, "cuda:sm_90", pretend=Path(_engine.find("ingot")).parent / "pretend")
+    return command_line(program, judge, "cuda:sm_90", pretend=Path(_library.find("ingot")).parent / "pretend")
 
 
 IN_PROCESS = {"ahead": ahead, "torch.compile": just_in_time}

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine, errors
+from ingot import _library, errors
 
 HERE = Path(__file__)
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"
@@ -490,7 +490,7 @@ def test_damaged_weights_are_found_by_verify(plan, tmp_path):
     assert cli("verify", path) == (15, shown(f"{path}: {message}", "", REPAIR))
     for source in (path, path.read_bytes()):
         engine = ingot.load_engine(source)
-        assert told(ingot.FormatError, lambda: _engine.check(_engine.lib().ingot_plan_verify(engine._plan.pointer))) == (message, "", REPAIR)
+        assert told(ingot.FormatError, lambda: _library.check(_library.lib().ingot_plan_verify(engine._plan.pointer))) == (message, "", REPAIR)
 
 
 def test_no_file(tmp_path):

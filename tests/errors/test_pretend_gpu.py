@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
-BUILD = Path(_engine.find("libingot.so")).parent
+BUILD = Path(_library.find("libingot.so")).parent
 SITE = next(p for p in sys.path if p.endswith("-packages"))
 LOAD = "ingot.load_engine({path!r}, device='cuda').session()"
 DRIVER = "NVIDIA's driver (libcuda.so.1)"

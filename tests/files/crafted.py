@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import ingot
-from ingot import _engine, signature
+from ingot import _library, signature
 
 _MASK = (1 << 64) - 1
 _SECRET = [0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F]
@@ -26,19 +26,19 @@ class Source:
 
     def __init__(self, module=None, inputs=None):
         self.text, models = "", []
-        as_text, prepare = signature.as_text, _engine.Model.set_signature
+        as_text, prepare = signature.as_text, _library.Model.set_signature
 
         def keep(model, text):
             models.append(model)
             self.text = text
             prepare(model, text)
 
-        _engine.Model.set_signature = keep
+        _library.Model.set_signature = keep
         try:
             dynamic = ingot.Input(min_shape=(1, 4), opt_shape=(2, 4), max_shape=(8, 4), name="x")
             self.module = ingot.compile(module or model(), inputs=inputs or [dynamic])
         finally:
-            _engine.Model.set_signature = prepare
+            _library.Model.set_signature = prepare
         assert as_text is signature.as_text and len(models) == 1
         (self._model,) = models
 
@@ -100,8 +100,8 @@ def seal(data: bytes) -> bytes:
 def saved(engine) -> bytes:
     """The bytes of a plan that the library writes."""
     out, count = ctypes.c_void_p(), ctypes.c_size_t()
-    _engine.check(_engine.lib().ingot_plan_write(engine._plan.pointer, 1, ctypes.byref(out), ctypes.byref(count)))
+    _library.check(_library.lib().ingot_plan_write(engine._plan.pointer, 1, ctypes.byref(out), ctypes.byref(count)))
     try:
         return ctypes.string_at(out, count.value)
     finally:
-        _engine.lib().ingot_bytes_release(out)
+        _library.lib().ingot_bytes_release(out)

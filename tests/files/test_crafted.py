@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from crafted import seal, sections
 
 import ingot
-from ingot import _engine
+from ingot import _engine, _library
 
-CLI = _engine.find("ingot")
+CLI = _library.find("ingot")
 
 
 @pytest.fixture

@@ -39,16 +39,17 @@ def source():
 
     class Named(Source):
         def __init__(self):
-            from ingot import _engine
+            from ingot import _library
+            from ingot.kinds import FromModel
 
-            set_signature = _engine.Model.set_signature
-            _engine.Model.set_signature = lambda model, text: (models.append((model, text)), set_signature(model, text))
+            set_signature = _library.Model.set_signature
+            _library.Model.set_signature = lambda model, text: (models.append((model, text)), set_signature(model, text))
             try:
                 self.module = ingot.compile(Model().eval(), inputs=[dynamic, (1, torch.ones(4))], kwarg_inputs={"scale": {"by": 2.0}})
-                if len(models) == 1 and self.module._assembled is not None and not self.module._assembled.straight:
-                    self.module._plan()  # the model alone, as ingot.save compiles it
+                if len(models) == 1 and isinstance(self.module._kind, FromModel) and not self.module._kind.runnable.straight:
+                    self.module._kind.plan()  # the model alone, as ingot.save compiles it
             finally:
-                _engine.Model.set_signature = set_signature
+                _library.Model.set_signature = set_signature
             self._model, self.text = models[-1]
 
         def plan(self, text=None, **changes):

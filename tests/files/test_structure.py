@@ -123,7 +123,7 @@ def test_what_a_plan_does_not_keep_is_refused_at_save(tmp_path, name):
     make, message = REFUSED[name]
     module, x = compiled(make), torch.randn(3, 4)
     module(x)  # it runs
-    for save in (lambda: ingot.save(module, tmp_path / "x.ingot"), lambda: module._plan().save(tmp_path / "x.ingot")):
+    for save in (lambda: ingot.save(module, tmp_path / "x.ingot"), lambda: module._kind.plan().save(tmp_path / "x.ingot")):
         with pytest.raises(ingot.UnsupportedError) as caught:
             save()
         assert caught.value.message == message

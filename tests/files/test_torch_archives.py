@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine, torch_archive
+from ingot import _library, torch_archive
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_compiling_a_program_reads_its_pickles_no_other_way(tmp_path):
     ingot.compile(tmp_path / "good.pt2")
     path = changed(tmp_path / "good.pt2", tmp_path / "x.pt2", lambda records: records.update({"data/sample_inputs/model.pt": trapped()}))
     assert told(ingot.InputError, lambda: ingot.compile(path)).endswith(": loading it may run any code")
-    done = subprocess.run([_engine.find("ingot"), "compile", path, "-o", tmp_path / "x.ingot"], capture_output=True, text=True)
+    done = subprocess.run([_library.find("ingot"), "compile", path, "-o", tmp_path / "x.ingot"], capture_output=True, text=True)
     assert done.returncode == 12, done.stderr  # it needs torch: nothing of ingot's reads pickles
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine, atomic
+from ingot import _library, atomic
 
-CLI = _engine.find("ingot")
+CLI = _library.find("ingot")
 
 
 @pytest.fixture(scope="module")

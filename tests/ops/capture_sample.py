@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ingot import _engine
+from ingot import _engine, _library
 from ingot.capture import write
 from ingot.functional import Functional, Slot
 
@@ -67,7 +67,7 @@ class Call:
         same = len(gpu) == len(cpu) and all((g.dtype, g.shape) == (c.dtype, c.shape) for g, c in zip(gpu, cpu))
         return [g if g.dtype.is_floating_point else c for g, c in zip(gpu, cpu)] if same else cpu
 
-    def compile(self, dynamic: bool, target: str = "cpu") -> "_engine._Plan":
+    def compile(self, dynamic: bool, target: str = "cpu") -> "_library.Plan":
         mode = "symbolic" if dynamic else "real"
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ class Call:
         ranges = sizes[0].node.shape_env.var_to_range.get if sizes else lambda symbol: None
         results = list(next(n for n in module.graph.nodes if n.op == "output").args[0])
         captured = write(Functional(module, slots, results, [], ranges).complete())
-        model = _engine.Model.from_json(captured.json, captured.weights)
+        model = _library.Model.from_json(captured.json, captured.weights)
         return model.compile({"fallback": "error", "target": target})
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from accuracy import assert_accurate, float64_error
 from capture_sample import run
-from ingot import _engine
+from ingot import _engine, _library
 from ingot.capture import write
 from ingot.functional import Functional, Slot
 from mixed_types import calls
@@ -22,10 +22,10 @@ ALL = os.environ.get("INGOT_TEST_ALL") == "1"
 MOST = 3000 if ALL else 40  # calls of one row
 AT_ONCE = 200               # calls in one graph
 
-ROWS = [row for row in _engine.ops() if calls(row, 8) and row["name"] != "aten.to.other"]  # which may give its operand itself
+ROWS = [row for row in _library.ops() if calls(row, 8) and row["name"] != "aten.to.other"]  # which may give its operand itself
 
 
-def model_of(cases) -> tuple[_engine.Model, list[str]]:
+def model_of(cases) -> tuple[_library.Model, list[str]]:
     """One graph of many calls, each with operands of its own, and the names of the calls in it."""
     graph, slots, names, results = torch.fx.Graph(), [], [], []
     for call, made in cases:
@@ -45,7 +45,7 @@ def model_of(cases) -> tuple[_engine.Model, list[str]]:
             results[-1].meta["val"] = value
     graph.output(tuple(results))
     captured = write(Functional(torch.fx.GraphModule(torch.nn.Module(), graph), slots, results, []).complete())
-    return _engine.Model.from_json(captured.json, captured.weights), names
+    return _library.Model.from_json(captured.json, captured.weights), names
 
 
 def refusals(cases) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from accuracy import assert_accurate, float64_error
 from capture_sample import Call, NotCaptured, run
 from conftest import compared, covered, ran, skipped
-from ingot import _engine
+from ingot import _engine, _library
 from ingot.errors import UnsupportedError
 from skips import reason
 from torch.testing._internal.common_methods_invocations import op_db
@@ -26,7 +26,7 @@ SAMPLES = 1000 if ALL else 2  # per combination
 SHARE = 1 if ALL else 8       # one in so many combinations
 
 
-TARGETS = {row["name"] for row in _engine.ops()}
+TARGETS = {row["name"] for row in _library.ops()}
 ROWS = {target.split(".")[1].strip("_") for target in TARGETS}
 
 

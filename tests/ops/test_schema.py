@@ -5,7 +5,7 @@ import struct
 
 import pytest
 import torch
-from ingot import _engine
+from ingot import _library
 
 
 def parameters(text: str) -> dict[str, tuple[str, str | None]]:
@@ -35,7 +35,7 @@ def same(ours: str | None, theirs: str | None) -> bool:
         return False
 
 
-@pytest.mark.parametrize("row", _engine.ops(), ids=lambda row: row["name"])
+@pytest.mark.parametrize("row", _library.ops(), ids=lambda row: row["name"])
 def test_schema(row):
     namespace, name, variant = row["name"].split(".")
     try:

@@ -18,7 +18,7 @@ import torch
 from recorded_models import MODELS, made
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
 RECORDED = Path(__file__).parent / "recorded"
 TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}
@@ -36,7 +36,7 @@ def programs_of(name, target, folder):
         warnings.simplefilter("ignore")
         compiled = ingot.compile(module, inputs=inputs, target=target, fallback="error")
     ingot.save(compiled, path)
-    return subprocess.run([_engine.find("ingot"), "inspect", "--programs", path], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([_library.find("ingot"), "inspect", "--programs", path], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("target", TARGETS)

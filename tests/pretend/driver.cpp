@@ -294,8 +294,11 @@ int cuStreamSynchronize(StreamHandle stream) {
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "waiting for a stream that is gone");
   return p.call_fails() ? launch_failed : success;
 }
-int cuStreamWaitEvent(StreamHandle, EventHandle event, unsigned) {
+int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   LOCKED;
+  if (p.call_fails()) return launch_failed;
+  if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "a stream that is gone waits");
+  ++p.values["waits"];
   return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "waiting for an event that is gone");
 }
 int cuStreamBeginCapture_v2(StreamHandle stream, int) {

@@ -1,6 +1,5 @@
 // What becomes of a plan on a GPU that says no: every allocation and every call of the driver fails once, memory is short, the GPU is another one than
 // the plan was compiled for. On the pretend driver, through ingot.h; results are no results, so only what was asked of the driver is looked at.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,40 +12,10 @@
 #include <vector>
 
 #include "../robustness/seal.h"
+#include "gpu.h"
 #include "ingot/ingot.h"
 
 namespace {
-
-template <class F>
-F* symbol(const char* library, const char* name) {
-  void* handle = dlopen((std::string(INGOT_PRETEND_FOLDER "/") + library).c_str(), RTLD_NOW);
-  if (handle == nullptr) std::fprintf(stderr, "%s\n", dlerror()), std::abort();
-  return reinterpret_cast<F*>(dlsym(handle, name));
-}
-// Loaded before ingot looks for it, this is the driver of the process also where there is a real one.
-const auto set = symbol<void(const char*, long long)>("libcuda.so.1", "pretend_set");
-const auto get = symbol<long long(const char*)>("libcuda.so.1", "pretend_get");
-const auto events = symbol<const char*()>("libcuda.so.1", "pretend_events");
-const auto forget_events = symbol<void()>("libcuda.so.1", "pretend_forget_events");
-const auto of_products = symbol<long long(const char*)>("libcublasLt.so.13", "pretend_products_get");
-
-template <class T, void (*Release)(T*)>
-struct Releaser {
-  void operator()(T* p) const { Release(p); }
-};
-using Options = std::unique_ptr<ingot_options, Releaser<ingot_options, ingot_options_release>>;
-using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release>>;
-using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
-using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
-
-void good(ingot_status status) { ASSERT_EQ(status, INGOT_OK) << ingot_last_error()->message; }
-
-Options options_of(const std::vector<std::pair<const char*, const char*>>& list) {
-  ingot_options* made = nullptr;
-  good(ingot_options_create(&made));
-  for (auto [name, value] : list) good(ingot_options_set(made, name, value));
-  return Options(made);
-}
 
 // A model of capture's tests: products, and what no product can do. Null without NVRTC.
 Plan compiled(const char* target, const char* seconds = "0", const std::string& timing_cache = "") {
@@ -60,23 +29,6 @@ Plan compiled(const char* target, const char* seconds = "0", const std::string& 
   return Plan(plan);
 }
 
-const ingot_options* on_gpu() {
-  static const Options options = options_of({{"device", "cuda"}});
-  return options.get();
-}
-
-ingot_status make(const Plan& plan, Weights& out) {
-  ingot_weights* made = nullptr;
-  ingot_status status = ingot_weights_create(plan.get(), on_gpu(), &made);
-  if (status == INGOT_OK) out.reset(made);
-  return status;
-}
-ingot_status make(const Plan& plan, const Weights& weights, Session& out) {
-  ingot_session* made = nullptr;
-  ingot_status status = ingot_session_create(plan.get(), weights.get(), 0, on_gpu(), &made);
-  if (status == INGOT_OK) out.reset(made);
-  return status;
-}
 ingot_status run(const Session& session, int64_t rows) {
   std::vector<float> numbers(static_cast<size_t>(rows) * 8, 1), answers(static_cast<size_t>(rows) * 4), turned(answers.size());
   float one = 0;
@@ -86,45 +38,13 @@ ingot_status run(const Session& session, int64_t rows) {
   return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
 }
 
-struct Told {
-  ingot_status status;
-  std::string message, remedy;
-};
-Told told(ingot_status) {
-  const ingot_error* e = ingot_last_error();
-  return {e->status, e->message, e->remedy};
-}
-
-// What was taken from the driver, but for the memory of the host that lanes report in: it stays, with the context it is in.
-long long taken() { return get("live") - 2 * get("host_memory"); }
-
-class Gpu : public testing::Test {
+class Gpu : public OnPretendGpu {
  protected:
   void SetUp() override {
-    for (auto [name, value] : {std::pair{"gpus", 1LL},
-                               {"sm", 90LL},
-                               {"driver", 13000LL},
-                               {"memory", 8LL << 30},
-                               {"fail_allocation", 0LL},
-                               {"fail_call", 0LL},
-                               {"algorithms", 1LL},
-                               {"fastest", 0LL},
-                               {"refused_algorithm", -1LL},
-                               {"cublaslt", 130000LL}})
-      set(name, value);
+    OnPretendGpu::SetUp();
     if (compiled("cuda:sm_90") == nullptr) GTEST_SKIP() << ingot_last_error()->message;
-    taken_ = taken();
     forget_events();
   }
-  // All that was taken from the driver has gone back, and nothing was used that was gone.
-  void TearDown() override {
-    EXPECT_EQ(taken(), taken_);
-    EXPECT_LE(get("host_memory"), 12);  // however many lanes there were
-    EXPECT_EQ(get("allocations"), get("frees"));
-    EXPECT_EQ(get("mistakes"), 0) << events();
-    EXPECT_EQ(of_products("live"), 0);
-  }
-  long long taken_ = 0;
 };
 
 TEST_F(Gpu, APlanRuns) {
@@ -138,17 +58,6 @@ TEST_F(Gpu, APlanRuns) {
   EXPECT_GT(of_products("started"), products);
   EXPECT_GT(get("replays"), replays);
   EXPECT_NE(std::string(events()).find("module cubin sm_90\n"), std::string::npos) << events();
-}
-
-// Calls `step`; what fails must say so with this status, and the same call must succeed afterwards.
-template <class F>
-void attempt(const char* name, ingot_status wanted, F step) {
-  ingot_status status = step();
-  if (status == INGOT_OK) return;
-  EXPECT_EQ(status, wanted) << name << ": " << ingot_last_error()->message;
-  EXPECT_STRNE(ingot_last_error()->message, "") << name;
-  EXPECT_EQ(get("mistakes"), 0) << name << ": " << events();
-  EXPECT_EQ(step(), INGOT_OK) << name << " after a failure: " << ingot_last_error()->message;
 }
 
 // Plan, weights, two sessions and runs of two sizes, some of them recorded; each step once more when it fails.
@@ -170,19 +79,7 @@ void live_once(const Plan& plan, ingot_status wanted) {
 
 void fail_each(const char* setting, ingot_status wanted) {
   Plan plan = compiled("cuda:sm_90");
-  live_once(plan, wanted);
-  long long k = 1, before = taken();
-  for (;; ++k) {
-    SCOPED_TRACE(std::string(setting) + " " + std::to_string(k));
-    set(setting, k);
-    live_once(plan, wanted);
-    ASSERT_EQ(taken(), before);
-    ASSERT_EQ(of_products("live"), 0);
-    if (testing::Test::HasFailure() || get(setting) > 0) break;  // none failed: that was all of them
-  }
-  set(setting, 0);
-  EXPECT_GT(k, 8);
-  std::printf("%lld failures\n", k - 1);
+  ::fail_each(setting, [&] { live_once(plan, wanted); });
 }
 
 TEST_F(Gpu, EachAllocationFailsOnce) { fail_each("fail_allocation", INGOT_OUT_OF_MEMORY); }
@@ -254,6 +151,25 @@ TEST_F(Gpu, NoMemoryForTheArena) {
   set("memory", 8LL << 30);
   good(run(other, 32));
   good(run(session, 32));
+}
+
+// Copies of weights, and what is made of them, take as much memory again as the one that changes.
+TEST_F(Gpu, OneWeightThatChangesIsCopiedAlone) {
+  Plan plan = compiled("cuda:sm_90");
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(run(session, 5));
+  const float bias[8] = {};
+  for (int again = 0; again < 3; ++again) {
+    const long long used = get("live_bytes");
+    good(ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, nullptr, 1));
+    good(ingot_weights_commit(weights.get()));
+    EXPECT_LE(get("live_bytes"), used + 512);
+    good(run(session, 5));  // from here on nobody has the old ones
+    EXPECT_LE(get("live_bytes"), used + 256);
+  }
 }
 
 std::string loaded(const Plan& plan, int64_t rows = 5) {

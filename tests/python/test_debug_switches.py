@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
 
 class Model(torch.nn.Module):
@@ -33,7 +33,7 @@ def build(archive, **switches):
     plan = archive.parent / "model.ingot"
     plan.unlink(missing_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("INGOT_LOG", "INGOT_DUMP", "INGOT_DISABLE"))}
-    done = subprocess.run([_engine.find("ingot"), "compile", archive, "-o", plan], env={**clean, **switches}, capture_output=True, text=True)
+    done = subprocess.run([_library.find("ingot"), "compile", archive, "-o", plan], env={**clean, **switches}, capture_output=True, text=True)
     assert done.stdout == ""
     return done, plan
 

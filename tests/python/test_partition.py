@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
@@ -112,7 +112,7 @@ def test_dryrun(model, tmp_path, capsys):
     ingot.compile(model, inputs=X, dryrun=tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text())["operators"] == compiled.report.operators
     torch.export.save(torch.export.export(model, (torch.randn(4, 8),)), tmp_path / "m.pt2")
-    cli = _engine.find("ingot")
+    cli = _library.find("ingot")
     done = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--set", "torch_executed_ops=gelu"], capture_output=True, text=True)
     assert done.returncode == 0 and "3 x aten.gelu.default: torch_executed_ops names gelu" in done.stdout and sorted(p.name for p in tmp_path.iterdir()) == ["m.pt2", "report.json"]
     told = json.loads(subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--json"], capture_output=True, text=True).stdout)

@@ -260,21 +260,21 @@ else:
 def test_a_long_build_ends_soon():
     """The build is not waited for: between two passes it looks."""
     run(INTERRUPTED + """
-from ingot import _engine
+from ingot import _library
 stages, begin = [], time.perf_counter()
 program = torch.export.export(large, (tokens,))
-real = _engine.Model.compile
+real = _library.Model.compile
 def told(self, values, progress=None):
     def slow(stage, fraction):
         stages.append(stage)
         time.sleep(0.2)
     return real(self, values, slow)
-_engine.Model.compile = told
+_library.Model.compile = told
 begin = time.perf_counter()
 assert after(2, lambda: ingot.compile(program))
 assert time.perf_counter() - begin < 4 and 2 < len(stages) < 25, stages
 del stages[:]
-_engine.Model.compile = real
+_library.Model.compile = real
 assert torch.allclose(ingot.compile(program)(tokens), large(tokens), atol=1e-4)
 """)  # fmt: skip
 
@@ -307,15 +307,15 @@ for compiled in calls:
 def test_a_real_signal(files):
     """SIGINT from outside ends `ingot.compile` of a waiting program with KeyboardInterrupt."""
     code = MODEL + """
-from ingot import _engine
+from ingot import _library
 import time
-real = _engine.Model.compile
-_engine.Model.compile = lambda self, values, progress=None: real(self, values, lambda *_: print("compiling", flush=True) or time.sleep(0.1))
+real = _library.Model.compile
+_library.Model.compile = lambda self, values, progress=None: real(self, values, lambda *_: print("compiling", flush=True) or time.sleep(0.1))
 try:
     for _ in range(1000):
         ingot.compile(model, inputs=[x])
 except KeyboardInterrupt:
-    _engine.Model.compile = real
+    _library.Model.compile = real
     assert torch.allclose(ingot.compile(model, inputs=[x])(x), model(x), atol=1e-5)
     print("usable", flush=True)
 """

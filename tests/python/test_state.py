@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
 
 class Cache(torch.nn.Module):
@@ -124,7 +124,7 @@ def test_a_mutating_archive_on_the_command_line(model, tmp_path):
     x, y = inputs(3)
     np.save(tmp_path / "x.npy", x.numpy())
     np.save(tmp_path / "y.npy", y.numpy())
-    cli, plan, out = _engine.find("ingot"), tmp_path / "cache.ingot", tmp_path / "out"
+    cli, plan, out = _library.find("ingot"), tmp_path / "cache.ingot", tmp_path / "out"
     subprocess.run([cli, "compile", tmp_path / "cache.pt2", "-o", plan], check=True, capture_output=True)
     subprocess.run([cli, "run", plan, "-i", f"x={tmp_path / 'x.npy'}", "-i", f"y={tmp_path / 'y.npy'}", "-o", out, "--repeat", "2"], check=True, capture_output=True)
     made = [model(x, y) for _ in range(2)][-1]

@@ -4,7 +4,7 @@ import operator
 
 import pytest
 import torch
-from ingot import _engine
+from ingot import _library
 
 import ingot
 
@@ -29,7 +29,7 @@ PAIRS = [(a, b) for a in layouts() for b in ("channels_last", "permuted", "broad
 def operators(left, right):
     """Rows of two tensors that torch calls pointwise, those that take the dtypes."""
     a, b = torch.ones(2, dtype=left), torch.ones(2, dtype=right)
-    for row in _engine.ops():
+    for row in _library.ops():
         namespace, name, overload = row["name"].split(".")
         target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
         tensors = [p for p in row["parameters"] if p["type"] == "Tensor"]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import _engine, follow
+from ingot import _library, follow
 
 
 class Tied(torch.nn.Module):
@@ -137,7 +137,7 @@ def test_option_weights(tmp_path):
     ingot.save(compiled, tmp_path / "stripped.ingot")
     ingot.save(compiled, tmp_path / "whole.ingot", weights="embed")
     torch.export.save(torch.export.export(large, (x,)), tmp_path / "m.pt2")
-    subprocess.run([_engine.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "cli.ingot", "--set", "weights=strip"], check=True)
+    subprocess.run([_library.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "cli.ingot", "--set", "weights=strip"], check=True)
     for name in ("stripped.ingot", "cli.ingot"):
         assert (tmp_path / name).stat().st_size < 20_000 < large.weight.nbytes
         assert torch.equal(ingot.load(tmp_path / name, weights=large.state_dict())(x), compiled(x))

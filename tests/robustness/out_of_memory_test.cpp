@@ -133,6 +133,43 @@ std::vector<float> run(const char* path) {
   return {std::begin(answers), std::end(answers)};
 }
 
+// plan -> answers of two states, one forked from the other after a token.
+std::vector<float> run_states(const char* path) {
+  ingot_plan* plan = nullptr;
+  ingot_weights* weights = nullptr;
+  ingot_session* session = nullptr;
+  ingot_state *a = nullptr, *b = nullptr;
+  float answers[3 * 32];
+  int64_t id = 3, position = 0, dims[] = {1}, out_dims[] = {1, 32};
+  const ingot_tensor x = {&id, INGOT_INT64, 1, dims, nullptr};
+  auto step = [&](int n) {
+    const ingot_tensor y = {answers + 32 * n, INGOT_FLOAT32, 2, out_dims, nullptr};
+    ATTEMPT(ingot_session_run_with(session, &x, 1, &y, 1));
+  };
+  ATTEMPT(ingot_plan_load(path, &plan));
+  ATTEMPT(ingot_weights_create(plan, nullptr, &weights));
+  ATTEMPT(ingot_session_create(plan, weights, 0, nullptr, &session));
+  ATTEMPT(ingot_state_create(plan, weights, &a));
+  ATTEMPT(ingot_session_set_state(session, a));
+  step(0);
+  ATTEMPT(ingot_state_fork(a, &b));
+  step(1);
+  ATTEMPT(ingot_session_set_state(session, b));
+  id = 7;
+  step(2);
+  ATTEMPT(ingot_state_copy(a, b));
+  ATTEMPT(ingot_state_reset(b));
+  ATTEMPT(ingot_state_read(a, "position", &position, sizeof position));
+  until_failure = INT64_MAX;
+  EXPECT_EQ(position, 2);
+  ingot_state_release(a);
+  ingot_session_release(session);
+  ingot_state_release(b);
+  ingot_weights_release(weights);
+  ingot_plan_release(plan);
+  return {std::begin(answers), std::end(answers)};
+}
+
 // The thread's last error holds memory; the same error, the same memory.
 int64_t live_now() {
   ingot_plan_save(nullptr, nullptr);
@@ -195,6 +232,19 @@ TEST(OutOfMemory, Run) {
   ASSERT_EQ(ingot_plan_save(plan, path.c_str()), INGOT_OK);
   ingot_plan_release(plan);
   fail_each([&] { return run(path.c_str()); }, 5000);
+  std::remove(path.c_str());
+}
+
+TEST(OutOfMemory, States) {
+  ingot_model* model = nullptr;
+  ingot_plan* plan = nullptr;
+  ASSERT_EQ(ingot_model_open(INGOT_TEST_DECODER, &model), INGOT_OK);
+  ASSERT_EQ(ingot_compile(model, nullptr, nullptr, nullptr, &plan), INGOT_OK);
+  ingot_model_release(model);
+  std::string path = testing::TempDir() + "out_of_memory_states.ingot";
+  ASSERT_EQ(ingot_plan_save(plan, path.c_str()), INGOT_OK);
+  ingot_plan_release(plan);
+  fail_each([&] { return run_states(path.c_str()); }, 5000);
   std::remove(path.c_str());
 }
 

@@ -26,7 +26,7 @@ from accuracy import assert_accurate
 from cases import IN_TORCH, Counter, Mlp, case
 
 import ingot
-from ingot import _engine, torch_archive
+from ingot import _library, torch_archive
 
 NAMES = ["mlp", "mlp-gelu", "counter", "bert", "gpt2"]
 # A C++ compiler runs for each.
@@ -145,7 +145,7 @@ def test_package_in_a_c_program(saved, package_runner, tmp_path):
     built = build.done()
     assert built.returncode == 0, built.stderr
     torch.save([pytree.tree_leaves(call) for call in here["calls"]], tmp_path / "inputs.pt")
-    done = subprocess.run([program, _engine.find("libingot_torch.so"), here["package"], tmp_path / "inputs.pt", tmp_path / "outputs.pt"], capture_output=True, text=True)
+    done = subprocess.run([program, _library.find("libingot_torch.so"), here["package"], tmp_path / "inputs.pt", tmp_path / "outputs.pt"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     outputs = torch.load(tmp_path / "outputs.pt", weights_only=False)  # what the program wrote just now
     near(outputs, "counter")
@@ -350,7 +350,7 @@ def execute(plan, weights, x):
 
 
 def call_another_program(x):
-    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._program().module()(x)
+    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._kind.program(empty_lists=True).module()(x)
 
 
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"

@@ -52,10 +52,11 @@ def test_refusals(copy):
 
 def test_kernel_folder(copy):
     code, said = make(copy, "new-kernel", "NAME=two_words")
-    assert code == 0 and "X(two_words)" in said
+    assert code == 0 and "Conformance" in said
     assert sorted(str(p.relative_to(copy / "src")) for p in (copy / "src").rglob("two_words*.*")) == [
-        "backend/cpu/kernels/two_words/run/two_words.cpp", "backend/cpu/kernels/two_words/two_words_test.cpp",
-        "kernels/two_words/run/two_words_args.cpp", "kernels/two_words/run/two_words_args.h"]  # fmt: skip
+        "backend/cpu/kernels/two_words/run/two_words.cpp", "backend/cpu/kernels/two_words/two_words.cpp", "backend/cpu/kernels/two_words/two_words_test.cpp",
+        "kernels/two_words/run/two_words_args.cpp", "kernels/two_words/run/two_words_args.h", "kernels/two_words/two_words.cpp"]  # fmt: skip
+    assert "X(two_words)" in (copy / "src/kernels/definitions.cpp").read_text() and "X(two_words)" in (copy / "src/backend/cpu/run/kernels.def").read_text()
     done = subprocess.run([sys.executable, "tools/check_layers.py"], cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
@@ -63,12 +64,12 @@ def test_kernel_folder(copy):
 @pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="compiles for minutes: INGOT_TEST_ALL=1")
 def test_what_is_written_compiles_and_runs(copy):
     assert make(copy, "new-kernel", "NAME=two_words")[0] == 0
-    device = copy / "src/backend/cpu/run/device.cpp"
-    device.write_text(device.read_text().replace("X(sort)", "X(sort) X(two_words)"))
     assert make(copy, "new-op", "SCHEMA=odd.name(Tensor[] xs, Tensor? w=None, int[2] size=[1, 1], *, SymInt[] n, float eps=1e-05) -> (Tensor, Tensor)", "FAMILY=shape")[0] == 0
     build = copy / "build"
     subprocess.run(["cmake", "-G", "Ninja", "-S", ".", "-B", build], cwd=copy, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", build, "-j1", "--target", "test_backend_cpu", "ingot_cli"], cwd=copy, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", build, "-j1", "--target", "test_backend_cpu", "test_compile", "ingot_cli"], cwd=copy, check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run([build / "test_backend_cpu", "--gtest_filter=two_words.*"], capture_output=True, text=True)
     assert done.returncode == 0 and "2 tests" in done.stdout, done.stdout
+    done = subprocess.run([build / "test_compile", "--gtest_filter=Conformance.Cpu"], capture_output=True, text=True)
+    assert done.returncode != 0 and "two_words is in no plan" in done.stdout, done.stdout
     assert "aten.odd.name " in subprocess.run([build / "ingot", "ops", "odd"], capture_output=True, text=True).stdout

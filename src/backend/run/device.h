@@ -26,6 +26,12 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+// A place in a stream's work.
+class Point {
+ public:
+  virtual ~Point() = default;
+};
+
 // Where a session's work goes, in order: a CUDA stream; on the CPU everything happens at once. One caller at a time.
 class Stream {
  public:
@@ -43,6 +49,12 @@ class Stream {
   // Null when the device has no such thing. Not while the caller records.
   virtual std::unique_ptr<Recording> record(FunctionRef<void()> work) = 0;
   virtual void replay(const Recording&) = 0;
+  // Null when the device has no such thing: there all work is done when it is given.
+  virtual std::unique_ptr<Point> new_point() const = 0;
+  // The point is behind all work so far.
+  virtual void set(Point&) const = 0;
+  // All work from now on starts after the work before the point, which was set in any stream of the device.
+  virtual void come_after(const Point&) const = 0;
   // Notes the time when all before is done; nanoseconds() are those between each mark and the next since it was asked last.
   virtual void mark() = 0;
   virtual std::vector<int64_t> nanoseconds() = 0;

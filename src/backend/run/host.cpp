@@ -18,6 +18,9 @@ class HostStream final : public Stream {
   bool recorded_by_caller() const override { return false; }
   std::unique_ptr<Recording> record(FunctionRef<void()>) override { return nullptr; }
   void replay(const Recording&) override {}
+  std::unique_ptr<Point> new_point() const override { return nullptr; }
+  void set(Point&) const override {}
+  void come_after(const Point&) const override {}
   void mark() override { marks_.push_back(std::chrono::steady_clock::now()); }
   std::vector<int64_t> nanoseconds() override {
     std::vector<int64_t> out;

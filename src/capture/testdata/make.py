@@ -49,6 +49,27 @@ class Varied(torch.nn.Module):
         return {"first": parts[0], "rest": [parts[1].transpose(0, 1), scale]}
 
 
+class Decoder(torch.nn.Module):
+    """One token after another: keys and values in buffers, which a position counts on."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(32, 8)
+        self.query, self.key, self.value = (torch.nn.Linear(8, 8, bias=False) for _ in range(3))
+        self.head = torch.nn.Linear(8, 32)
+        self.register_buffer("keys", torch.zeros(16, 8))
+        self.register_buffer("values", torch.zeros(16, 8))
+        self.register_buffer("position", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, id):
+        x = self.embed(id)
+        self.keys.index_copy_(0, self.position, self.key(x))
+        self.values.index_copy_(0, self.position, self.value(x))
+        scores = (self.query(x) @ self.keys.t()).masked_fill(torch.arange(16) > self.position, float("-inf"))
+        self.position += 1
+        return self.head(x + torch.softmax(scores, 1) @ self.values)
+
+
 torch.manual_seed(0)
 batch = Dim("B", min=1, max=64)
 save(export(MLP().eval(), (torch.randn(3, 16),), dynamic_shapes={"x": {0: batch}}), "mlp.pt2")
@@ -56,3 +77,5 @@ save(
     export(Varied().eval(), (torch.randn(3, 8), torch.randn(3, 2)), dynamic_shapes={"x": {0: batch}, "y": {0: batch}}),
     "varied.pt2",
 )
+torch.manual_seed(0)
+save(export(Decoder().eval(), (torch.tensor([3]),)), "decoder.pt2")

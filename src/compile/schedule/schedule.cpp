@@ -53,7 +53,7 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
     // The last one that something helps against: of the implementation that takes most.
     Decision none{std::nullopt, backend::Obstacle::types};
     for (const backend::Refusal& r : offers.refusals) {
-      if (r.obstacle != backend::Obstacle::types) none.obstacle = r.obstacle;
+      if (r.obstacle != backend::Obstacle::types && r.obstacle != backend::Obstacle::cost) none.obstacle = r.obstacle;
     }
     return none;
   }
@@ -165,7 +165,7 @@ void Scheduler::fused(WrittenBody written, OriginId origin) {
 }
 
 std::string print(const Schedule& schedule, const Graph& g) {
-  static constexpr std::string_view obstacles[] = {"its types", "A", "B", "the body"};
+  static constexpr std::string_view obstacles[] = {"its types", "first operand", "second operand", "third operand", "the body", "cost"};
   std::string out;
   for (const ScheduledStep& s : schedule.steps) {
     out += fmt::format("{} | {}", s.emitted.kernel, s.label);

@@ -105,6 +105,11 @@ struct Graph final : Recording {
   GraphExecHandle exec = nullptr;
 };
 
+struct EventPoint final : Point {
+  explicit EventPoint(const DevicePtr& device) : event(device) {}
+  Event event;
+};
+
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
@@ -230,6 +235,15 @@ std::unique_ptr<Recording> GpuStream::record(FunctionRef<void()> work) {
 void GpuStream::replay(const Recording& recording) {
   Device::Use use(*device_);
   driver().check(driver().graph_launch(static_cast<const Graph&>(recording).exec, stream_), "starting recorded work on {}", device_->properties().name);
+}
+
+std::unique_ptr<Point> GpuStream::new_point() const { return std::make_unique<EventPoint>(device_); }
+
+void GpuStream::set(Point& point) const { static_cast<EventPoint&>(point).event.record(stream_); }
+
+void GpuStream::come_after(const Point& point) const {
+  Device::Use use(*device_);
+  driver().check(driver().stream_wait(stream_, static_cast<const EventPoint&>(point).event.handle(), 0), "making a stream of {} wait", device_->properties().name);
 }
 
 void GpuStream::mark() {

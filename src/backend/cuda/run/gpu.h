@@ -58,6 +58,9 @@ class GpuStream final : public Stream {
   bool recorded_by_caller() const override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   void replay(const Recording&) override;
+  std::unique_ptr<Point> new_point() const override;
+  void set(Point&) const override;
+  void come_after(const Point&) const override;
   void mark() override;
   std::vector<int64_t> nanoseconds() override;
 

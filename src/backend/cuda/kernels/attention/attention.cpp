@@ -19,6 +19,12 @@ std::optional<std::string> obstacle(const Attention& a, const Target& target) {
 void attention_offers(const Site& site, const Target& target, const Settings&, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
+  // Rows of a head are read as they lie.
+  for (size_t i = 0; i < 3 && i < site.operands.size(); ++i) {
+    const ir::Dim& step = site.operands[i].strides.back();
+    if (!step.is_constant() || step.value() != 1)
+      return out.refusals.push_back({"tensor cores", static_cast<Obstacle>(static_cast<size_t>(Obstacle::a) + i), "a head's elements are not neighbours"});
+  }
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site] {
                           EmittedAttention code = emit_attention(*a, site.body, site.operands);

@@ -126,8 +126,10 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 // One row by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles are as fast as the library; elsewhere its rate is half.
 double cost_of(const Gemm& g, const Target& target) {
   if (has_one_row(g) && is(g.b[0].strides[0], 1)) return 0;
-  const double k = static_cast<double>(g.a.dims.back().constant().value_or(int64_t{1} << 40));
-  return target.architecture == 90 ? k : 2 * k;
+  ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
+  for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
+  const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
+  return target.architecture == 90 ? steps : 2 * steps;
 }
 
 }  // namespace
@@ -148,7 +150,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   // The library takes the whole body, and is not slower.
   const double cost = cost_of(*g, target);
   const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost; });
-  if (beaten) return out.refusals.push_back({name, Obstacle::types, "not faster than the library, which takes the whole body"});
+  if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
   out.offers.push_back({.implementation = name, .cost = cost, .emit = [step = std::move(answer.step)] { return step; }});

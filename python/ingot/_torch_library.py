@@ -1,0 +1,87 @@
+"""ctypes over libingot_torch.so, which has the operator of torch's dispatcher: what it offers besides."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, c_int, c_int64, c_size_t, c_uint64, c_void_p
+
+from ._engine import Engine
+
+_Changed = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t)
+
+
+class TorchRegistry:
+    """The op library's own entry points."""
+
+    def __init__(self, path: str):
+        library = ctypes.CDLL(path)
+        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p], c_uint64
+        library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        library.ingot_torch_plan_words.argtypes, library.ingot_torch_plan_words.restype = [c_uint64, POINTER(c_int64)], None
+        library.ingot_torch_count_of.argtypes, library.ingot_torch_count_of.restype = [c_void_p], c_void_p
+        self._path = path
+        self._library = library
+        self._engines: dict[int, Engine] = {}
+        self.used = library.ingot_torch_used
+
+    def register(self, engine: Engine) -> int:
+        watch = engine.watch.pointer if engine.watch is not None else None
+        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch)
+        self._engines[number] = engine
+        return number
+
+    def direct(self, exchange, number: int, function: int):
+        """A function from a tuple of torch tensors to one of results, without torch's dispatcher, by the DLPack exchange table in the capsule
+        `exchange`; RuntimeError as from the op. None where the table or Python is not one it can work with."""
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
+        library = ctypes.PyDLL(self._path)  # which keeps Python's lock until the model runs
+        library.ingot_torch_can_call.argtypes = [c_void_p]
+        table = pointer(exchange, b"dlpack_exchange_api")
+        if not library.ingot_torch_can_call(table):
+            return None
+        call = library.ingot_torch_call
+        call.argtypes, call.restype = [c_void_p, c_uint64, ctypes.c_int64, ctypes.py_object], ctypes.py_object
+        return functools.partial(call, c_void_p(table), c_uint64(number), ctypes.c_int64(function))
+
+    def unregister(self, number: int):
+        self._library.ingot_torch_unregister(number)
+        self._engines.pop(number, None)
+
+    def watch(self, changed) -> "TorchWatch":
+        return TorchWatch(ctypes.PyDLL(self._path), changed)
+
+    def plan_words(self, number: int) -> list[int]:
+        """What the plan tensor of a registered engine holds."""
+        words = (c_int64 * 4)()
+        self._library.ingot_torch_plan_words(number, words)
+        return list(words)
+
+    def count_of(self, tensor: int) -> int | None:
+        """The address of the number of writes that torch has counted to a tensor, by the address of its C++ object."""
+        return self._library.ingot_torch_count_of(tensor)
+
+
+class TorchWatch:
+    """Words of this process's memory that are compared before an engine runs; see watch.py. `changed(text, room)` is called when one differs."""
+
+    def __init__(self, library, changed):
+        self._library = library  # keeps Python's lock: a call is short
+        library.ingot_torch_watch_create.argtypes, library.ingot_torch_watch_create.restype = [_Changed], c_void_p
+        library.ingot_torch_watch_set.argtypes, library.ingot_torch_watch_set.restype = [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int], None
+        library.ingot_torch_watch_same.argtypes = library.ingot_torch_watch_release.argtypes = [c_void_p]
+        library.ingot_torch_watch_release.restype = None
+        self._changed = _Changed(changed)
+        self.pointer = library.ingot_torch_watch_create(self._changed)
+        self.same = functools.partial(library.ingot_torch_watch_same, c_void_p(self.pointer))
+
+    def set(self, words, counts, unknown):
+        """words, counts: addresses of 64 and of 32 bits, each with its value behind it."""
+        arrays = [(c_uint64 * max(len(list_), 1))(*list_) for list_ in (words, counts)]
+        self._library.ingot_torch_watch_set(self.pointer, arrays[0], len(words) // 2, arrays[1], len(counts) // 2, unknown)
+
+    def __del__(self):
+        pointer, self.pointer = getattr(self, "pointer", None), None
+        if pointer:
+            self._library.ingot_torch_watch_release(pointer)

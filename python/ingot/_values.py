@@ -1,0 +1,115 @@
+"""Tensors and arrays as the C library takes them: how they lie, and the structs that point at them. Needs neither torch nor numpy to load."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+
+from .errors import InputError
+
+# In the order of ingot_dtype.
+_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("dtype", c_int), ("rank", c_int32), ("dims", POINTER(c_int64)), ("strides", POINTER(c_int64))]
+
+
+class WeightSource(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t), ("strides", POINTER(c_int64))]
+
+
+def by_name(weights):
+    """InputError for what is no state dict."""
+    if not isinstance(weights, Mapping):
+        raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
+
+
+def fitting(value, weight: dict):
+    """The value of a weight as a plan describes it, as it lies there."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
+    have = (str(value.dtype).removeprefix("torch."), list(value.shape))
+    if have != (weight["dtype"], weight["dims"]):
+        raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
+    if not hasattr(value, "data_ptr"):
+        return lying(value, weight.get("order"))
+    from .plain import why_not
+
+    if why := why_not(value, weight["name"]):
+        raise InputError(f"weight {weight['name']!r} {why[0]}", remedy=why[1])
+    return lying(value.detach(), weight.get("order"))
+
+
+def lying(value, order):
+    """The tensor or array, dense with its axes from outermost to innermost in memory in this order (None: row-major); itself where it is so."""
+    if not hasattr(value, "data_ptr"):
+        import numpy as np
+
+        return np.ascontiguousarray(value) if order is None else np.ascontiguousarray(value.transpose(order)).transpose(np.argsort(order))
+    value = value.resolve_neg()  # the memory of a negative view holds other numbers
+    if order is None:
+        return value.contiguous()
+    return value.permute(order).contiguous().permute([order.index(axis) for axis in range(len(order))])
+
+
+def on_host(values: dict) -> dict:
+    """The tensors by name, those on a GPU copied from there; what shares memory goes on sharing it."""
+    copies: dict = {}
+    return {n: copies.setdefault((t.data_ptr(), t.shape, t.stride()), t.cpu()) if getattr(t, "is_cuda", False) else t for n, t in values.items()}
+
+
+def memory(value):
+    """Address, bytes and strides of a dense tensor or array."""
+    if hasattr(value, "data_ptr"):
+        strides, at, size = value.stride(), value.data_ptr(), value.numel() * value.element_size()
+    else:
+        strides, at, size = [s // value.itemsize for s in value.strides], value.ctypes.data, value.nbytes
+    return at, size, (c_int64 * max(len(strides), 1))(*strides)
+
+
+def sources(values: dict):
+    """The C table of dense values by name."""
+    table = (WeightSource * max(len(values), 1))()
+    for entry, (name, value) in zip(table, values.items()):
+        entry.name, (entry.data, entry.bytes, entry.strides) = name.encode(), memory(value)
+    return table
+
+
+def numpy_type(name):
+    import numpy as np
+
+    return np.dtype("uint16" if name == "bfloat16" else name)
+
+
+def native(array):
+    """The array in this machine's byte order, its strides whole elements."""
+    if array.dtype.isnative and not any(s % array.itemsize for s in array.strides):
+        return array
+    return array.astype(array.dtype.newbyteorder("="), order="C")
+
+
+def broadcast(value, binding: dict):
+    """A row-major array of the dtype and dims of a state."""
+    import numpy as np
+
+    try:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, numpy_type(binding["dtype"])), binding["dims"]))
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+
+
+def fill(tensor: Tensor, array, binding: dict, what: str):
+    """Points a C tensor at a numpy array; returns what must stay alive."""
+    dtype = array.dtype.name
+    if dtype == "uint16" and binding["dtype"] == "bfloat16":
+        dtype = "bfloat16"
+    if dtype not in _DTYPES:
+        raise InputError(f"{what} {binding['name']!r} is {dtype}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
+    rank = array.ndim
+    dims = (c_int64 * max(rank, 1))(*array.shape)
+    strides = (c_int64 * max(rank, 1))(*(s // array.itemsize for s in array.strides))
+    tensor.data, tensor.dtype, tensor.rank = array.ctypes.data, _DTYPES.index(dtype), rank
+    tensor.dims, tensor.strides = ctypes.cast(dims, POINTER(c_int64)), ctypes.cast(strides, POINTER(c_int64))
+    return array, dims, strides

@@ -1,0 +1,120 @@
+"""The sizes that the caller's Inputs leave open, as torch.export takes them, and what it makes of them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import torch
+import torch.utils._pytree as pytree
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from .errors import InputError
+from .given import Given, Leaf, is_input
+from .program import Program
+
+
+class Dims:
+    """torch's names and ranges of the axes that inputs leave open."""
+
+    def __init__(self):
+        self._made: dict[str, object] = {}
+        self._places: dict[str, tuple[str, int]] = {}  # label and axis of each
+
+    def shapes(self, given: Given, forward):
+        """The dynamic_shapes of torch.export.export; None when all sizes are fixed: torch does not take every structure of arguments in them."""
+        leaves = iter(given.leaves)
+        positional, by_keyword = _shapes((given.positional, given.keywords), lambda: self._of(next(leaves)))
+        return _by_parameter(forward, positional, by_keyword) if self._made else None
+
+    def _of(self, leaf: Leaf):
+        if leaf.input is None:
+            return None
+        return {axis: self._dim(leaf, axis) for axis in leaf.input.dynamic_axes if leaf.input.varies(axis)} or None
+
+    def _dim(self, leaf, axis):
+        # A dimension without a name gets one, so that torch keeps the range as it is given and its messages say which axis.
+        name = leaf.input.shared_dims.get(axis)
+        if name is None:
+            label = re.sub(r"\W+", "_", leaf.label.strip("]'"))
+            name = f"_{label}_axis{axis}"
+            while name in self._made:
+                name += "_"
+        if name not in self._made:
+            low, _, high = leaf.input.range_of(axis)
+            # torch traces sizes from 2 on: of 0..2 and 1..2 it would make the constant 2 where two sizes meet. `settle` gives the range back.
+            self._made[name] = torch.export.Dim(name, min=low, max=max(high, 3) if low < 2 else high)
+            self._places[name] = leaf.label, axis
+        return self._made[name]
+
+    def relation(self, name, size):
+        """In words: the model needs a dimension to have a size that follows from others."""
+        if name not in self._places:
+            return f"the model needs {name} = {size}, which is what the compiled module takes"
+        label, axis = self._places[name]
+        if size in self._places:
+            other, other_axis = self._places[size]
+            one = f"shared_dims={{{other_axis}: \"B\"}}" if axis == other_axis else f"shared_dims={{{other_axis}: \"B\"}} and shared_dims={{{axis}: \"B\"}}"
+            return f"the model needs axis {axis} of {label} to have the size of axis {other_axis} of {other}, which is what the compiled module takes; {one} in their Inputs says so"
+        factor, _, of = size.rpartition("*")
+        if of in self._places:
+            return f"the model needs axis {axis} of {label} to have the size {size.replace(of, 'n')}, where n is that of axis {self._places[of][1]} of {self._places[of][0]}; the compiled module takes no other"
+        return f"the model needs axis {axis} of {label} to have a size of {size.replace(of, 'n')}; the compiled module takes no other"
+
+
+def _shapes(value, made):
+    """made() for each leaf in the structure of the inputs: a registered class (a dataclass, say) as the list or tuple it flattens to, as torch wants it."""
+    kind = pytree._get_node_type(value)
+    if is_input(value) or kind not in pytree.SUPPORTED_NODES:
+        return made()
+    children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+    shapes = [_shapes(child, made) for child in children]
+    return pytree.SUPPORTED_NODES[kind].unflatten_fn(shapes, context) if kind in pytree.BUILTIN_TYPES else type(children)(shapes)
+
+
+def _by_parameter(forward, positional, by_keyword):
+    """By parameter name, a *args parameter as one tuple, a **kwargs one as one dict."""
+    shapes, rest = {}, list(positional)
+    extra = dict(by_keyword)
+    for name, parameter in inspect.signature(forward).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            if rest:
+                shapes[name], rest = tuple(rest), []
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            if extra:
+                shapes[name], extra = extra, {}
+        elif name in extra:
+            shapes[name] = extra.pop(name)
+        elif rest and parameter.kind is not parameter.KEYWORD_ONLY:
+            shapes[name] = rest.pop(0)
+    return shapes
+
+
+_RELATION = re.compile(r"(\w+) = ((?:\d+\*)?[A-Za-z_]\w*(?: [+-] \d+)?)")
+_ROOT = re.compile(r"(\w+) = Dim\('\1', .*\)")
+
+
+def relations(reason) -> dict[str, str]:
+    """What torch says the sizes of inputs must be to fit the model, where that is one size in terms of another; nothing when it says anything else."""
+    lines = [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
+    found = {m[1]: m[2] for line in lines if (m := _RELATION.fullmatch(line))}
+    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # of sizes such as 2*n, which had no name before
+    known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)
+    return found if known and len(found) + len(roots) == len(lines) else {}
+
+
+def settle(program: Program):
+    """Refuses an axis that the caller left open and the model fixes. Takes back the limits that Dims raised."""
+    for entry in program.inputs:
+        for axis in entry.input.dynamic_axes if entry.input is not None else ():
+            size, (low, _, high) = entry.node.meta["val"].shape[axis], entry.input.range_of(axis)
+            if isinstance(size, int):
+                if low != high:
+                    raise InputError(
+                        f"axis {axis} of {entry.leaf.label} is to vary between {low} and {high}, but the model's code fixes it to {size}",
+                        remedy="look for int(), len() or a reshape with a number that stands for this size in the model's forward; TORCH_LOGS=dynamic shows where",
+                    )
+                continue
+            known = program.exported.range_constraints.get(size.node.expr)
+            if known is not None and known.upper == 3 and high == 2:
+                program.exported.range_constraints[size.node.expr] = ValueRanges(known.lower, 2)

@@ -1,0 +1,162 @@
+"""`ingot.State`: the memory that an engine's functions write (buffers, caches, counters), apart from the sessions that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_int64, c_uint8, c_void_p, cast
+
+from . import _values
+from ._library import Handle, check, lib
+from .errors import InputError
+
+
+class State(Handle, Mapping):
+    """One entry for each buffer that some function of the engine writes, by its name; functions share them. `Engine.new_state` makes one.
+
+    `state[name]` is the entry itself, not a copy: a numpy array (bfloat16 as uint16), on a GPU a torch tensor; `state.tensor(name)` is always a torch tensor. Both keep
+    the state's memory alive. One run or call uses a state at a time, of any thread; a second one that comes meanwhile is an InputError.
+    """
+
+    kind = "state"
+
+    def __init__(self, engine, pointer, memory=()):
+        super().__init__(pointer)
+        self._engine, self._memory = engine, {}
+        self._bindings = {b["name"]: b for function in range(len(engine.functions)) for b in engine.states(function)}
+        for name, value in dict(memory).items():
+            self._bind(name, value)
+
+    def _bind(self, name, value):
+        given = value.detach() if hasattr(value, "detach") else value
+        tensor, points_at = _view(given, self._binding(name), self._engine.device)
+        check(lib().ingot_state_bind(self.pointer, name.encode(), byref(tensor)))
+        self._memory[name] = given
+        del points_at
+
+    def _binding(self, name):
+        if name not in self._bindings:
+            raise InputError(f"the engine has no state {name!r}", remedy="its states are " + (", ".join(self._bindings) or "none"))
+        return self._bindings[name]
+
+    def __len__(self):
+        return len(self._bindings)
+
+    def __iter__(self):
+        return iter(self._bindings)
+
+    def __getitem__(self, name):
+        binding = self._binding(name)
+        if name in self._memory:
+            return self._memory[name]
+        return self._array(name, binding) if self._engine.device == "cpu" else self.tensor(name)
+
+    def __setitem__(self, name, value):
+        self.write(name, value)
+
+    def _address(self, name) -> int:
+        tensor = _values.Tensor()
+        check(lib().ingot_state_tensor(self.pointer, name.encode(), byref(tensor)))
+        return tensor.data
+
+    def _array(self, name, binding):
+        import numpy as np
+
+        dtype = _values.numpy_type(binding["dtype"])
+        count = int(np.prod(binding["dims"], dtype=np.int64))
+        if count == 0:
+            return np.empty(binding["dims"], dtype)
+        memory = (c_uint8 * (count * dtype.itemsize)).from_address(self._address(name))
+        memory.state = self  # as long as there are views of it
+        return np.frombuffer(memory, dtype).reshape(binding["dims"])
+
+    def tensor(self, name):
+        """The entry as a torch tensor of the same memory."""
+        import torch
+
+        binding = self._binding(name)
+        if hasattr(memory := self._memory.get(name), "data_ptr"):
+            return memory
+        if self._engine.device == "cpu":
+            found = torch.from_numpy(self._array(name, binding) if memory is None else memory)
+        else:
+            found = torch.as_tensor(_OnGpu(self, self._address(name), binding), device=self._engine.device)
+        return found.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else found
+
+    def read(self, name):
+        """A numpy array of the entry's values."""
+        import numpy as np
+
+        binding = self._binding(name)
+        out = np.empty(binding["dims"], _values.numpy_type(binding["dtype"]))
+        check(lib().ingot_state_read(self.pointer, name.encode(), out.ctypes.data, out.nbytes))
+        return out
+
+    def write(self, name, value):
+        """The entry gets these values, as many as it has or one for all."""
+        given = _values.broadcast(value, self._binding(name))
+        check(lib().ingot_state_write(self.pointer, name.encode(), given.ctypes.data, given.nbytes))
+
+    def fork(self) -> "State":
+        """Another state with the same values, in memory of its own."""
+        out = c_void_p()
+        check(lib().ingot_state_fork(self.pointer, byref(out)))
+        return State(self._engine, out)
+
+    def copy_(self, other: "State") -> "State":
+        """Every entry gets the value of the other state's."""
+        if not isinstance(other, State):
+            raise InputError(f"a state copies a State, and this is of type {type(other).__name__}")
+        check(lib().ingot_state_copy(self.pointer, other.pointer))
+        return self
+
+    def reset(self):
+        """Every entry gets the plan's value again."""
+        check(lib().ingot_state_reset(self.pointer))
+
+    def __repr__(self):
+        return "State(" + ", ".join(f"{n}: {b['dtype']} {b['dims']}" for n, b in self._bindings.items()) + ")"
+
+
+def new_state(engine, memory) -> State:
+    if engine._weights is None:
+        raise engine.not_here()
+    engine.follow()
+    out = c_void_p()
+    check(lib().ingot_state_create(engine._plan.pointer, engine._weights.pointer, byref(out)))
+    return State(engine, out, memory)
+
+
+class _OnGpu:
+    """Memory on a GPU as torch takes it."""
+
+    def __init__(self, state, address, binding):
+        types = {"bool": "|b1", "uint8": "|u1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float16": "<f2", "bfloat16": "<i2", "float32": "<f4", "float64": "<f8"}
+        self._state = state
+        self.__cuda_array_interface__ = {"shape": tuple(binding["dims"]), "typestr": types[binding["dtype"]], "data": (address, False), "version": 3}
+
+
+def _view(given, binding, device):
+    """A C tensor of the memory of an array or tensor, and what it points at."""
+    import numpy as np
+
+    out, name = _values.Tensor(), binding["name"]
+    if isinstance(given, np.ndarray):
+        if not (given.flags.writeable and _values.native(given) is given):
+            raise InputError(f"what is given for state {name!r} is no writeable array in this machine's byte order")
+        return out, _values.fill(out, given, binding, "state")
+    if not hasattr(given, "data_ptr"):
+        raise InputError(f"what is given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
+    from .plain import why_not
+
+    why = why_not(given, name) or (("is a negative view", "give its resolve_neg()") if given.is_neg() else None)
+    if why is None and str(given.device) not in ("cpu", device):
+        why = f"is on {given.device}, and the engine runs on {device}", f"give {name}.to({device!r})"
+    dtype = str(given.dtype).removeprefix("torch.")
+    if why is None and dtype not in _values._DTYPES:
+        why = f"is {dtype}, and has to be {binding['dtype']}", ""
+    if why is not None:
+        raise InputError(f"state {name!r} {why[0]}", remedy=why[1])
+    numbers = [(c_int64 * max(given.dim(), 1))(*values) for values in (given.shape, given.stride())]
+    out.data, out.dtype, out.rank = given.data_ptr(), _values._DTYPES.index(dtype), given.dim()
+    out.dims, out.strides = (cast(n, POINTER(c_int64)) for n in numbers)
+    return out, numbers

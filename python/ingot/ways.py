@@ -1,0 +1,151 @@
+"""The ways in which a model's engines run: by one call, as steps of a torch graph, or not here.
+
+Each has: segments (the pieces of the model that run in engines), run (flat inputs to flat results), plain (the same for plain tensors alone, where it is quicker),
+value and replace (of weights that it holds besides the engines), profiled (the engine that a profile is of) and must_run.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from . import _op, autocast, module_state
+from ._engine import Engine
+from .checks import memory_check, size_check
+from .errors import UnsupportedError
+from .functional import Slot
+from .reshapes import check_layout
+
+
+class OneCall:
+    """One engine's call is all there is: it takes the model's tensors and gives its results."""
+
+    def __init__(self, engine: Engine):
+        self.engine, self.segments, self.run = engine, ["forward"], _op.Runner(engine)
+        self.plain = self.run.plain
+
+    def value(self, name):
+        return None
+
+    def replace(self, tensors: dict[str, torch.Tensor]):
+        pass
+
+    def profiled(self) -> Engine:
+        return self.engine
+
+    def must_run(self):
+        pass
+
+
+class Segment(torch.nn.Module):
+    """One function of an engine, as a step of a torch graph: takes and gives a list of tensors."""
+
+    def __init__(self, engine: Engine, function: int):
+        super().__init__()
+        self.engine, self.function = engine, function
+        self._runner = _op.Runner(engine, function)
+
+    def forward(self, *tensors):  # states after inputs
+        return self._runner(list(tensors))
+
+    __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
+
+    def extra_repr(self):
+        return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['programs'][0]['steps'])} steps"
+
+
+class TorchGraph:
+    """A torch graph with the functions of engines among its steps, or without any.
+
+    graph: its `ingot_weights` is state-dict name to attribute. inputs: the slots that a call gives. written: those slots that the model writes. followed: see
+    Runnable.
+    """
+
+    plain = None
+
+    def __init__(self, graph: torch.fx.GraphModule, inputs: list[Slot], ranges, written: list[Slot], followed):
+        self.graph, self.segments = graph, [m for m in graph.children() if isinstance(m, Segment)]
+        self._followed = followed
+        self._check, self._written = size_check(inputs, ranges), memory_check(inputs, written)
+        self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
+        self._forward = autocast.without(graph.forward)
+        self._checked: set = set()  # kinds of inputs that were found right, the last few
+
+    def run(self, flat):
+        if self._followed is not None and not torch.compiler.is_compiling():
+            self._followed.follow()  # what torch runs has weights too
+        try:
+            kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
+            known = kind in self._checked
+        except (RuntimeError, TypeError):  # symbolic sizes, while torch traces
+            kind, known = None, False
+        if not known:
+            self._check(flat)
+            if kind is not None:
+                if len(self._checked) >= 64:
+                    self._checked.clear()
+                self._checked.add(kind)
+        if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
+            self._written(flat)
+        for i, name, lies in self._laid:
+            check_layout(name, flat[i], lies)
+        try:
+            with torch.no_grad():
+                state = module_state.current()
+                return (self._forward if state is None else state.forward(self, self._forward))(*flat)
+        except RuntimeError as problem:  # of an engine inside a program that torch runs
+            if (ours := _op.translate(problem)) is problem:
+                raise
+            raise ours from None
+
+    def value(self, name):
+        attribute = self.graph.ingot_weights.get(name)
+        return None if attribute is None else getattr(self.graph, attribute)
+
+    def replace(self, tensors):
+        for name, tensor in tensors.items():
+            if (attribute := self.graph.ingot_weights.get(name)) is not None:
+                setattr(self.graph, attribute, tensor.detach())
+
+    def profiled(self):
+        raise no_profile()
+
+    def must_run(self):
+        pass
+
+
+class Elsewhere:
+    """The engine is for a GPU that is not here: the model is saved and loaded there."""
+
+    plain = None
+
+    def __init__(self, engine: Engine):
+        self.engine, self.segments = engine, engine.functions
+        self._held = {w["name"] for w in engine.inspect()["weights"]}
+        self._others: dict[str, torch.Tensor] = {}  # replaced ones that the engine has not
+
+    def run(self, flat):
+        raise self.engine.not_here()
+
+    def value(self, name):
+        return self._others.get(name)
+
+    def replace(self, tensors):
+        self._others.update({name: tensor for name, tensor in tensors.items() if name not in self._held})
+
+    def profiled(self):
+        raise self.engine.not_here()
+
+    def must_run(self):
+        raise UnsupportedError(
+            f"a torch program runs where its tensors are, on the CPU, and the engine in this one is for {self.engine.targets}",
+            remedy='save it with format="ingot", or compile model.cuda() where there is a GPU',
+        )
+
+
+def of_engine(engine: Engine):
+    """How an engine that is the whole model runs."""
+    return OneCall(engine) if engine.device is not None else Elsewhere(engine)
+
+
+def no_profile():
+    return UnsupportedError("parts of this module run in torch, and a profile is one of an engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")

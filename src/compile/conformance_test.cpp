@@ -1,0 +1,50 @@
+// Every kernel's random cases (kernels/definition.h) on every backend, against the interpreter. INGOT_TEST_ALL=1: many more.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "backend/cuda/available_test.h"
+#include "compile/graph_run_test.h"
+#include "kernels/definition.h"
+
+namespace ingot::compile {
+namespace {
+
+// How many of the cases had a step of the kernel.
+int conform(const kernels::Definition& kernel, const char* target, const char* device, int cases) {
+  Options options;
+  options.set("target", target);
+  int found = 0;
+  for (int n = 0; n < cases; ++n) {
+    SCOPED_TRACE(fmt::format("{} on {}, case {}", kernel.name, target, n));
+    std::mt19937 random(static_cast<uint32_t>(n));
+    ir::Graph g = kernel.random_case(random);
+    ir::verify(g, ir::Level::canonical);
+    add_weights(g, random);
+    auto plan = std::make_shared<plan::Plan>(compile(g, options));
+    plan::verify(*plan);
+    const auto& steps = plan->functions[0].programs[0].steps;
+    found += std::any_of(steps.begin(), steps.end(), [&](const plan::Step& s) { return s.kernel == kernel.name; });
+    if (device != nullptr) run_and_compare(g, plan, random, device);
+    if (testing::Test::HasFailure()) {
+      ADD_FAILURE() << ir::print(g);
+      break;
+    }
+  }
+  return found;
+}
+
+int times(int usual) { return std::getenv("INGOT_TEST_ALL") != nullptr ? 20 * usual : usual; }
+
+TEST(Conformance, Cpu) {
+  for (const kernels::Definition* kernel : kernels::definitions()) EXPECT_GT(conform(*kernel, "cpu", "cpu", times(60)), 0) << kernel->name << " is in no plan";
+}
+
+TEST(Conformance, Cuda) {
+  SKIP_WITHOUT(nvrtc);
+  const bool gpu = backend::cuda::gpu_missing().empty();
+  for (const kernels::Definition* kernel : kernels::definitions()) conform(*kernel, "cuda:sm_90", gpu ? "cuda" : nullptr, gpu ? times(40) : 2);
+}
+
+}  // namespace
+}  // namespace ingot::compile

@@ -1,0 +1,55 @@
+#include <limits>
+
+#include "ir/compose.h"
+#include "kernels/definition.h"
+#include "kernels/random_case.h"
+
+namespace ingot::kernels {
+
+using namespace ir;
+
+namespace {
+
+// Two GEMMs and a softmax. Scores and what is made of them stay in f32 (f64 for f64).
+ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
+  Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
+  DType type = q.dtype(), exact = compute_type(type);
+  Handle scores = cast(matmul(q, transpose(k, -1, -2)), exact) * node.attributes.number("scale");
+  const double low = -std::numeric_limits<double>::infinity();
+  if (in.size() == 4) {
+    Handle mask(&to, in[3]);
+    scores = mask.dtype() == DType::b8 ? select(mask, scores, low) : scores + cast(mask, exact);
+  }
+  if (node.attributes.boolean("causal")) {
+    Dims square{scores.dim(-2), scores.dim(-1)};
+    scores = select(index(to, square, 1) <= index(to, square, 0), scores, low);
+  }
+  // A row that sees no key gives 0: its largest score is -inf, and nothing is subtracted.
+  Handle largest = amax(scores, {-1}, keep);
+  Handle e = exp(scores - select(equal(largest, low), 0.0, largest));
+  Handle total = sum(e, {-1}, keep);
+  return matmul(cast(e / select(equal(total, 0.0), 1.0, total), type), v).id();
+}
+
+Graph random_case(std::mt19937& random) {
+  RandomCase c(random);
+  const DType type = c.one_of({DType::f32, DType::f16});
+  const Dim batch = c.one_of<int64_t>({1, 2, 3}), heads = c.one_of<int64_t>({1, 2, 4}), s = c.size(), d = c.one_of<int64_t>({8, 16, 32, 64}),
+            e = c.one_in(4) ? c.size() : d.value();
+  const bool causal = c.one_in(3);
+  const Dim t = causal ? s : Dim(c.size());
+  const Dim kept = c.one_in(3) ? Dim(1) : heads;  // keys and values that heads share
+  const Handle q = c.input("q", type, {batch, heads, s, d}), k = c.input("k", type, {batch, kept, t, d}), v = c.input("v", type, {batch, kept, t, e});
+  std::optional<Handle> mask;
+  if (c.one_in(2)) mask = c.one_in(2) ? c.input("mask", DType::b8, {batch, 1, s, t}) : c.input("mask", DType::f32, {s, t});
+  if (mask && mask->dtype() != DType::b8) mask = cast(*mask, type);
+  c.output("y", attention(q, k, v, mask, 1 / 8.0, causal));
+  return c.take();
+}
+
+}  // namespace
+
+extern const Definition attention_definition;
+const Definition attention_definition{"attention", "Q, K, V, what the mask loads.., result", {Op::attention}, nullptr, expand, random_case};
+
+}  // namespace ingot::kernels

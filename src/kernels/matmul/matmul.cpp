@@ -1,0 +1,35 @@
+// GEMM, implicit GEMM among it: A may be read through a map. Without a kernel a fused body does it, whose rows go along K.
+#include "kernels/definition.h"
+#include "kernels/random_case.h"
+
+namespace ingot::kernels {
+
+using namespace ir;
+
+namespace {
+
+// A linear layer or a product of two computed values, with what may stand behind.
+Graph random_case(std::mt19937& random) {
+  RandomCase c(random);
+  const DType type = c.one_of({DType::f32, DType::f16});
+  const Dim m = c.one_in(3) ? Dim(1) : Dim(c.size()), n = c.one_in(2) ? Dim(8 * (1 + c.below(4))) : Dim(c.size()), k = c.one_in(20) ? Dim(0) : Dim(c.size());
+  Dims batch = c.dims(c.below(3)), a = batch;
+  a.insert(a.end(), {m, k});
+  const bool layer = c.one_in(2);
+  Dims b = layer || c.one_in(2) ? Dims{} : batch;
+  b.insert(b.end(), {k, n});
+  const Handle x = c.input("a", type, a);
+  Handle y = matmul(x, layer ? transpose(c.weight("w", type, {n, k}), 0, 1) : c.input("b", type, b));
+  if (c.one_in(2)) y = y + c.weight("bias", type, {n});
+  if (c.one_in(2)) y = c.one_in(2) ? relu(y) : silu(y);
+  if (c.one_in(4)) y = y + c.input("residual", type, y.dims());
+  c.output("y", y);
+  return c.take();
+}
+
+}  // namespace
+
+extern const Definition matmul_definition;
+const Definition matmul_definition{"matmul", "A or what its prologue loads.., B or its pieces.., what the body loads.., results", {}, nullptr, nullptr, random_case};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,157 @@
+// States on a pretended GPU: their memory, the order of work in several streams, and every failure. Kernels compute nothing there; copies copy.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "gpu.h"
+
+namespace {
+
+using State = std::unique_ptr<ingot_state, Releaser<ingot_state, ingot_state_release>>;
+
+// Null without NVRTC.
+Plan decoder() {
+  ingot_model* model = nullptr;
+  good(ingot_model_open(INGOT_TEST_DECODER, &model));
+  const Options options = options_of({{"target", "cuda:sm_90"}});
+  ingot_plan* plan = nullptr;
+  ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
+  if (status != INGOT_DEVICE) good(status);
+  ingot_model_release(model);
+  return Plan(plan);
+}
+
+ingot_status step(const Session& session) {
+  int64_t id = 3;
+  float answers[32];
+  const int64_t one[] = {1}, dims[] = {1, 32};
+  const ingot_tensor x{&id, INGOT_INT64, 1, one, nullptr}, y{answers, INGOT_FLOAT32, 2, dims, nullptr};
+  return ingot_session_run_with(session.get(), &x, 1, &y, 1);
+}
+
+ingot_status make(const Plan& plan, const Weights& weights, State& out) {
+  ingot_state* made = nullptr;
+  ingot_status status = ingot_state_create(plan.get(), weights.get(), &made);
+  if (status == INGOT_OK) out.reset(made);
+  return status;
+}
+
+ingot_status fork(const State& state, State& out) {
+  ingot_state* made = nullptr;
+  ingot_status status = ingot_state_fork(state.get(), &made);
+  if (status == INGOT_OK) out.reset(made);
+  return status;
+}
+
+int64_t position(const State& state) {
+  int64_t value = -1;
+  good(ingot_state_read(state.get(), "position", &value, sizeof value));
+  return value;
+}
+
+class States : public OnPretendGpu {
+ protected:
+  void SetUp() override {
+    OnPretendGpu::SetUp();
+    if (decoder() == nullptr) GTEST_SKIP() << ingot_last_error()->message;
+  }
+};
+
+TEST_F(States, LieOnTheGpuAndAreCopiedThere) {
+  Plan plan = decoder();
+  Weights weights;
+  good(make(plan, weights));
+  const long long before = get("allocations");
+  State a, b;
+  good(make(plan, weights, a));
+  EXPECT_EQ(get("allocations"), before + 3);
+  const int64_t seven = 7;
+  good(ingot_state_write(a.get(), "position", &seven, sizeof seven));
+  good(fork(a, b));
+  good(ingot_state_reset(a.get()));
+  EXPECT_EQ(position(a), 0);
+  EXPECT_EQ(position(b), 7);
+  good(ingot_state_copy(a.get(), b.get()));
+  EXPECT_EQ(position(a), 7);
+  ingot_tensor t;
+  good(ingot_state_tensor(a.get(), "keys", &t));
+  EXPECT_EQ(t.rank, 2);
+  EXPECT_EQ(t.dims[0], 16);
+  const int64_t turned[] = {1, 16};
+  t.strides = turned;
+  EXPECT_EQ(ingot_state_bind(b.get(), "keys", &t), INGOT_OK);
+  Told refused = told(ingot_state_reset(b.get()));
+  EXPECT_EQ(refused.message, "state \"keys\" lies on the GPU with strides");
+  EXPECT_EQ(position(b), 7);
+}
+
+TEST_F(States, ASessionComesAfterTheOneBefore) {
+  Plan plan = decoder();
+  Weights weights;
+  Session first, second;
+  State state;
+  good(make(plan, weights));
+  good(make(plan, weights, first));
+  good(make(plan, weights, second));
+  const long long none = get("waits");
+  for (int i = 0; i < 4; ++i) good(step(first));
+  EXPECT_EQ(get("waits"), none);  // nobody else has the session's own state
+  good(make(plan, weights, state));
+  good(ingot_session_set_state(first.get(), state.get()));
+  good(ingot_session_set_state(second.get(), state.get()));
+  const long long before = get("waits"), replays = get("replays");
+  for (int i = 0; i < 4; ++i) {
+    good(step(first));
+    good(step(second));
+  }
+  EXPECT_EQ(get("waits"), before + 8);
+  EXPECT_GE(get("replays"), replays + 4);  // each has its addresses
+}
+
+TEST_F(States, TwoStatesOfOneSessionKeepTheirRecordings) {
+  Plan plan = decoder();
+  Weights weights;
+  Session session;
+  State a, b;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  good(make(plan, weights, a));
+  good(make(plan, weights, b));
+  for (int i = 0; i < 6; ++i) {
+    const long long replays = get("replays");
+    good(ingot_session_set_state(session.get(), (i % 2 == 0 ? a : b).get()));
+    good(step(session));
+    EXPECT_EQ(get("replays"), replays + (i < 2 ? 0 : 1)) << i;
+  }
+}
+
+void live_once(const Plan& plan, ingot_status wanted) {
+  Weights weights;
+  Session session;
+  State a, b;
+  int64_t value = 5;
+  attempt("weights", wanted, [&] { return make(plan, weights); });
+  attempt("session", wanted, [&] { return make(plan, weights, session); });
+  attempt("state", wanted, [&] { return make(plan, weights, a); });
+  attempt("bind", wanted, [&] { return ingot_session_set_state(session.get(), a.get()); });
+  for (int i = 0; i < 3; ++i) attempt("run", wanted, [&] { return step(session); });
+  attempt("write", wanted, [&] { return ingot_state_write(a.get(), "position", &value, sizeof value); });
+  attempt("fork", wanted, [&] { return fork(a, b); });
+  attempt("reset", wanted, [&] { return ingot_state_reset(a.get()); });
+  attempt("copy", wanted, [&] { return ingot_state_copy(a.get(), b.get()); });
+  attempt("read", wanted, [&] { return ingot_state_read(a.get(), "position", &value, sizeof value); });
+  EXPECT_EQ(value, 5);
+  attempt("own state", wanted, [&] { return ingot_session_set_state(session.get(), nullptr); });
+  attempt("run with its own", wanted, [&] { return step(session); });
+}
+
+TEST_F(States, EachAllocationFailsOnce) {
+  Plan plan = decoder();
+  fail_each("fail_allocation", [&] { live_once(plan, INGOT_OUT_OF_MEMORY); });
+}
+TEST_F(States, EachCallFailsOnce) {
+  Plan plan = decoder();
+  fail_each("fail_call", [&] { live_once(plan, INGOT_DEVICE); });
+}
+
+}  // namespace
