@@ -8,6 +8,7 @@ from . import _library
 from .errors import InputError, OptionError
 
 CPU = torch.device("cpu")
+HOST = ("cpu", "reference")  # targets whose engines run on tensors of the CPU
 
 
 def of_slots(slots) -> torch.device:
@@ -57,7 +58,7 @@ def targets(options: dict) -> list[str]:
 
 def runs(targets: list[str], device: torch.device) -> bool:
     """Whether one of the targets is for the device."""
-    return any(t == "cpu" if device.type == "cpu" else t.startswith("cuda:") for t in targets)
+    return any(t in HOST if device.type == "cpu" else t.startswith("cuda:") for t in targets)
 
 
 def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
@@ -75,6 +76,8 @@ def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
             f"option target is {','.join(asked)!r}, but the model is on {where}",
             remedy="model.cuda() for a GPU that is here; ingot.compile and ingot.save for a file" if device.type == "cpu" else "model.cpu(), or leave the target out",
         )
+    if device.type == "cpu" and "reference" in asked and "cpu" not in asked:
+        where = "reference"
     made = {**options, "target": asked, "device": where}
     if any(t.startswith("cuda:") for t in asked) and options.get("matmul_precision", "torch") == "torch" and _torch_takes_tf32():
         made["matmul_precision"] = "tf32"

@@ -146,8 +146,14 @@ HostArray random_array(const Binding& b, std::vector<int64_t> dims, uint64_t see
     } else if (b.dtype == INGOT_FLOAT64) {
       double v = normal(generator);
       std::memcpy(p, &v, 8);
+    } else if (b.dtype == INGOT_FLOAT16 || b.dtype == INGOT_BFLOAT16) {
+      // Any sign and fraction, 1/16 to 2.
+      const int fraction = b.dtype == INGOT_FLOAT16 ? 10 : 7, exponent = b.dtype == INGOT_FLOAT16 ? 11 : 123;
+      const uint64_t random = generator();
+      const auto v = static_cast<uint16_t>((random & 1) << 15 | (static_cast<uint64_t>(exponent) + (random >> 1) % 5) << fraction | (random >> 32) % (uint64_t{1} << fraction));
+      std::memcpy(p, &v, 2);
     } else {
-      p[0] = static_cast<std::byte>(generator() & 1);  // 0 and 1 are valid ids, masks and bools; half floats stay tiny
+      p[0] = static_cast<std::byte>(generator() & 1);  // 0 and 1 are valid ids, masks and bools
     }
   }
   return a;

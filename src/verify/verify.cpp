@@ -28,6 +28,9 @@ double unit_of(DType t) {
   }
 }
 
+// What is smaller has fewer digits, or is taken for 0.
+double smallest_of(DType t) { return t == DType::f16 ? 0x1p-14 : t == DType::f64 ? 0x1p-1022 : 0x1p-126; }
+
 double infinity() { return std::numeric_limits<double>::infinity(); }
 
 // What a number too large for the type is there.
@@ -52,7 +55,7 @@ void compare(const Data& found, const Data& wanted, StepError& e) {
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     e.absolute = std::isfinite(x) && std::isfinite(y) ? std::max(e.absolute, std::fabs(x - y)) : infinity();
   }
-  const double unit = unit_of(found.dtype), scale = e.largest > 0 ? e.largest : 1;
+  const double unit = unit_of(found.dtype), scale = e.largest > 0 ? std::max(e.largest, smallest_of(found.dtype)) : 1;
   const double share = 1000.0 * static_cast<double>(different) / static_cast<double>(std::max<size_t>(n, 1));
   const double worst = std::max(e.roundings, found.floating() ? e.absolute / (unit * scale) : share);
   e.roundings = std::isnan(worst) ? infinity() : worst;
@@ -141,7 +144,7 @@ struct Verifier::State {
     e.dtype = torch_name_of(r.place.dtype);
     // What compares or rounds floats may tip to the other side.
     e.bound = std::max(e.bound, is_float(r.place.dtype) ? bound_of(r.place.dtype, settings, s.kernel != "fused") : reads_floats ? 1 : 0);
-    if (complete) values.replace(r.of, elements(r.whole, values.symbols(), buffer));
+    if (complete && !buffer.empty()) values.replace(r.of, elements(r.whole, values.symbols(), buffer));
   }
 };
 

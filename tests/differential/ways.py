@@ -96,6 +96,11 @@ def ahead(program: Program, judge) -> Verdict:
     return judge.compare(calls(program, model, compiled))
 
 
+def reference(program: Program, judge) -> Verdict:
+    model, compiled = compiled_ahead(program, target="reference")
+    return judge.compare(calls(program, model, compiled))
+
+
 def just_in_time(program: Program, judge) -> Verdict:
     try:
         return judge.compare(compiled_calls(program, "ingot"))
@@ -187,7 +192,7 @@ def cuda_code(program: Program, judge) -> Verdict:
 
 IN_PROCESS = {"ahead": ahead, "torch.compile": just_in_time}
 BY_FILE = {"file": loaded, "command line": command_line, "CUDA code": cuda_code}
-ALL = {**IN_PROCESS, **BY_FILE}
+ALL = {**IN_PROCESS, "reference": reference, **BY_FILE}
 
 
 def words(problem: Exception) -> str:

@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import models as architectures
 
 import ingot
-from ingot import _engine
+from ingot import _library
 
-BUILD = Path(_engine.find("libingot.so")).parent
+BUILD = Path(_library.find("libingot.so")).parent
 FAULTY = BUILD / "faulty"
 
 
@@ -26,7 +26,7 @@ def cli(*arguments, fault=None):
     environment = {k: v for k, v in os.environ.items() if k != "INGOT_FAULT"}
     if fault is not None:
         environment |= {"INGOT_FAULT": fault, "LD_LIBRARY_PATH": str(FAULTY)}
-    done = subprocess.run([_engine.find("ingot"), "verify", *map(str, arguments)], capture_output=True, text=True, env=environment)
+    done = subprocess.run([_library.find("ingot"), "verify", *map(str, arguments)], capture_output=True, text=True, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -121,12 +121,21 @@ def test_a_plan_of_the_reference(tmp_path):
         ids = np.arange(18).reshape(2, 9) % 7
         wanted = engine.session().run(ids, np.ones((2, 9), np.int64))[0]
         torch.export.save(torch.export.export(module, tuple(i.example() for i in inputs), strict=False), tmp_path / "m.pt2")
-    subprocess.run([_engine.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "r.ingot", "--set", "target=reference"], check=True, capture_output=True)
+    subprocess.run([_library.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "r.ingot", "--set", "target=reference"], check=True, capture_output=True)
     plain = ingot.load_engine(tmp_path / "r.ingot", device="reference")
     found = plain.session().run(ids, np.ones((2, 9), np.int64))[0]
     assert np.abs(found - wanted).max() < 1000 * 2**-24 * np.abs(wanted).max()
     code, out, err = cli(tmp_path / "r.ingot", "--bisect")
     assert code == 0, out + err
+
+
+def test_a_module_runs_by_the_reference():
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(512, 5), torch.nn.Softmax(-1))
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        compiled = ingot.compile(module, inputs=[x], target="reference")
+        torch.testing.assert_close(compiled(x), module(x))
+    assert compiled.verify(x).target == "reference"
 
 
 def test_bytes_alone_run_nothing(plans):
