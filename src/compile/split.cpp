@@ -156,7 +156,7 @@ class Splitter {
     d.packed = packed;
     if (packed) {
       int64_t k = t.dims[t.dims.size() - 2].value(), n = t.dims.back().value();
-      d.bytes = 4 * k * (n + 32) + kernels::packed_pad;
+      d.bytes = kernels::packed_bytes(t.dtype, k, n);
     } else {
       d.bytes = product(t.dims).value() * static_cast<int64_t>(size_of(t.dtype));
     }

@@ -147,8 +147,9 @@ void FunctionCompiler::emit_product(WrittenBody written) {
   product.packed = id < packed_operand_.size() && packed_operand_[id] != none_id;
   if (product.packed) {
     uint32_t d = packed_operand_[id];
-    int64_t floats = derived_bytes_[d] / 4;
-    b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), DType::f32, {{Dim(floats)}, {Dim(1)}}};
+    const DType type = g_.type(anchor.in[1]).dtype;
+    const int64_t elements = derived_bytes_[d] / static_cast<int64_t>(size_of(type));
+    b = {leaf_buffer(plan::Buffer::Kind::derived, d, Dim(derived_bytes_[d])), type, {{Dim(elements)}, {Dim(1)}}};
   } else if (apart) {
     for (ValueId part : g_.producer(*apart).in) {
       beside.push_back(require(part));
@@ -392,8 +393,9 @@ void FunctionCompiler::emit_pack(ValueId v, uint32_t derived) {
   step.kernel = "matmul_pack";
   step.label = "pack";
   step.writes = 1;
-  int64_t floats = derived_bytes_[derived] / 4;
-  BufferView packed{leaf_buffer(plan::Buffer::Kind::derived, derived, Dim(derived_bytes_[derived])), DType::f32, {{Dim(floats)}, {Dim(1)}}};
+  const DType type = g_.type(v).dtype;
+  const int64_t elements = derived_bytes_[derived] / static_cast<int64_t>(size_of(type));
+  BufferView packed{leaf_buffer(plan::Buffer::Kind::derived, derived, Dim(derived_bytes_[derived])), type, {{Dim(elements)}, {Dim(1)}}};
   step.operands = {view_of(b), view_of(packed)};
   step.sizes = {sizes_.ref(w.dims[0]), sizes_.ref(w.dims[1])};
   push(std::move(step), none_id);
