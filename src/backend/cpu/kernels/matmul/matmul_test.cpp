@@ -247,7 +247,8 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
           accumulator.kind = backend::Instruction::Kind::accumulator;
           accumulator.dtype = DType::f32;
           body.store(DType::f32, body.push(accumulator));
-          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == most ? &whole : &out}, {m, n, k}, three());
+          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == most ? &whole : &out}, {m, n, k},
+                     three());
           int different = 0;
           if (m < most) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
           EXPECT_EQ(different, 0) << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");

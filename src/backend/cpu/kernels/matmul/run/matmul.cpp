@@ -65,7 +65,7 @@ constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
 constexpr int64_t m_most = m_block * 3 / 2;
 constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
 constexpr int64_t own_rows = 48, copy_columns = 256;
-constexpr int64_t k_block(int64_t m, bool dots) { return m <= few_rows ? 2048 : dots ? 512 : 384; }
+constexpr int64_t k_block(int64_t m, bool dots) { return m <= few_rows ? 2048 : dots ? 1024 : 384; }
 
 struct Plan {
   Bound bound;
@@ -324,12 +324,17 @@ class Block {
     stride = (p_.k_size + 16) * p_.a_size;
     for (int64_t r = 0; r < rows; ++r) {
       std::byte* to = a_ + r * stride;
+      const std::byte* row = from + r * a_row_ * size;
       if (p_.rows) {
         p_.rows->copy(a, at_, m + r, k0, k1, reinterpret_cast<float*>(to));
-      } else if (!p_.dots) {
-        block_ops().load(a.dtype, to, from + r * a_row_ * size, a_column_, k1 - k0);
+      } else if (p_.dots && a_column_ == 1) {
+        std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
+      } else if (p_.dots) {
+        for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
+      } else if (a.dtype == DType::f16 && a_column_ == 1) {
+        ops_.widen_f16(reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
       } else {
-        for (int64_t k = k0; k < k1; ++k) std::memcpy(to + (k - k0) * size, from + (r * a_row_ + (k - k0) * a_column_) * size, sizeof(uint16_t));
+        block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
       }
     }
     return a_;

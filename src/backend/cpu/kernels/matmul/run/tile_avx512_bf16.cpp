@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "ir/half.h"
 
 // What follows is for one instruction set only.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,prefer-vector-width=512")
@@ -32,9 +33,13 @@ struct Bf16Dots {
     }
   }
   template <int R>
-  __attribute__((always_inline)) static void add_last(const A* a, int64_t lda, const B* b, Sums<R>& sum) { add_pairs<R>(a, lda, b, sum, 2); }
+  __attribute__((always_inline)) static void add_last(const A* a, int64_t lda, const B* b, Sums<R>& sum) {
+    add_pairs<R>(a, lda, b, sum, 2);
+  }
   template <int R>
-  __attribute__((always_inline)) static void add(const A* a, int64_t lda, const B* b, Sums<R>& sum) { add_pairs<R>(a, lda, b, sum, 4); }
+  __attribute__((always_inline)) static void add(const A* a, int64_t lda, const B* b, Sums<R>& sum) {
+    add_pairs<R>(a, lda, b, sum, 4);
+  }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "ir/half.h"
 
 // What follows is for one instruction set only.
 
@@ -11,6 +12,6 @@ namespace ingot::kernels {
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 using Rows = All<1, 2, 3, 4>;
-const TileOps tile_ops_portable{4, LANES * VECTORS, Rows::of<F32>, Rows::of<F16>, Rows::of<Bf16>, multiply_adds};
+const TileOps tile_ops_portable{4, LANES* VECTORS, Rows::of<F32>, Rows::of<F16>, Rows::of<Bf16>, widen_f16, multiply_adds};
 
 }  // namespace ingot::kernels
