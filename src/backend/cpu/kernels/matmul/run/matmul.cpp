@@ -65,7 +65,7 @@ constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
 constexpr int64_t m_most = m_block * 3 / 2;
 constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
 constexpr int64_t own_rows = 48, copy_columns = 256;
-constexpr int64_t k_block(int64_t m, bool dots) { return m <= few_rows ? 2048 : dots ? 1024 : 384; }
+constexpr int64_t k_block(int64_t m, DType panel, bool dots) { return m <= few_rows ? (panel == DType::f32 ? 2048 : 4096) : dots ? 1024 : 384; }
 
 struct Plan {
   Bound bound;
@@ -163,7 +163,7 @@ Resolved resolve(const Call& call) {
     if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
   }
   int64_t workers = call.workers->count();
-  int64_t blocks = (p->k + k_block(p->m, p->dots) - 1) / k_block(p->m, p->dots);
+  int64_t blocks = (p->k + k_block(p->m, p->panel, p->dots) - 1) / k_block(p->m, p->panel, p->dots);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (p->k_size + 16) * 4));
   p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (n_segment + ops.columns) * 8));
@@ -219,17 +219,20 @@ class Block {
   }
 
   // Panels of a matrix of a half type, in that type.
-  static void pack_halves(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, uint16_t* to) {
-    const int64_t width = tile_ops().columns, depth = panel_depth(dtype), rows = panel_rows(dtype, k) * depth;
-    const auto* from = reinterpret_cast<const uint16_t*>(data);
+  template <int depth>
+  static void pack_halves(const uint16_t* from, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, uint16_t* to) {
+    const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
     for (int64_t p = p0; p < p1; ++p) {
-      uint16_t* panel = to + p * rows * width;
+      uint16_t* panel = to + p * rows * depth * width;
       // Strips along K stay in cache, whichever way the matrix lies.
-      for (int64_t k0 = 0; k0 < rows; k0 += 64) {
-        const int64_t k1 = std::min(rows, k0 + 64);
+      for (int64_t r0 = 0; r0 < rows; r0 += 32) {
+        const int64_t r1 = std::min(rows, r0 + 32);
         for (int64_t j = 0; j < width; ++j) {
-          const bool inside = p * width + j < n;
-          for (int64_t i = k0; i < k1; ++i) panel[(i / depth * width + j) * depth + i % depth] = inside && i < k ? from[i * row + (p * width + j) * column] : uint16_t{0};
+          const int64_t inside = p * width + j < n ? k : 0;
+          const uint16_t* source = from + (p * width + j) * column;
+          for (int64_t r = r0; r < r1; ++r) {
+            for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : uint16_t{0};
+          }
         }
       }
     }
@@ -481,7 +484,8 @@ void run_pack(const Call& call) {
     if (to.dtype == DType::f32) {
       Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
     } else {
-      Block::pack_halves(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<uint16_t*>(to.data));
+      const auto pack = to.dtype == DType::bf16 ? Block::pack_halves<panel_depth(DType::bf16)> : Block::pack_halves<panel_depth(DType::f16)>;
+      pack(reinterpret_cast<const uint16_t*>(b.data), b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<uint16_t*>(to.data));
     }
   });
 }

@@ -45,6 +45,6 @@ struct Bf16Dots {
 }  // namespace
 
 using Rows = All<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
-const TileOps::Tiles bf16_dots_avx512_bf16 = Rows::of<Bf16Dots>;
+const TileOps::Tiles bf16_dots_avx512_bf16 = Rows::halves<Bf16Dots>;
 
 }  // namespace ingot::kernels
