@@ -334,8 +334,8 @@ class Block {
         std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
       } else if (p_.dots) {
         for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
-      } else if (a.dtype == DType::f16 && a_column_ == 1) {
-        ops_.widen_f16(reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
+      } else if (a.dtype != DType::f32 && a_column_ == 1) {
+        ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
       } else {
         block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
       }

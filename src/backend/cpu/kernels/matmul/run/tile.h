@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ir/half.h"
+
 namespace ingot::kernels {
 
 // How the last K block of a tile ends.
@@ -31,7 +33,7 @@ struct TileOps {
     const Tile* in_order = nullptr;
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
-  void (*widen_f16)(float* to, const uint16_t* from, int64_t n);
+  void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
   // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
   double (*multiply_adds)(int64_t rounds);
   Tiles bf16_dots = {};  // A and the panel are bf16; null where the instruction set has no dot products of bf16

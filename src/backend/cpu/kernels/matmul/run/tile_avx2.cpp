@@ -1,7 +1,6 @@
 #include <immintrin.h>
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
-#include "ir/half.h"
 
 // What follows is for one instruction set only.
 #pragma GCC target("avx2,fma,f16c")
@@ -12,6 +11,6 @@ namespace ingot::kernels {
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 using Rows = All<1, 2, 3, 4, 5, 6>;
-const TileOps tile_ops_avx2{6, LANES* VECTORS, Rows::f32, Rows::halves<F16>, Rows::halves<Bf16>, widen_f16, multiply_adds};
+const TileOps tile_ops_avx2{6, LANES* VECTORS, Rows::f32, Rows::halves<F16>, Rows::halves<Bf16>, widen, multiply_adds};
 
 }  // namespace ingot::kernels

@@ -1,7 +1,6 @@
 #include <immintrin.h>
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
-#include "ir/half.h"
 
 // What follows is for one instruction set only.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,prefer-vector-width=512")
