@@ -1,17 +1,19 @@
 // Arguments of the matmul steps.
 //
 // "matmul": operands = A [batch.., M, K], B, then the body's loads and stores over the domain [batch.., M, N].
-//   B is [batch.., K, N], strided; or, packed, a 1-d f32 view written by "matmul_pack". Batch axes of A and B have the size of the
+//   B is [batch.., K, N], strided; or, packed, a 1-d view written by "matmul_pack". Batch axes of A and B have the size of the
 //   domain's, stride 0 where they broadcast. sizes = M, N, K, then the body's. The body's accumulator is the product.
 //   With a map A is any tensor that the product reads through it (the windows of a convolution, padding included), and sizes are M, N, K, the extents of
 //   the map's indices (batch.., m.., k..; M and K are the products of theirs), the offset along each axis of A, then the body's.
-// "matmul_pack": operands = B [K, N] strided (read), packed f32 (written). sizes = K, N. No constants.
+// "matmul_pack": operands = B [K, N] strided (read), packed (written): of B's type, or f32. sizes = K, N. No constants.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include "ir/dtype.h"
 
 namespace ingot::kernels {
 
@@ -34,7 +36,9 @@ std::vector<std::byte> serialise(const MatmulArgs&);
 // Error (format) when the bytes are not such arguments; `body` points into them.
 MatmulArgs parse_matmul(std::span<const std::byte>);
 
-// Bytes of a packed operand: room for any panel width up to 32, and a tail that prefetching may touch.
-inline constexpr int64_t packed_pad = 4096;
+// Rows of B that lie side by side, column by column, in a row of a packed operand of this type: pairs of bf16 are what dot products read.
+constexpr int64_t panel_depth(ir::DType type) { return type == ir::DType::bf16 ? 2 : 1; }
+// Bytes of a packed operand: room for any panel width up to 32, and a tail that prefetching may touch. INT64_MAX when that is no number of bytes.
+int64_t packed_bytes(ir::DType type, int64_t k, int64_t n);
 
 }  // namespace ingot::kernels

@@ -66,11 +66,11 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   return std::nullopt;
 }
 
-// Panels of float32, for the widest registers.
+// Panels of the weight's own type, widened in registers or multiplied in pairs.
 std::optional<Packing> packing_of(const Gemm& g) {
   const ir::Dims& b = g.b[0].dims;
   if (!g.constant || g.packed || !is_narrow_float(g.type) || b.size() != 2 || !b[0].is_constant() || !b[1].is_constant()) return std::nullopt;
-  return Packing{"matmul_pack", ir::DType::f32, 4 * b[0].value() * (b[1].value() + 32) + kernels::packed_pad};
+  return Packing{"matmul_pack", g.type, kernels::packed_bytes(g.type, b[0].value(), b[1].value())};
 }
 
 }  // namespace

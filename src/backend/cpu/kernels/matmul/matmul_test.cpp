@@ -24,7 +24,7 @@ struct Case {
   DType type = DType::f32;
   DType out = DType::f32;
   bool a_transposed = false, b_transposed = false, out_transposed = false;
-  bool packed = false;
+  bool packed = false, f32_panels = false;  // packed in B's type or in f32
   int64_t pad = 0;                     // behind the rows of A, B and the result
   std::vector<size_t> a_broadcast = {}, b_broadcast = {};
   End end = End::plain;
@@ -33,9 +33,11 @@ struct Case {
 std::string text(const Case& c) {
   std::string s = fmt::format("{} x {} x {}, batch", c.m, c.n, c.k);
   for (int64_t b : c.batch) s += " " + std::to_string(b);
-  return s + fmt::format(", {} -> {}, transposed {}{}{}, packed {}, pad {}, end {}", ir::name_of(c.type), ir::name_of(c.out), c.a_transposed, c.b_transposed, c.out_transposed,
-                         c.packed, c.pad, static_cast<int>(c.end));
+  return s + fmt::format(", {} -> {}, transposed {}{}{}, packed {}{}, pad {}, end {}", ir::name_of(c.type), ir::name_of(c.out), c.a_transposed, c.b_transposed, c.out_transposed,
+                         c.packed, c.f32_panels, c.pad, static_cast<int>(c.end));
 }
+
+TestTensor packed_room(DType type, int64_t k, int64_t n) { return TestTensor(type, {packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type))}); }
 
 // Integers of -3 .. 3 without a pattern that a transposition would keep.
 void fill(TestTensor& t, uint32_t seed) {
@@ -106,7 +108,7 @@ void check(const Case& c, Workers& workers) {
   std::vector<int64_t> sizes = {c.m, c.n, c.k};
   for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
 
-  TestTensor packed(DType::f32, {c.packed ? c.k * ((c.n + 31) / 32 * 32) + packed_pad / 4 : 0});
+  TestTensor packed = packed_room(c.packed && !c.f32_panels ? c.type : DType::f32, c.k, c.n);
   if (c.packed) {
     run_kernel("matmul_pack", {}, {&b, &packed}, {c.k, c.n}, workers);
     operands[1] = &packed;
@@ -152,6 +154,105 @@ TEST(matmul, every_small_size) {
     for (int64_t n : {0, 1, 7, 8, 15, 16, 17, 33, 48}) {
       for (int64_t k : {0, 1, 2, 5, 17}) {
         for (bool packed : {false, true}) check({.m = m, .n = n, .k = k, .packed = packed, .end = End::bias}, inline_workers());
+      }
+    }
+  }
+}
+
+TEST(matmul, every_small_size_of_half_panels) {
+  for (DType type : {DType::bf16, DType::f16}) {
+    for (int64_t m : {1, 2, 3, 4, 5, 14, 15, 20}) {
+      for (int64_t n : {1, 8, 15, 17, 33, 64}) {
+        for (int64_t k : {0, 1, 2, 3, 7, 8, 9, 31, 64}) check({.m = m, .n = n, .k = k, .type = type, .packed = true, .end = End::bias}, inline_workers());
+      }
+    }
+    check({.m = 0, .n = 5, .k = 5, .type = type, .packed = true}, inline_workers());
+    check({.m = 5, .n = 0, .k = 5, .type = type, .packed = true}, inline_workers());
+  }
+}
+
+TEST(matmul, layouts_and_endings_of_half_panels) {
+  for (DType type : {DType::bf16, DType::f16}) {
+    for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+      for (int bits = 0; bits < 16; ++bits) {
+        for (auto [m, n, k] : {std::array<int64_t, 3>{1, 96, 77}, {2, 50, 64}, {13, 64, 21}, {13, 50, 130}}) {
+          check({.m = m,
+                 .n = n,
+                 .k = k,
+                 .type = type,
+                 .out = end == End::plain && k < 100 ? type : DType::f32,
+                 .a_transposed = (bits & 1) != 0,
+                 .b_transposed = (bits & 2) != 0,
+                 .out_transposed = (bits & 4) != 0,
+                 .packed = true,
+                 .pad = (bits & 8) != 0 ? 3 : 0,
+                 .end = end},
+                inline_workers());
+        }
+      }
+    }
+    for (auto [m, n, k] : {std::array<int64_t, 3>{127, 50, 1030}, {130, 530, 33}, {20, 40, 2100}, {3, 100, 2053}, {1, 1030, 515}}) {
+      for (End end : {End::bias, End::scaled_by_column}) check({.m = m, .n = n, .k = k, .type = type, .packed = true, .end = end}, three());
+    }
+    check({.m = 9, .n = 40, .k = 21, .batch = {2, 3}, .type = type, .packed = true}, three());
+    check({.m = 9, .n = 40, .k = 21, .type = type, .packed = true, .f32_panels = true}, inline_workers());
+  }
+}
+
+// Every number of a half type, times one.
+TEST(matmul, half_panels_hold_every_number) {
+  const int64_t n = 1 << 16;
+  for (DType type : {DType::bf16, DType::f16}) {
+    for (DType left : {DType::f32, type}) {
+      TestTensor a(left, {1, 1}), b(type, {1, n}), out(DType::f32, {1, n}), packed = packed_room(type, 1, n);
+      a.put({0, 0}, 1);
+      auto* bits = reinterpret_cast<uint16_t*>(b.ref().data);
+      for (int64_t i = 0; i < n; ++i) bits[i] = static_cast<uint16_t>(i);
+      backend::cpu::BodyBuilder body({1}, {n});
+      backend::Instruction accumulator{};
+      accumulator.kind = backend::Instruction::Kind::accumulator;
+      accumulator.dtype = DType::f32;
+      body.store(DType::f32, body.push(accumulator));
+      run_kernel("matmul_pack", {}, {&b, &packed}, {1, n}, inline_workers());
+      run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &out}, {1, n, 1}, inline_workers());
+      // Dot products of bf16 take subnormal numbers as zero.
+      const bool flushes = backend::cpu::isa() == backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
+      int wrong = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double x = b.get({0, i}), y = out.get({0, i});
+        const bool zero = flushes && std::abs(x) < std::ldexp(1.0, -126);
+        wrong += std::isnan(x) ? !std::isnan(y) : y != (zero ? 0 : x);
+      }
+      EXPECT_EQ(wrong, 0) << ir::name_of(type) << " times " << ir::name_of(left);
+    }
+  }
+}
+
+// In order, a row has the same bits whichever rows stand beside it.
+TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
+  const int64_t most = 150, n = 80;
+  for (auto [left, right] : {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::f16, DType::f16}, {DType::f32, DType::bf16}}) {
+    for (int64_t k : {77, 600, 2500}) {
+      TestTensor a(left, {most, k}), b(right, {k, n}), packed = packed_room(right, k, n), all(DType::f32, {most, n});
+      uint32_t h = 1;
+      for (TestTensor* t : {&a, &b}) t->each([&](const auto& at) { t->put(at, static_cast<double>((h = h * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1); });
+      run_kernel("matmul_pack", {}, {&b, &packed}, {k, n}, inline_workers());
+      for (bool ready : {true, false}) {
+        TestTensor whole(DType::f32, {most, n});
+        for (int64_t m : {most, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
+          TestTensor some(left, {m, k}), out(DType::f32, {m, n});
+          some.each([&](const auto& at) { some.put(at, a.get(at)); });
+          backend::cpu::BodyBuilder body({m}, {n});
+          backend::Instruction accumulator{};
+          accumulator.kind = backend::Instruction::Kind::accumulator;
+          accumulator.dtype = DType::f32;
+          body.store(DType::f32, body.push(accumulator));
+          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == most ? &whole : &out}, {m, n, k},
+                     three());
+          int different = 0;
+          if (m < most) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
+          EXPECT_EQ(different, 0) << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");
+        }
       }
     }
   }
@@ -264,7 +365,41 @@ TEST(matmul, operands_that_do_not_fit_are_refused) {
   EXPECT_EQ(code_of(false, {&a, &ints, &out}, {4, 6, 5}), Code::format);
   EXPECT_EQ(code_of(false, {&a, &b, &a}, {4, 6, 5}), Code::format);
   EXPECT_EQ(code_of(true, {&a, &small, &out}, {4, 6, 5}), Code::format);
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    TestTensor room = packed_room(type, 5, 6), less(type, {room.dims[0] - 1}), matrix(type, {4, room.dims[0]});
+    EXPECT_EQ(code_of(true, {&a, &room, &out}, {4, 6, 5}), Code::ok);
+    EXPECT_EQ(code_of(true, {&a, &less, &out}, {4, 6, 5}), Code::format);
+    EXPECT_EQ(code_of(true, {&a, &matrix, &out}, {4, 6, 5}), Code::format);
+  }
+  TestTensor other(DType::i32, {1 << 16}), wide(DType::f64, {1 << 16});
+  EXPECT_EQ(code_of(true, {&a, &other, &out}, {4, 6, 5}), Code::format);
+  EXPECT_EQ(code_of(true, {&a, &wide, &out}, {4, 6, 5}), Code::format);
   EXPECT_EQ(code_of(false, {&a, &b}, {4, 6, 5}), Code::format);
+}
+
+TEST(matmul, packing_into_what_does_not_fit_is_refused) {
+  TestTensor b(DType::bf16, {5, 6});
+  auto code_of = [&](TestTensor to, std::vector<int64_t> sizes) {
+    try {
+      run_kernel("matmul_pack", {}, {&b, &to}, sizes, inline_workers());
+    } catch (const Error& e) {
+      return e.code;
+    }
+    return Code::ok;
+  };
+  EXPECT_EQ(code_of(packed_room(DType::bf16, 5, 6), {5, 6}), Code::ok);
+  EXPECT_EQ(code_of(packed_room(DType::f32, 5, 6), {5, 6}), Code::ok);
+  EXPECT_EQ(code_of(packed_room(DType::f16, 5, 6), {5, 6}), Code::format);
+  EXPECT_EQ(code_of(packed_room(DType::bf16, 4, 6), {5, 6}), Code::format);
+  EXPECT_EQ(code_of(packed_room(DType::bf16, 5, 6), {5, 5}), Code::format);
+}
+
+TEST(matmul, bytes_of_a_packed_operand) {
+  EXPECT_EQ(packed_bytes(DType::f32, 5, 6), 4 * 5 * 38 + 4096);
+  EXPECT_EQ(packed_bytes(DType::f16, 5, 6), 2 * 5 * 38 + 4096);
+  EXPECT_EQ(packed_bytes(DType::bf16, 5, 6), 2 * 6 * 38 + 4096);
+  EXPECT_EQ(packed_bytes(DType::bf16, INT64_MAX, 1), INT64_MAX);
+  EXPECT_EQ(packed_bytes(DType::f32, int64_t{1} << 40, int64_t{1} << 40), INT64_MAX);
 }
 
 TEST(matmul, arguments_cut_off_or_damaged_are_refused) {

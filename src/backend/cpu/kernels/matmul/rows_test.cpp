@@ -46,7 +46,7 @@ void check(const Convolution& v, bool packed, Workers& workers) {
   TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{}), out(DType::f32, result);
   fill(x, 1);
   fill(weight, 2);
-  TestTensor all(DType::f32, {packed ? k * ((v.o + 31) / 32 * 32) + packed_pad / 4 : 0});
+  TestTensor all(v.type, {packed ? packed_bytes(v.type, k, v.o) / static_cast<int64_t>(ir::size_of(v.type)) : 0});
   if (packed) run_kernel("matmul_pack", {}, {&weight, &all}, {k, v.o}, workers);
   backend::cpu::BodyBuilder body(rows, {v.o});
   backend::Instruction accumulator{};

@@ -34,7 +34,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
-  c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
+  c->tiles = args.in_order ? tile_ops().f32.in_order : tile_ops().f32.tile;
   c->batch_rank = args.batch_rank;
   if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {

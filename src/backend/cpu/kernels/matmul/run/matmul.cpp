@@ -1,6 +1,7 @@
 // The "matmul" and "matmul_pack" kernels.
 //
-// B lies in panels of `columns` columns, [N / columns][K][columns], zero-padded. A block of rows of A times a panel is done K
+// B lies in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32, or a packed weight's own half type (bf16 in pairs along K,
+// [N / columns][K / 2][columns][2]), which tiles widen in registers or multiply as it is. A block of rows of A times a panel is done K
 // block by K block, so that A's block stays in the second-level cache and a panel's in the first. The epilogue runs on a tile as
 // it leaves the registers (bias, activation, residual), or on row segments of a finished block (any fused body).
 #include <algorithm>
@@ -17,7 +18,13 @@
 namespace ingot::kernels {
 
 const TileOps& tile_ops() {
+  static const TileOps with_bf16_dots = [] {
+    TileOps ops = tile_ops_avx512;
+    ops.bf16_dots = bf16_dots_avx512_bf16;
+    return ops;
+  }();
   switch (backend::cpu::isa()) {
+    case backend::cpu::Isa::avx512_bf16: return with_bf16_dots;
     case backend::cpu::Isa::avx512: return tile_ops_avx512;
     case backend::cpu::Isa::avx2: return tile_ops_avx2;
     default: return tile_ops_portable;
@@ -30,7 +37,7 @@ using ir::DType;
 
 struct Constants {
   bool packed;
-  const TileOps::Tile* tiles;
+  bool in_order;
   int batch_rank;
   std::optional<GemmMap> map;
   std::shared_ptr<const Program> body;
@@ -42,7 +49,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   MatmulArgs args = parse_matmul(bytes);
   auto c = std::make_shared<Constants>();
   c->packed = args.packed;
-  c->tiles = args.in_order ? tile_ops().in_order : tile_ops().tile;
+  c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
   c->map = std::move(args.map);
   if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
@@ -58,7 +65,7 @@ constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
 constexpr int64_t m_most = m_block * 3 / 2;
 constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
 constexpr int64_t own_rows = 48, copy_columns = 256;
-constexpr int64_t k_block(int64_t m) { return m <= few_rows ? 2048 : 384; }
+constexpr int64_t k_block(int64_t m, DType panel, bool dots) { return m <= few_rows ? (panel == DType::f32 ? 2048 : 4096) : dots ? 1024 : 384; }
 
 struct Plan {
   Bound bound;
@@ -66,6 +73,11 @@ struct Plan {
   int64_t panels;
   std::optional<MappedRows> rows;  // of A, read through a map
   bool f32;             // the tile path; else simple loops in double or int64
+  DType panel = DType::f32;
+  bool dots = false;    // products of bf16 by bf16 without widening
+  const TileOps::Tile* tiles;
+  int64_t row_bytes, panel_rows;  // of a panel
+  int64_t a_size = 4;   // of an element of A as tiles read it
   bool direct;          // tiles store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
@@ -74,6 +86,16 @@ struct Plan {
 };
 
 int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool half_or_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+int64_t row_bytes(DType panel) { return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel)); }
+int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1) / panel_depth(panel); }
+
+// True if `packed` is room for the panels of a [K, N] matrix of this type.
+bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
+  return half_or_float(type) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
+         packed.dims[0] >= packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type));
+}
 
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
@@ -97,8 +119,7 @@ Resolved resolve(const Call& call) {
   const TileOps& ops = tile_ops();
   p->panels = (p->n + ops.columns - 1) / ops.columns;
   if (c.packed) {
-    if (b.rank != 1 || b.dtype != DType::f32 || b.strides[0] != 1 || b.dims[0] < static_cast<__int128>(p->k) * p->panels * ops.columns)
-      fail(Code::format, "matmul: the packed operand is too small");
+    if (!holds_panels(b, b.dtype, p->k, p->n)) fail(Code::format, "matmul: the packed operand does not fit");
   } else {
     if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
     for (int d = 0; d < c.batch_rank; ++d) {
@@ -106,7 +127,6 @@ Resolved resolve(const Call& call) {
     }
   }
   p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
-  auto half_or_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   p->f32 = half_or_float(a.dtype) && half_or_float(b.dtype) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
   if (!p->f32) {
     if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
@@ -114,6 +134,14 @@ Resolved resolve(const Call& call) {
     bool fits = a.dtype == b.dtype && (want == Class::f64 ? a.dtype == DType::f64 : want == Class::i64 && !is_float(a.dtype) && a.dtype != DType::b8);
     if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
   }
+  if (c.packed) p->panel = b.dtype;
+  // By types and form alone, so that a product of one row has the bits of one of many.
+  p->dots = p->panel == DType::bf16 && a.dtype == DType::bf16 && !c.map && ops.bf16_dots.tile != nullptr;
+  if (p->dots) p->a_size = 2;
+  const TileOps::Tiles& tiles = p->dots ? ops.bf16_dots : p->panel == DType::bf16 ? ops.bf16 : p->panel == DType::f16 ? ops.f16 : ops.f32;
+  p->tiles = c.in_order ? tiles.in_order : tiles.tile;
+  p->row_bytes = row_bytes(p->panel);
+  p->panel_rows = panel_rows(p->panel, p->k);
   p->simple = c.body->simple;
   p->direct = p->f32 && p->simple.valid && p->n % ops.columns == 0 && p->k > 0;
   if (p->direct) {
@@ -135,11 +163,11 @@ Resolved resolve(const Call& call) {
     if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
   }
   int64_t workers = call.workers->count();
-  int64_t blocks = (p->k + k_block(p->m) - 1) / k_block(p->m);
+  int64_t blocks = (p->k + k_block(p->m, p->panel, p->dots) - 1) / k_block(p->m, p->panel, p->dots);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (p->k_size + 16) * 4));
   p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (n_segment + ops.columns) * 8));
-  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(p->k * p->panels * ops.columns * 4 + packed_pad));
+  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(packed_bytes(DType::f32, p->k, p->n)));
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
   // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
   const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
@@ -160,7 +188,7 @@ class Block {
  public:
   Block(const Call& call, const Constants& c, const Plan& p, int worker)
       : call_(call), c_(c), p_(p), ops_(tile_ops()), scratch_(call.scratch + static_cast<size_t>(worker) * p.per_worker) {
-    a_ = reinterpret_cast<float*>(scratch_);
+    a_ = scratch_;
     c_block_ = scratch_ + p.a_bytes;
     b_ = reinterpret_cast<float*>(scratch_ + p.a_bytes + p.c_bytes);
     body_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
@@ -183,11 +211,31 @@ class Block {
     a_column_ = a.strides[c_.batch_rank + 1];
   }
 
-  const float* panels() {
-    if (c_.packed) return reinterpret_cast<const float*>(b_data_);
+  const std::byte* panels() {
+    if (c_.packed) return b_data_;
     const TensorRef& b = call_.operands[1];
     pack(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, 0, p_.panels, b_);
-    return b_;
+    return reinterpret_cast<const std::byte*>(b_);
+  }
+
+  // Panels of a matrix of a half type, in that type.
+  template <int depth>
+  static void pack_halves(const uint16_t* from, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, uint16_t* to) {
+    const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
+    for (int64_t p = p0; p < p1; ++p) {
+      uint16_t* panel = to + p * rows * depth * width;
+      // Strips along K stay in cache, whichever way the matrix lies.
+      for (int64_t r0 = 0; r0 < rows; r0 += 32) {
+        const int64_t r1 = std::min(rows, r0 + 32);
+        for (int64_t j = 0; j < width; ++j) {
+          const int64_t inside = p * width + j < n ? k : 0;
+          const uint16_t* source = from + (p * width + j) * column;
+          for (int64_t r = r0; r < r1; ++r) {
+            for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : uint16_t{0};
+          }
+        }
+      }
+    }
   }
 
   static void pack(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, float* to) {
@@ -216,7 +264,7 @@ class Block {
     }
   }
 
-  void run(const float* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
+  void run(const std::byte* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
     const int64_t blocks = row_blocks(m1 - m0);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
@@ -265,23 +313,39 @@ class Block {
   }
 
  private:
-  // Rows [m, m + rows), columns [k0, k1) of A as f32 with unit column stride: itself where possible, else copied.
-  const float* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
+  // Rows [m, m + rows), columns [k0, k1) of A as tiles read them, in f32 or, for dot products, in bf16, with unit column stride: itself where possible,
+  // else copied. `stride`: bytes from row to row.
+  const std::byte* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
     const TensorRef& a = call_.operands[0];
-    if (p_.rows) {
-      stride = p_.k_size + 16;
-      for (int64_t r = 0; r < rows; ++r) p_.rows->copy(a, at_, m + r, k0, k1, a_ + r * stride);
-      return a_;
+    const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+    const std::byte* from = a_data_ + (m * a_row_ + k0 * a_column_) * size;
+    const bool aliases = (a_row_ * size) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
+    if (!p_.rows && (a.dtype == DType::f32 || p_.dots) && a_column_ == 1 && !aliases) {
+      stride = a_row_ * size;
+      return from;
     }
-    bool aliases = (a_row_ * 4) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
-    if (a.dtype == DType::f32 && a_column_ == 1 && !aliases) {
-      stride = a_row_;
-      return reinterpret_cast<const float*>(a_data_) + m * a_row_ + k0;
+    stride = (p_.k_size + 16) * p_.a_size;
+    for (int64_t r = 0; r < rows; ++r) {
+      std::byte* to = a_ + r * stride;
+      const std::byte* row = from + r * a_row_ * size;
+      if (p_.rows) {
+        p_.rows->copy(a, at_, m + r, k0, k1, reinterpret_cast<float*>(to));
+      } else if (p_.dots && a_column_ == 1) {
+        std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
+      } else if (p_.dots) {
+        for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
+      } else if (a.dtype != DType::f32 && a_column_ == 1) {
+        ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
+      } else {
+        block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
+      }
     }
-    stride = p_.k_size + 16;
-    auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-    for (int64_t r = 0; r < rows; ++r) block_ops().load(a.dtype, a_ + r * stride, a_data_ + ((m + r) * a_row_ + k0 * a_column_) * size, a_column_, k1 - k0);
     return a_;
+  }
+  const std::byte* panel(const std::byte* b, int64_t p, int64_t k0) const { return b + (p * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes; }
+  void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
+    p_.tiles[rows](a, stride / p_.a_size, panel, k, c, ldc, first, end, ahead);
+    if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
   }
 
   const float* place(int operand, int64_t& row_stride) const {
@@ -294,12 +358,12 @@ class Block {
   }
 
   // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
-  Ahead following(const float* panel, int64_t tiles) const {
+  Ahead following(const std::byte* panel, int64_t tiles) const {
     if (tiles < 2 || p_.m > few_rows) return {};
-    return {panel + p_.k * ops_.columns, static_cast<int>((ops_.columns / 4 + tiles - 1) / tiles)};
+    return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
-  void direct(const float* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+  void direct(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     int64_t ldc, ldr = 0, ignored;
     auto* c = const_cast<float*>(place(c_.body->stores[0].operand, ldc)) + m * ldc;
@@ -311,24 +375,23 @@ class Block {
     int64_t tiles = (rows + ops_.rows - 1) / ops_.rows;
     for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
       int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
-      const float* a = a_block(m, rows, k0, k1, lda);
+      const std::byte* a = a_block(m, rows, k0, k1, lda);
       bool last = k1 == p_.k;
       for (int64_t p = p0; p < p1; ++p) {
-        const float* panel = b + (p * p_.k + k0) * ops_.columns;
+        const std::byte* from = panel(b, p, k0);
         int64_t n = p * ops_.columns;
-        Ahead ahead = following(panel, tiles);
+        Ahead ahead = following(from, tiles);
         end.bias = bias != nullptr ? bias + n : nullptr;
         for (int64_t t = 0; t < tiles; ++t) {
           int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
           end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
-          c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
-          if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
+          tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
         }
       }
     }
   }
 
-  void segments(const float* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+  void segments(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     auto* c = reinterpret_cast<float*>(c_block_);
     int64_t per = std::max<int64_t>(1, n_segment / ops_.columns), tiles = (rows + ops_.rows - 1) / ops_.rows;
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
@@ -337,14 +400,13 @@ class Block {
       if (p_.k == 0) std::fill(c, c + rows * ldc, 0.0f);
       for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
         int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
-        const float* a = a_block(m, rows, k0, k1, lda);
+        const std::byte* a = a_block(m, rows, k0, k1, lda);
         for (int64_t p = q; p < q1; ++p) {
-          const float* panel = b + (p * p_.k + k0) * ops_.columns;
-          Ahead ahead = following(panel, tiles);
+          const std::byte* from = panel(b, p, k0);
+          Ahead ahead = following(from, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
             int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
-            c_.tiles[r1 - r0](a + r0 * lda, lda, panel, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
-            if (ahead.next != nullptr) ahead.next += 16 * ahead.lines * ((k1 - k0) / 4);
+            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
           }
         }
       }
@@ -363,8 +425,8 @@ class Block {
   const Plan& p_;
   const TileOps& ops_;
   std::byte* scratch_;
-  float *a_, *b_;
-  std::byte *c_block_, *body_;
+  float* b_;
+  std::byte *a_, *c_block_, *body_;
   const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
   int64_t a_row_ = 0, a_column_ = 0;
   int64_t at_[16] = {};
@@ -408,21 +470,24 @@ std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operand
 
 Resolved resolve_pack(const Call& call) {
   const TensorRef &b = call.operands[0], &to = call.operands[1];
-  const TileOps& ops = tile_ops();
   int64_t k = call.sizes[0], n = call.sizes[1];
-  bool types = (b.dtype == DType::f32 || b.dtype == DType::f16 || b.dtype == DType::bf16) && to.dtype == DType::f32;
-  if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || to.rank != 1 || to.strides[0] != 1 || to.dims[0] < (n + ops.columns - 1) / ops.columns * ops.columns * k) {
-    fail(Code::format, "matmul_pack: the operands do not fit");
-  }
+  const bool types = half_or_float(b.dtype) && (to.dtype == b.dtype || to.dtype == DType::f32);
+  if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || !holds_panels(to, to.dtype, k, n)) fail(Code::format, "matmul_pack: the operands do not fit");
   return {};
 }
 
 void run_pack(const Call& call) {
-  const TensorRef& b = call.operands[0];
+  const TensorRef &b = call.operands[0], &to = call.operands[1];
   const TileOps& ops = tile_ops();
   int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
-  auto* to = reinterpret_cast<float*>(call.operands[1].data);
-  call.workers->run(panels, [&](int64_t p, int) { Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, to); });
+  call.workers->run(panels, [&](int64_t p, int) {
+    if (to.dtype == DType::f32) {
+      Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
+    } else {
+      const auto pack = to.dtype == DType::bf16 ? Block::pack_halves<panel_depth(DType::bf16)> : Block::pack_halves<panel_depth(DType::f16)>;
+      pack(reinterpret_cast<const uint16_t*>(b.data), b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<uint16_t*>(to.data));
+    }
+  });
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
-// Register tiles of the f32 product, one table an instruction set.
+// Register tiles of products that are summed in f32, one table an instruction set.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+
+#include "ir/half.h"
 
 namespace ingot::kernels {
 
@@ -13,9 +16,9 @@ struct TileEnd {
   Activation activation = none;     // after the bias, before the residual
 };
 
-// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four steps of k.
+// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
 struct Ahead {
-  const float* next = nullptr;
+  const std::byte* next = nullptr;
   int lines = 0;
 };
 
@@ -23,15 +26,21 @@ struct TileOps {
   int rows, columns;  // of the largest tile; columns = width of a packed panel
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
   // `end`: not null for the last K block.
-  using Tile = void (*)(const float* a, int64_t lda, const float* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
-  const Tile* tile;      // by number of rows, 1 .. rows
-  const Tile*
-      in_order;  // the same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time
+  using Tile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
+  struct Tiles {
+    const Tile* tile = nullptr;  // by number of rows, 1 .. rows
+    // The same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time.
+    const Tile* in_order = nullptr;
+  };
+  Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
+  void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
   // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
   double (*multiply_adds)(int64_t rounds);
+  Tiles bf16_dots = {};  // A and the panel are bf16; null where the instruction set has no dot products of bf16
 };
 
 const TileOps& tile_ops();
 extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
+extern const TileOps::Tiles bf16_dots_avx512_bf16;  // of tile_ops_avx512's rows and columns
 
 }  // namespace ingot::kernels

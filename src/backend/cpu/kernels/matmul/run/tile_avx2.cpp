@@ -3,14 +3,14 @@
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
 // What follows is for one instruction set only.
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 namespace ingot::kernels {
 
 #define LANES 8
 #define VECTORS 2
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
-using All = Tiles<1, 2, 3, 4, 5, 6>;
-const TileOps tile_ops_avx2{6, LANES* VECTORS, All::list, All::in_order, multiply_adds};
+using Rows = All<1, 2, 3, 4, 5, 6>;
+const TileOps tile_ops_avx2{6, LANES* VECTORS, Rows::f32, Rows::halves<F16>, Rows::halves<Bf16>, widen, multiply_adds};
 
 }  // namespace ingot::kernels

@@ -10,7 +10,7 @@ namespace ingot::kernels {
 #define VECTORS 2
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
-using All = Tiles<1, 2, 3, 4>;
-const TileOps tile_ops_portable{4, LANES* VECTORS, All::list, All::in_order, multiply_adds};
+using Rows = All<1, 2, 3, 4>;
+const TileOps tile_ops_portable{4, LANES* VECTORS, Rows::f32, Rows::halves<F16>, Rows::halves<Bf16>, widen, multiply_adds};
 
 }  // namespace ingot::kernels
