@@ -225,8 +225,8 @@ INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t fun
  * bound, over}], first: the first step over its bound, or null}. `bound`: in roundings of the largest element, 0 = the usual 1000 of float32; half types have
  * their own rounding besides (docs/verify.md). stop = 1: no further than the first step over its bound. Inputs are memory of the host. Release with
  * ingot_string_release. */
-INGOT_API ingot_status ingot_plan_verify_steps(const ingot_plan* plan, uint32_t function, const ingot_options* options, const ingot_tensor* inputs,
-                                               size_t input_count, double bound, int stop, char** json);
+INGOT_API ingot_status ingot_plan_verify_steps(const ingot_plan* plan, uint32_t function, const ingot_options* options, const ingot_tensor* inputs, size_t input_count,
+                                               double bound, int stop, char** json);
 /* Counted: weights and sessions keep their plan alive. */
 INGOT_API void ingot_plan_release(ingot_plan* plan);
 

@@ -1,5 +1,7 @@
 #include "runtime/strided.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,5 @@
 // Scan, sort and scatter on CUDA: they compile without a GPU and, with one, are compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
