@@ -40,6 +40,11 @@ TEST(Conformance, Cpu) {
   for (const kernels::Definition* kernel : kernels::definitions()) EXPECT_GT(conform(*kernel, "cpu", "cpu", times(60)), 0) << kernel->name << " is in no plan";
 }
 
+// It may lack a kernel, which is then written out.
+TEST(Conformance, Reference) {
+  for (const kernels::Definition* kernel : kernels::definitions()) conform(*kernel, "reference", "reference", times(30));
+}
+
 TEST(Conformance, Cuda) {
   SKIP_WITHOUT(nvrtc);
   const bool gpu = backend::cuda::gpu_missing().empty();
