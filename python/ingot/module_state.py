@@ -13,7 +13,11 @@ from . import autocast
 from .errors import InputError, UnsupportedError
 
 _current: contextvars.ContextVar["ModuleState | None"] = contextvars.ContextVar("ingot_state", default=None)
-current = _current.get  # the state that the call under way runs with; None: the module's own buffers
+
+
+def current() -> "ModuleState | None":
+    """The state that the call under way runs with; None: the module's own buffers, as in all that torch traces."""
+    return None if torch.compiler.is_compiling() else _current.get()
 
 
 class ModuleState(Mapping):

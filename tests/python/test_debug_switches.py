@@ -54,8 +54,13 @@ def test_log_times_each_stage(archive):
     assert quiet.returncode == 0 and quiet.stderr == ""
     for level, line in (("info", r"ingot: (\w+) +[\d.]+ ms"), ("debug", r"ingot: (\w+) +[\d.]+ ms(?:  \d+ nodes)?")):
         done, _ = build(archive, INGOT_LOG=level)
-        told = [re.fullmatch(line, text) for text in done.stderr.splitlines()]
+        lines = done.stderr.splitlines()
+        decisions = [text for text in lines if not text.startswith("ingot: ")]
+        told = [re.fullmatch(line, text) for text in lines if text.startswith("ingot: ")]
         assert done.returncode == 0 and all(told)
+        assert bool(decisions) == (level == "debug")  # what is stored and why, the steps and their offers
+        if decisions:
+            assert "forward for cpu: storage" in decisions and "    * panels: cost 0" in decisions
         assert [m[1] for m in told] == ["expand", *passes(), "compile"]
         assert ("nodes" in done.stderr) == (level == "debug")
 
