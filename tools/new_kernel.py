@@ -41,11 +41,7 @@ const Definition {name}_definition{{"{name}", "in, out", {{}}, plain, nullptr, r
 
 namespace ingot::backend::cpu {{
 
-void {name}_offers(const Site& site, const Settings&, Offers& out) {{
-  const auto* p = std::get_if<Plain>(&site.kernel);
-  if (p == nullptr || p->kernel != "{name}") return;
-  out.offers.push_back({{.implementation = "lines", .emit = [p] {{ return EmittedStep{{std::string(p->kernel), {{p->constants.begin(), p->constants.end()}}, {{}}}}; }}}});
-}}
+void {name}_offers(const Site& site, const Settings&, Offers& out) {{ offer_plain(site, {{"{name}"}}, "lines", out); }}
 
 }}  // namespace ingot::backend::cpu
 ''',

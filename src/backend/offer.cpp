@@ -1,5 +1,7 @@
 #include "backend/offer.h"
 
+#include <algorithm>
+
 namespace ingot::backend {
 
 std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap& map, std::vector<ir::Dim>& sizes) {
@@ -24,6 +26,14 @@ std::string_view name_of(const Site& site) {
     std::string_view operator()(const Plain& p) const { return p.kernel; }
   };
   return std::visit(Name{}, site.kernel);
+}
+
+void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&)) {
+  const auto* p = std::get_if<Plain>(&site.kernel);
+  if (p == nullptr || std::find(kernels.begin(), kernels.end(), p->kernel) == kernels.end()) return;
+  out.offers.push_back({.implementation = implementation, .emit = [p, code] {
+                          return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code == nullptr ? std::vector<CodeUnit>() : code(*p)};
+                        }});
 }
 
 }  // namespace ingot::backend

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -167,6 +168,9 @@ struct Compiler {
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
 };
 const Compiler& compiler_for(const Target&);
+
+// Adds an offer if the site is one of these kernels without a body. `code`: of the step, on backends that have device code.
+void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);
 
 // A map as steps read it: its steps, [axes][indices]; appended to a step's sizes the extents of its indices and the offsets along its axes. nullopt where
 // an index goes backwards, or too far.

@@ -2,10 +2,6 @@
 
 namespace ingot::backend::cpu {
 
-void scatter_offers(const Site& site, const Settings&, Offers& out) {
-  const auto* p = std::get_if<Plain>(&site.kernel);
-  if (p == nullptr || (p->kernel != "scatter" && p->kernel != "scatter_along")) return;
-  out.offers.push_back({.implementation = "lines", .emit = [p] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}}; }});
-}
+void scatter_offers(const Site& site, const Settings&, Offers& out) { offer_plain(site, {"scatter", "scatter_along"}, "lines", out); }
 
 }  // namespace ingot::backend::cpu

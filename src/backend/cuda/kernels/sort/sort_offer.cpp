@@ -3,16 +3,16 @@
 
 namespace ingot::backend::cuda {
 
-void sort_offers(const Site& site, const Target&, const Settings&, Offers& out) {
-  const auto* p = std::get_if<Plain>(&site.kernel);
-  if (p == nullptr || (p->kernel != "sort")) return;
-  auto code = [p] {
-    std::vector<CodeUnit> out;
-    for (kernels::CudaPart& part : kernels::sort_cuda_parts(p->types[0]))
-      out.push_back({part.name, part.text, part.kernels, {kernels::elements_cuda_text, kernels::sort_cuda_text}});
-    return out;
-  };
-  out.offers.push_back({.implementation = "sort", .emit = [p, code] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code()}; }});
+namespace {
+
+std::vector<CodeUnit> code(const Plain& p) {
+  std::vector<CodeUnit> out;
+  for (kernels::CudaPart& part : kernels::sort_cuda_parts(p.types[0])) out.push_back({part.name, part.text, part.kernels, {kernels::elements_cuda_text, kernels::sort_cuda_text}});
+  return out;
 }
+
+}  // namespace
+
+void sort_offers(const Site& site, const Target&, const Settings&, Offers& out) { offer_plain(site, {"sort"}, "sort", out, code); }
 
 }  // namespace ingot::backend::cuda

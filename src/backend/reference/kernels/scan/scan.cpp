@@ -2,10 +2,6 @@
 
 namespace ingot::backend::reference {
 
-void scan_offers(const Site& site, Offers& out) {
-  const auto* p = std::get_if<Plain>(&site.kernel);
-  if (p == nullptr || p->kernel != "scan") return;
-  out.offers.push_back({.implementation = "elements", .emit = [p] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}}; }});
-}
+void scan_offers(const Site& site, Offers& out) { offer_plain(site, {"scan"}, "elements", out); }
 
 }  // namespace ingot::backend::reference

@@ -2,10 +2,6 @@
 
 namespace ingot::backend::reference {
 
-void scatter_offers(const Site& site, Offers& out) {
-  const auto* p = std::get_if<Plain>(&site.kernel);
-  if (p == nullptr || (p->kernel != "scatter" && p->kernel != "scatter_along")) return;
-  out.offers.push_back({.implementation = "elements", .emit = [p] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}}; }});
-}
+void scatter_offers(const Site& site, Offers& out) { offer_plain(site, {"scatter", "scatter_along"}, "elements", out); }
 
 }  // namespace ingot::backend::reference
