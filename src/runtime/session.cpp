@@ -36,7 +36,8 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
       allocator_(allocator),
       workers_(make_workers(threads)),
       stream_(weights_->backend().new_stream()),
-      device_(weights_->backend().memory() != nullptr) {
+      device_(weights_->backend().memory() != nullptr),
+      executor_(loaded_, weights_->plan()) {
   pointers_.resize(loaded_.function->bindings.size());
   gathered_.resize(loaded_.function->bindings.size());
   staged_.resize(loaded_.function->bindings.size());
@@ -67,6 +68,20 @@ void Session::refuse_size(size_t input, size_t axis, const HostTensor& given, in
       .fix(fixed ? "give this size, or compile with a range for this axis" : "give inputs whose sizes agree");
 }
 
+void Session::check_ranges(std::span<const HostTensor> inputs) const {
+  const plan::Function& f = *loaded_.function;
+  for (size_t s = 0; s < wanted_.size(); ++s) {
+    const plan::Symbol& symbol = f.symbols[s];
+    if (wanted_[s] >= symbol.min && wanted_[s] <= symbol.max) continue;
+    const plan::SymbolSource& source = loaded_.symbols[s];
+    if (source.binding == UINT32_MAX) fail(Code::internal, "size {} has no usual value", symbol.name);
+    Error problem(Code::invalid_input,
+                  fmt::format("axis {} of input \"{}\" has size {}, outside the range {}..{} the plan was built for", source.axis, f.bindings[source.binding].name,
+                              inputs[source.binding].dims[source.axis], source.size.size_at(symbol.min), source.size.size_at(symbol.max)));
+    throw problem.fix("compile with a wider range for this axis");
+  }
+}
+
 Resolved& Session::find(std::span<const HostTensor> inputs) {
   const plan::Function& f = *loaded_.function;
   if (inputs.size() != loaded_.inputs)
@@ -95,30 +110,15 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     throw problem.fix("give each with ingot_weights_set, then call ingot_weights_commit");
   }
   if (now != set_) {
-    cache_.clear();
+    executor_.forget();
     set_ = std::move(now);
   }
-  for (auto entry = cache_.begin(); entry != cache_.end(); ++entry) {
-    if (entry->symbols != wanted_) continue;
-    if (entry != cache_.begin()) cache_.splice(cache_.begin(), cache_, entry);
-    break;
+  Resolved* known = executor_.find(wanted_);
+  if (known == nullptr) {
+    check_ranges(inputs);
+    known = &executor_.resolve(wanted_, set_->memory, *workers_);
   }
-  if (cache_.empty() || cache_.front().symbols != wanted_) {
-    for (size_t s = 0; s < wanted_.size(); ++s) {
-      const plan::Symbol& symbol = f.symbols[s];
-      if (wanted_[s] >= symbol.min && wanted_[s] <= symbol.max) continue;
-      const plan::SymbolSource& source = loaded_.symbols[s];
-      if (source.binding == UINT32_MAX) fail(Code::internal, "size {} has no usual value", symbol.name);
-      Error problem(Code::invalid_input,
-                    fmt::format("axis {} of input \"{}\" has size {}, outside the range {}..{} the plan was built for", source.axis, f.bindings[source.binding].name,
-                                inputs[source.binding].dims[source.axis], source.size.size_at(symbol.min), source.size.size_at(symbol.max)));
-      throw problem.fix("compile with a wider range for this axis");
-    }
-    auto resolved = runtime::resolve(loaded_, weights_->plan(), set_->memory, wanted_, *workers_);
-    cache_.push_front({wanted_, std::move(resolved), {}});
-    if (cache_.size() > cache_limit) cache_.pop_back();
-  }
-  Resolved& r = *cache_.front().resolved;
+  Resolved& r = *known;
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (int d = 0; d < inputs[i].rank; ++d) {
       if (inputs[i].dims[d] != r.binding_dims[i][static_cast<size_t>(d)]) {
@@ -213,7 +213,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
 }
 
 void Session::work() {
-  const Resolved& r = *cache_.front().resolved;
+  const Resolved& r = executor_.current();
   if (run_memory_ == nullptr) return work_in(arena_.data(), scratch_.data());
   size_t alignment = weights_->backend().alignment(), arena = (r.arena_bytes + alignment - 1) / alignment * alignment;
   size_t bytes = arena + r.scratch_bytes;
@@ -221,28 +221,10 @@ void Session::work() {
   work_in(block.data(), block.data() + arena);
 }
 
-// The steps, or what was recorded of them.
 void Session::work_in(std::byte* arena, std::byte* scratch) {
-  Entry& entry = cache_.front();
-  auto steps = [&] { runtime::run(loaded_, *entry.resolved, pointers_, arena, scratch, *workers_, *stream_, profiling_); };
-  if (profiling_ || !recording_ || !device() || stream_->recorded_by_caller()) {
-    steps();
-    if (profiling_) nanoseconds_ = stream_->nanoseconds();
-    return;
-  }
-  addresses_ = pointers_;
-  addresses_.push_back(arena);
-  addresses_.push_back(scratch);
-  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.addresses == addresses_; });
-  if (met == entry.met.end()) {
-    steps();
-    if (entry.met.size() == met_limit) entry.met.pop_back();
-    entry.met.push_front({addresses_, nullptr});
-    return;
-  }
-  entry.met.splice(entry.met.begin(), entry.met, met);
-  if (!met->recording) met->recording = stream_->record(steps);
-  stream_->replay(*met->recording);
+  const bool recording = !profiling_ && recording_ && device() && !stream_->recorded_by_caller();
+  executor_.run(pointers_, arena, scratch, *workers_, *stream_, recording, profiling_);
+  if (profiling_) nanoseconds_ = stream_->nanoseconds();
 }
 
 // Where kernels find the binding's elements, in its order: the tensor itself, or a copy (`filled`: with what it holds).
@@ -350,9 +332,9 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
 
 std::string Session::profile() const {
   std::string s = "{\"steps\": [";
-  for (size_t n = 0; n < nanoseconds_.size() && !cache_.empty(); ++n) {
+  for (size_t n = 0; n < nanoseconds_.size() && executor_.last() != nullptr; ++n) {
     const plan::Step& step = loaded_.program->steps[n];
-    const Resolved::Step& at = cache_.front().resolved->steps[n];
+    const Resolved::Step& at = executor_.last()->steps[n];
     // Bytes of every operand once, broadcast axes not counted.
     int64_t bytes = 0;
     for (const backend::TensorRef& t : at.operands) {

@@ -1,11 +1,10 @@
 // Plans at run time: sessions, which run a function on the device of its weights.
 #pragma once
-#include <list>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "runtime/program.h"
+#include "runtime/executor.h"
 #include "runtime/state.h"
 #include "runtime/weights.h"
 
@@ -38,7 +37,7 @@ class Session {
   size_t states() const { return loaded_.states; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
-  size_t kept_sizes() const { return cache_.size(); }
+  size_t kept_sizes() const { return executor_.kept(); }
   // Whether the arena and the copies of strided tensors are kept from run to run, as at first; else each run takes them and gives them back.
   void set_keeping(bool on) { keeping_ = on; }
   // Whether work on a GPU is recorded (CUDA graphs), as at first.
@@ -49,6 +48,7 @@ class Session {
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
+  void check_ranges(std::span<const HostTensor> inputs) const;
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
   void work();
@@ -69,20 +69,7 @@ class Session {
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<backend::Stream> stream_;
   bool device_;  // not the host
-  // Addresses that the work was done with lately. When they come again it is recorded, and replayed from then on. Several are kept, for a caller's
-  // allocator gives results two places in turn while the last one is still held.
-  struct Met {
-    std::vector<std::byte*> addresses;
-    std::unique_ptr<backend::Recording> recording;
-  };
-  static constexpr size_t met_limit = 4;
-  struct Entry {
-    std::vector<int64_t> symbols;
-    std::unique_ptr<Resolved> resolved;
-    std::list<Met> met;  // most recent first
-  };
-  std::list<Entry> cache_;  // most recent first
-  static constexpr size_t cache_limit = 32;
+  Executor executor_;
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_;  // with run_memory_ not used
   Allocator* run_memory_ = nullptr;
@@ -99,7 +86,6 @@ class Session {
   std::vector<Span> spans_;
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
-  std::vector<std::byte*> addresses_;  // of bindings, arena and scratch: what recorded work holds
   bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
   std::vector<int64_t> nanoseconds_;  // of the last profiled run, a step each
 };

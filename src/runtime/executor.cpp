@@ -1,0 +1,41 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+namespace ingot::runtime {
+
+Resolved* Executor::find(std::span<const int64_t> symbols) {
+  auto same = [&](const Entry& e) { return std::equal(e.symbols.begin(), e.symbols.end(), symbols.begin(), symbols.end()); };
+  auto entry = std::find_if(kept_.begin(), kept_.end(), same);
+  if (entry == kept_.end()) return nullptr;
+  if (entry != kept_.begin()) kept_.splice(kept_.begin(), kept_, entry);
+  return kept_.front().resolved.get();
+}
+
+Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, Workers& workers) {
+  auto resolved = runtime::resolve(loaded_, plan_, memory, symbols, workers);
+  kept_.push_front({std::move(symbols), std::move(resolved), {}});
+  if (kept_.size() > kept_limit) kept_.pop_back();
+  return current();
+}
+
+void Executor::run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream, bool recording, bool marks) {
+  Entry& entry = kept_.front();
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, arena, scratch, workers, stream, marks); };
+  if (!recording) return steps();
+  addresses_.assign(bindings.begin(), bindings.end());
+  addresses_.push_back(arena);
+  addresses_.push_back(scratch);
+  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.addresses == addresses_; });
+  if (met == entry.met.end()) {
+    steps();
+    if (entry.met.size() == met_limit) entry.met.pop_back();
+    entry.met.push_front({addresses_, nullptr});
+    return;
+  }
+  entry.met.splice(entry.met.begin(), entry.met, met);
+  if (!met->recording) met->recording = stream.record(steps);
+  stream.replay(*met->recording);
+}
+
+}  // namespace ingot::runtime
