@@ -243,6 +243,10 @@ INGOT_API ingot_status ingot_weights_set(ingot_weights* weights, const char* nam
  * finish with the old ones, whose memory goes with the last of them; what has not changed is shared. With nothing set since, everything is prepared anew: values in
  * borrowed memory may have been changed there. A commit that fails leaves the weights as they were, and what was set waits for the next one. */
 INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
+/* Other weights of the same plan beside these, with the values of their last commit: another version, or an adapter. Both share all that is equal, in whichever a value
+ * is set: a fork costs the memory of its own values and of what a commit prepares of them. What was set here and not committed is not the fork's. A commit with
+ * nothing set prepares all anew, so nothing of it is shared any more. */
+INGOT_API ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** out);
 /* Where they are, and with them their sessions: the number of a GPU, or -1 for the host. */
 INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);
 INGOT_API void ingot_weights_release(ingot_weights* weights);
@@ -271,6 +275,9 @@ typedef struct ingot_allocator {
 /* From now on each run takes its memory (for values between its steps) from there, and gives it back before it returns; on a GPU the session's
  * stream may still be using it then, so whoever gets it next has to come after it in that stream. NULL: memory of the session's own, kept from run to run, as at first. */
 INGOT_API ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_allocator* allocator);
+/* The weights of runs from now on: a fork of the session's (ingot_weights_fork), or those that they are a fork of, else INGOT_INVALID_INPUT. The session keeps what it
+ * resolved, and on a GPU what it recorded for either. Its own state takes first values from them. It keeps them alive. */
+INGOT_API ingot_status ingot_session_set_weights(ingot_session* session, ingot_weights* weights);
 /* Returns when all runs so far are done, with INGOT_INVALID_INPUT when one of them met an index out of range. */
 INGOT_API ingot_status ingot_session_wait(ingot_session* session);
 /* What runs write is in this state from now on (see states); NULL: in the session's own one, as at first, which takes memory when a run first needs it. It costs
@@ -284,7 +291,8 @@ INGOT_API ingot_status ingot_session_state(ingot_session* session, size_t index,
 /* What the session's state holds in memory of its own becomes the weights' values again; bound memory stays as it is. */
 INGOT_API ingot_status ingot_session_reset(ingot_session* session);
 /* on = 1: runs from now on note the time of each step; on = 0: no more. `json`: NULL, or the last noted run as
- * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}]}; release with ingot_string_release. */
+ * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}], resolutions: how often the session resolved sizes so far}; release with
+ * ingot_string_release. */
 INGOT_API ingot_status ingot_session_profile(ingot_session* session, int on, char** json);
 INGOT_API void ingot_session_release(ingot_session* session);
 

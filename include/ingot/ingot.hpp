@@ -226,10 +226,15 @@ class Weights {
     detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), nullptr, 1));
   }
   void commit() { detail::check(ingot_weights_commit(handle_.get())); }
+  // Others beside these, with the values of the last commit; they share what is equal. Sessions go from one to the other by Session::set_weights.
+  Weights fork() const { return Weights(detail::make<Owner>(ingot_weights_fork, handle_.get())); }
   ingot_weights* handle() const { return handle_.get(); }
 
  private:
-  detail::Handle<ingot_weights, ingot_weights_release> handle_;
+  using Owner = detail::Handle<ingot_weights, ingot_weights_release>;
+  explicit Weights(Owner handle) : handle_(std::move(handle)) {}
+
+  Owner handle_;
 };
 
 // The memory that a model writes, apart from sessions: an entry for each buffer, by its name. For any thread, one use at a time: a second one throws.
@@ -314,6 +319,8 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // A fork of the session's weights, or those that they are a fork of: what was resolved stays.
+  void set_weights(const Weights& weights) { detail::check(ingot_session_set_weights(handle_.get(), weights.handle())); }
   // What runs write is there from now on; own_state(): in a state of the session's own, as at first.
   void set_state(const State& state) { detail::check(ingot_session_set_state(handle_.get(), state.handle())); }
   void own_state() { detail::check(ingot_session_set_state(handle_.get(), nullptr)); }

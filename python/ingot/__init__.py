@@ -20,10 +20,11 @@ from .errors import (
 )
 from .inputs import Input
 from .state import State
+from .weights import Weights
 
 __version__ = "0.1.0"
 _TORCH = {"compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "Report": "report", "ingot_backend": "backend", "verify": "verification"}
-__all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs", "state")] + list(_TORCH))
+__all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs", "state", "weights")] + list(_TORCH))
 
 
 def __getattr__(name):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import weakref
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
 
 from . import atomic, plan_signature
 from ._library import Handle, Options, Plan, check, lib, session_options, text_of
-from ._values import Tensor, broadcast, by_name, fill, fitting, memory, native, numpy_type, on_host
+from ._values import Tensor, broadcast, by_name, fill, fitting, native, numpy_type, on_host
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
@@ -33,6 +34,7 @@ class Engine:
         self._built_from: dict = values or {}  # tensors that the plan points at, by name
         self.given: dict = {}  # what load_engine was given, by name
         self._values: dict = {}  # weights given since, by name: the library reads them where they are
+        self.forks = weakref.WeakSet()  # see new_weights
         self._options = Options(plan.session_options)
         self._description = None
         self._weights = self.device = None
@@ -140,6 +142,18 @@ class Engine:
 
     def replace(self, state_dict, *, strict=True) -> dict:
         """The same for whoever watches the weights. Gives those that it has, by its names of them."""
+        from .weights import commit
+
+        taken, staged = self.staged(state_dict, strict)
+        if self._weights is not None:
+            commit(self._weights.pointer, staged)
+        self._values.update(staged)
+        for fork in list(self.forks):
+            fork.follow(staged)
+        return taken
+
+    def staged(self, state_dict, strict) -> tuple[dict, list]:
+        """Those values that the engine has weights for, by its names of them; and as they are given to the library."""
         by_name(state_dict)
         weights = {w["name"]: w for w in self.inspect()["weights"]}
         tied = self.tied
@@ -153,12 +167,7 @@ class Engine:
             taken[name] = value
             value = fitting(value, weights[name])
             staged.append((name, value.cpu() if self.device in ("cpu", None) and getattr(value, "is_cuda", False) else value))
-        if self._weights is not None:
-            for name, value in staged:
-                check(lib().ingot_weights_set(self._weights.pointer, name.encode(), *memory(value), 0))
-            check(lib().ingot_weights_commit(self._weights.pointer))
-        self._values.update(staged)
-        return taken
+        return taken, staged
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
         """A session: one caller at a time."""
@@ -172,6 +181,12 @@ class Engine:
         from .state import new_state
 
         return new_state(self, memory)
+
+    def new_weights(self, state_dict=(), *, strict=True) -> "Weights":
+        """Weights beside the engine's, with these values by state-dict name instead of its own: a version, an adapter. All others are shared."""
+        from .weights import new_weights
+
+        return new_weights(self, dict(state_dict), strict)
 
     def reference(self, *arrays):
         """The plan's graph run by the reference interpreter, on numpy arrays."""
@@ -214,12 +229,20 @@ class Session(Handle):
             made.append(np.empty([dims[d] for d in range(rank.value)], numpy_type(binding["dtype"])))
         return made
 
-    def run(self, *arrays, out=None, state=None):
+    def run(self, *arrays, out=None, state=None, weights=None):
         """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
 
         An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
-        state of the session's own.
+        state of the session's own. `weights` (`Engine.new_weights`) are read instead of the engine's.
         """
+        if weights is not None:
+            from .weights import of_engine
+
+            check(lib().ingot_session_set_weights(self.pointer, of_engine(weights, self._engine).pointer))
+            try:
+                return self.run(*arrays, out=out, state=state)
+            finally:
+                check(lib().ingot_session_set_weights(self.pointer, self._engine._weights.pointer))
         if state is not None:
             check(lib().ingot_session_set_state(self.pointer, state.pointer))
             try:

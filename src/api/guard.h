@@ -1,4 +1,4 @@
-// The only place that catches: exceptions become statuses and this thread's last error.
+// Where exceptions end: they become statuses and this thread's last error.
 #pragma once
 #include <new>
 #include <string>

@@ -362,6 +362,10 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
   });
 }
 
+ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** out) {
+  return guard([&] { required(out, "out") = new ingot_weights{required(weights, "weights").weights->fork(), weights->given}; });
+}
+
 ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {
   return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().ordinal(); });
 }
@@ -414,6 +418,10 @@ ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* 
     read_tensors(outputs, output_count, session->outputs);
     session->session.run(session->inputs, session->outputs);
   });
+}
+
+ingot_status ingot_session_set_weights(ingot_session* session, ingot_weights* weights) {
+  return guard([&] { required(session, "session").session.set_weights(required(weights, "weights").weights); });
 }
 
 ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory) {

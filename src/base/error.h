@@ -1,4 +1,5 @@
-// The one exception of ingot. src/api turns it into a status; nothing else catches it.
+// The one exception of ingot. src/api turns it into a status. Elsewhere it is caught to say more and be thrown again, or where the caller has another way (an operator that
+// is left to torch, a cache that cannot be read).
 #pragma once
 #include <fmt/core.h>
 

@@ -4,33 +4,47 @@
 
 namespace ingot::runtime {
 
-Resolved* Executor::find(std::span<const int64_t> symbols) {
+Resolved* Executor::find(std::span<const int64_t> symbols, const Memory& memory) {
   auto same = [&](const Entry& e) { return std::equal(e.symbols.begin(), e.symbols.end(), symbols.begin(), symbols.end()); };
   auto entry = std::find_if(kept_.begin(), kept_.end(), same);
   if (entry == kept_.end()) return nullptr;
   if (entry != kept_.begin()) kept_.splice(kept_.begin(), kept_, entry);
-  return kept_.front().resolved.get();
+  Entry& found = kept_.front();
+  if (found.memory != memory.number) {
+    if (point_at_weights(*found.resolved, memory)) found.weights = nullptr;
+    found.memory = memory.number;
+  }
+  return found.resolved.get();
 }
 
 Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, Workers& workers) {
   auto resolved = runtime::resolve(loaded_, plan_, memory, symbols, workers);
-  kept_.push_front({std::move(symbols), std::move(resolved), {}});
+  ++resolutions_;
+  kept_.push_front({std::move(symbols), std::move(resolved), memory.number, nullptr, {}});
   if (kept_.size() > kept_limit) kept_.pop_back();
   return current();
+}
+
+std::shared_ptr<const Executor::Addresses> Executor::weights_of(const Entry& entry) {
+  Addresses now;
+  for (const Resolved::WeightOperand& w : entry.resolved->of_weights) now.push_back(entry.resolved->steps[w.step].operands[w.operand].data);
+  auto known = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return *m.weights == now; });
+  return known != entry.met.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
 }
 
 void Executor::run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream, bool recording, bool marks) {
   Entry& entry = kept_.front();
   auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, arena, scratch, workers, stream, marks); };
   if (!recording) return steps();
+  if (entry.weights == nullptr) entry.weights = weights_of(entry);
   addresses_.assign(bindings.begin(), bindings.end());
   addresses_.push_back(arena);
   addresses_.push_back(scratch);
-  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.addresses == addresses_; });
+  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.weights == entry.weights && m.addresses == addresses_; });
   if (met == entry.met.end()) {
     steps();
     if (entry.met.size() == met_limit) entry.met.pop_back();
-    entry.met.push_front({addresses_, nullptr});
+    entry.met.push_front({entry.weights, addresses_, nullptr});
     return;
   }
   entry.met.splice(entry.met.begin(), entry.met, met);

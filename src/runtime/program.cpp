@@ -177,8 +177,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       switch (b.kind) {
         case Buffer::Kind::arena: out->in_arena.push_back({n, k, offsets[o.buffer] + static_cast<size_t>(bytes)}); break;
         case Buffer::Kind::binding: out->patches.push_back({n, k, b.index, bytes}); break;
-        case Buffer::Kind::weight: t.data = const_cast<std::byte*>(memory.weights[b.index]) + bytes; break;
-        case Buffer::Kind::derived: t.data = memory.derived[b.index] + bytes; break;
+        default: out->of_weights.push_back({n, k, b.index, b.kind == Buffer::Kind::derived, bytes}); break;
       }
       step.operands.push_back(t);
     }
@@ -193,7 +192,19 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     out->scratch_bytes = std::max(out->scratch_bytes, step.kernel.scratch);
     out->steps.push_back(std::move(step));
   }
+  point_at_weights(*out, memory);
   return out;
+}
+
+bool point_at_weights(Resolved& r, const Memory& memory) {
+  bool changed = false;
+  for (const Resolved::WeightOperand& w : r.of_weights) {
+    std::byte* data = (w.derived ? memory.derived[w.index] : const_cast<std::byte*>(memory.weights[w.index])) + w.offset;
+    std::byte*& at = r.steps[w.step].operands[w.operand].data;
+    changed = changed || at != data;
+    at = data;
+  }
+  return changed;
 }
 
 void point(Resolved& r, std::span<std::byte* const> bindings, std::byte* arena) {

@@ -44,7 +44,7 @@ struct HostTensor {
   const int64_t* strides = nullptr;  // elements; null = row-major
 };
 
-// Everything that is known once the sizes are: immutable but for the data pointers of bindings.
+// Everything that is known once the sizes are: immutable but for the data pointers of operands.
 struct Resolved {
   std::vector<int64_t> symbols;
   std::vector<int64_t> sizes;                 // value of every size expression
@@ -65,17 +65,28 @@ struct Resolved {
     size_t offset;
   };
   std::vector<ArenaOperand> in_arena;
+  struct WeightOperand {
+    uint32_t step, operand, index;            // of Plan::weights, or of the target's derived ones
+    bool derived;
+    int64_t offset;                           // bytes
+  };
+  std::vector<WeightOperand> of_weights;
   size_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<std::vector<int64_t>> binding_dims;
 };
 
+// Where the weights are. Tables of one number have the same addresses.
 struct Memory {
+  uint64_t number = 0;
   std::vector<const std::byte*> weights;   // per Plan::weights; null = not there
   std::vector<std::byte*> derived;         // per Plan::derived
   std::vector<size_t> weight_bytes, derived_bytes;
 };
 
-std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory&, std::vector<int64_t> symbols, Workers&);
+// Its steps find the weights where `memory` says.
+std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
+// Where the steps find the weights from now on; true if an address is another one. The sizes stay resolved: they do not depend on addresses.
+bool point_at_weights(Resolved&, const Memory&);
 // Where the steps find bindings and arena from now on.
 void point(Resolved&, std::span<std::byte* const> bindings, std::byte* arena);
 void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);

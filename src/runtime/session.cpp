@@ -31,7 +31,6 @@ void grow(MemoryBlock& block, size_t bytes, Allocator& allocator, std::string_vi
 
 Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
     : weights_(std::move(weights)),
-      set_(weights_->current()),
       loaded_(weights_->function(function)),
       allocator_(allocator),
       workers_(make_workers(threads)),
@@ -82,6 +81,27 @@ void Session::check_ranges(std::span<const HostTensor> inputs) const {
   }
 }
 
+// Those of the last commit, whole, for as long as the session runs with them.
+void Session::take_weights() {
+  if (const uint64_t commits = weights_->commits(); commits != commits_ || set_ == nullptr) {
+    set_ = weights_->current();
+    commits_ = commits;
+  }
+  if (set_ != nullptr) return;
+  throw Error(Code::invalid_input, "the plan was saved without the values of its weights, and they have not been given")
+      .fix("give each with ingot_weights_set, then call ingot_weights_commit");
+}
+
+void Session::set_weights(std::shared_ptr<Weights> weights) {
+  if (!weights->is_fork_of(*weights_)) {
+    throw Error(Code::invalid_input, "these weights are no fork of the session's").fix("make them from the session's weights (ingot_weights_fork), or make a session for them");
+  }
+  if (weights == weights_) return;
+  weights_ = std::move(weights);
+  set_ = nullptr;
+  own_state_->set_weights(weights_);
+}
+
 Resolved& Session::find(std::span<const HostTensor> inputs) {
   const plan::Function& f = *loaded_.function;
   if (inputs.size() != loaded_.inputs)
@@ -103,17 +123,8 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     const plan::SymbolSource& source = loaded_.symbols[s];
     wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : source.size.symbol_at(inputs[source.binding].dims[source.axis]);
   }
-  // New weights: everything that points at the old ones is resolved anew.
-  auto now = weights_->current();
-  if (now == nullptr) {
-    Error problem(Code::invalid_input, "the plan was saved without the values of its weights, and they have not been given");
-    throw problem.fix("give each with ingot_weights_set, then call ingot_weights_commit");
-  }
-  if (now != set_) {
-    executor_.forget();
-    set_ = std::move(now);
-  }
-  Resolved* known = executor_.find(wanted_);
+  take_weights();
+  Resolved* known = executor_.find(wanted_, set_->memory);
   if (known == nullptr) {
     check_ranges(inputs);
     known = &executor_.resolve(wanted_, set_->memory, *workers_);
@@ -349,7 +360,7 @@ std::string Session::profile() const {
     append_json_string(s, step.kernel);
     s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", nanoseconds_[n], bytes, fmt::join(at.sizes, ", "));
   }
-  return s + "]}";
+  return s + fmt::format("], \"resolutions\": {}}}", resolutions());
 }
 
 }  // namespace ingot::runtime

@@ -27,6 +27,8 @@ class Session {
   void set_run_memory(Allocator* from) { run_memory_ = from; }
   // Until all runs so far are done. Error when one of them could not go on (an index out of range).
   void wait() { stream_->wait(); }
+  // The weights of runs from now on: a fork of those that it has, or what they are a fork of. What it resolved and recorded stays. Error (invalid_input) for others.
+  void set_weights(std::shared_ptr<Weights> weights);
   // What the model writes is in this state from now on; null: in the session's own, as at first. Error (invalid_input) when it is of another plan or device.
   void set_state(std::shared_ptr<State> state);
   // By the number among the function's states, of the state that is set: see State.
@@ -38,6 +40,8 @@ class Session {
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return executor_.kept(); }
+  // How often sizes were resolved.
+  size_t resolutions() const { return executor_.resolutions(); }
   // Whether the arena and the copies of strided tensors are kept from run to run, as at first; else each run takes them and gives them back.
   void set_keeping(bool on) { keeping_ = on; }
   // Whether work on a GPU is recorded (CUDA graphs), as at first.
@@ -48,6 +52,7 @@ class Session {
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
+  void take_weights();
   void check_ranges(std::span<const HostTensor> inputs) const;
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
@@ -63,7 +68,8 @@ class Session {
   [[noreturn]] void refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const;
 
   std::shared_ptr<Weights> weights_;
-  std::shared_ptr<const Weights::Set> set_;
+  std::shared_ptr<const Weights::Set> set_;  // of `commits_` commits
+  uint64_t commits_ = 0;
   const LoadedFunction& loaded_;
   Allocator& allocator_;
   std::unique_ptr<Workers> workers_;

@@ -220,7 +220,7 @@ TEST(Session, NoMemoryLeavesItUsable) {
 TEST(Session, TellsTheTimeOfEachStep) {
   Session session(std::make_shared<Weights>(product(), 1), 0, 1);
   run(session, {numbers({3, 2})});
-  EXPECT_EQ(session.profile(), "{\"steps\": []}");
+  EXPECT_EQ(session.profile(), "{\"steps\": [], \"resolutions\": 1}");
   session.set_profiling(true);
   run(session, {numbers({3, 2})});
   EXPECT_NE(session.profile().find("\"kernel\": \"matmul\""), std::string::npos) << session.profile();

@@ -52,6 +52,8 @@ class State {
   // By the number of a weight in the plan; by its name, or the name that is tied to it. Error (invalid_input) when there is none.
   size_t entry_of(uint32_t weight) const;
   size_t find(std::string_view name) const;
+  // First values are these weights' from now on, forks of those before.
+  void set_weights(std::shared_ptr<Weights> weights) { weights_ = std::move(weights); }
   // Error (invalid_input) unless sessions of these weights can run with it: they are of the same plan on the same device.
   void check_fits(const Weights&) const;
 

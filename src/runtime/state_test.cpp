@@ -158,6 +158,22 @@ TEST(State, ResetTakesTheWeightsOfNow) {
   EXPECT_EQ(total(*made(weights)), other);
 }
 
+TEST(State, ASessionsOwnBeginsWithTheWeightsItHas) {
+  auto weights = std::make_shared<Weights>(counting(), 1), fork = weights->fork();
+  const Values other{7, 8};
+  fork->set("total", other.data(), 8, true);
+  fork->commit(1);
+  Session session(weights, 0, 1);
+  session.set_weights(fork);
+  EXPECT_EQ(run(session, {1, 1}), (Values{8, 9}));
+  session.set_weights(weights);
+  EXPECT_EQ(run(session, {1, 1}), (Values{9, 10}));  // a switch of weights leaves the state as it is
+  session.reset();
+  EXPECT_EQ(run(session, {1, 1}), (Values{2, 3}));
+  session.set_state(made(fork));
+  EXPECT_EQ(run(session, {1, 1}), (Values{8, 9}));
+}
+
 TEST(State, OfTheCallersMemory) {
   auto weights = std::make_shared<Weights>(counting(), 1);
   Counting memory;

@@ -15,40 +15,56 @@ std::unique_ptr<Workers> make_workers(int threads) {
   return make_pool(threads);
 }
 
-Weights::Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator, std::string_view device)
-    : plan_(std::move(plan)), allocator_(allocator), placement_(place(*plan_, device)) {
-  size_t t = placement_.target;
-  const plan::Function& prepare = plan_->targets[t].prepare;
-  prepare_ = load_function(prepare, prepare.programs[0], backend());
-  for (const plan::Function& f : plan_->functions) functions_.push_back(load_function(f, f.programs[t], backend()));
-  given_.sources.resize(plan_->weights.size(), nullptr);
-  given_.copies.resize(plan_->weights.size());
-  given_.changes.resize(plan_->weights.size());
-  read_.resize(plan_->weights.size());
-  for (const LoadedFunction& f : functions_) {
+Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& allocator, std::string_view device) : loaded_(std::make_shared<Loaded>()), allocator_(allocator) {
+  loaded_->plan = std::move(of);
+  loaded_->placement = place(plan(), device);
+  const size_t t = loaded_->placement.target;
+  const plan::Function& prepare = plan().targets[t].prepare;
+  loaded_->prepare = load_function(prepare, prepare.programs[0], backend());
+  for (const plan::Function& f : plan().functions) loaded_->functions.push_back(load_function(f, f.programs[t], backend()));
+  given_.sources.resize(plan().weights.size(), nullptr);
+  given_.copies.resize(plan().weights.size());
+  given_.changes.resize(plan().weights.size());
+  loaded_->read.resize(plan().weights.size());
+  for (const LoadedFunction& f : loaded_->functions) {
     for (const plan::Buffer& b : f.program->buffers) {
-      if (b.kind == plan::Buffer::Kind::weight) read_[b.index] = true;
+      if (b.kind == plan::Buffer::Kind::weight) loaded_->read[b.index] = true;
     }
   }
-  optional_ = plan::only_first_values(*plan_);
+  loaded_->optional = plan::only_first_values(plan());
   // Values that the host gives come with set(), and prepare runs in commit().
-  bool complete = std::none_of(plan_->weights.begin(), plan_->weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) set_ = make(given_, nullptr, threads);
+  bool complete = std::none_of(plan().weights.begin(), plan().weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
+  if (complete) swap_in(make(given_, nullptr, threads));
+}
+
+std::shared_ptr<Weights> Weights::fork() const {
+  std::shared_ptr<Weights> made(new Weights(loaded_, allocator_));
+  std::lock_guard lock(mutex_);
+  made->given_ = set_ != nullptr ? Given{set_->values, set_->copies, set_->changes} : given_;
+  made->changes_ = changes_;
+  if (set_ != nullptr) made->swap_in(set_);
+  return made;
+}
+
+void Weights::swap_in(std::shared_ptr<const Set> next) {
+  std::lock_guard lock(mutex_);
+  set_.swap(next);
+  commits_.fetch_add(1, std::memory_order_release);
 }
 
 // Copies values to the device, those that share their bytes once. One block for all.
 std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
   size_t alignment = backend().alignment(), total = 0;
   std::map<const std::byte*, size_t> offsets;
-  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan_->weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
+  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan().weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
   for (size_t i = 0; i < which.size(); ++i) {
     if (!copied(i)) continue;
     auto [at, made] = offsets.try_emplace(set.values[i], total);
     // Views of one storage may differ in size; the first one's room is enough for those that are shorter.
     if (!made) continue;
-    size_t bytes = plan_->weights[i].bytes;
+    size_t bytes = plan().weights[i].bytes;
     for (size_t k = i + 1; k < which.size(); ++k) {
-      if (copied(k) && set.values[k] == set.values[i]) bytes = std::max<size_t>(bytes, plan_->weights[k].bytes);
+      if (copied(k) && set.values[k] == set.values[i]) bytes = std::max<size_t>(bytes, plan().weights[k].bytes);
     }
     total += (bytes + 64 + alignment - 1) / alignment * alignment;
   }
@@ -58,7 +74,7 @@ std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<b
   for (size_t i = 0; i < which.size(); ++i) {
     if (now[i]) {
       std::byte* to = block->data() + offsets.at(set.values[i]);
-      stream.copy(to, set.values[i], plan_->weights[i].bytes);
+      stream.copy(to, set.values[i], plan().weights[i].bytes);
       set.memory.weights[i] = to;
     } else if (which[i] && set.memory.weights[i] == nullptr) {
       set.memory.weights[i] = set.values[i];
@@ -70,10 +86,10 @@ std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<b
 void Weights::take_values(Set& set, const Given& given) const {
   set.copies = given.copies;
   set.changes = given.changes;
-  for (size_t i = 0; i < plan_->weights.size(); ++i) {
-    const plan::Weight& w = plan_->weights[i];
+  for (size_t i = 0; i < plan().weights.size(); ++i) {
+    const plan::Weight& w = plan().weights[i];
     const std::byte* data = given.sources[i] != nullptr ? given.sources[i] : w.data;
-    if (data == nullptr && w.bytes > 0 && !optional_[i]) {
+    if (data == nullptr && w.bytes > 0 && !loaded_->optional[i]) {
       Error problem(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name));
       throw problem.fix("give it with ingot_weights_set before committing");
     }
@@ -82,36 +98,35 @@ void Weights::take_values(Set& set, const Given& given) const {
   }
 }
 
-// What is made anew gets memory, the rest is the set's before. Half of it and more is made in a new home.
+// What is made anew gets memory, the rest is the set's before.
 void Weights::place_derived(Set& set, const Set* before, const Change& change) const {
-  const std::vector<plan::Derived>& derived = plan_->targets[placement_.target].derived;
   const char* what = "what is made of the plan's weights";
-  const size_t alignment = backend().alignment();
-  auto padded = [&](size_t bytes) { return (bytes + 64 + alignment - 1) / alignment * alignment; };
-  for (const plan::Derived& d : derived) set.memory.derived_bytes.push_back(d.bytes);
-  if (before == nullptr) {
+  const size_t alignment = backend().alignment(), count = derived().size();
+  auto padded = [&](size_t i) { return (derived()[i].bytes + 64 + alignment - 1) / alignment * alignment; };
+  for (const plan::Derived& d : derived()) set.memory.derived_bytes.push_back(d.bytes);
+  if (change.new_home) {
     set.home = std::make_shared<Home>();
     size_t total = 0;
-    for (const plan::Derived& d : derived) {
+    for (size_t i = 0; i < count; ++i) {
       set.home->offsets.push_back(total);
-      total += padded(d.bytes);
+      total += padded(i);
     }
     set.home->block = reserve(total, memory(), what);
-    set.home->who.resize(derived.size());
+    set.home->who.resize(count);
   } else {
     set.home = before->home;
   }
-  for (size_t i = 0; i < derived.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (!change.part.derived[i]) {
       set.derived.push_back(before->derived[i]);
       set.memory.derived.push_back(before->memory.derived[i]);
-    } else if (change.home_is_free[i]) {
+    } else if (change.new_home || change.home_is_free[i]) {
       std::byte* at = set.home->block.data() + set.home->offsets[i];
       set.derived.push_back(std::make_shared<const std::shared_ptr<Home>>(set.home));
       set.home->who[i] = set.derived.back();
       set.memory.derived.push_back(at);
     } else {
-      auto away = std::make_shared<const MemoryBlock>(reserve(padded(derived[i].bytes), memory(), what));
+      auto away = std::make_shared<const MemoryBlock>(reserve(padded(i), memory(), what));
       set.memory.derived.push_back(away->data());
       set.derived.push_back(std::move(away));
     }
@@ -121,7 +136,7 @@ void Weights::place_derived(Set& set, const Set* before, const Change& change) c
 void Weights::run_prepare(const LoadedFunction& part, const Set& set, int threads, backend::Stream& stream) const {
   if (part.steps.empty()) return;
   std::unique_ptr<Workers> workers = make_workers(threads);
-  auto resolved = runtime::resolve(part, *plan_, set.memory, {}, *workers);
+  auto resolved = runtime::resolve(part, plan(), set.memory, {}, *workers);
   const char* what = "preparing the plan's weights";
   MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
   runtime::run(part, *resolved, {}, arena.data(), scratch.data(), *workers, stream);
@@ -131,11 +146,11 @@ void Weights::run_prepare(const LoadedFunction& part, const Set& set, int thread
 // Pages of the file that nothing reads any more are not needed; they come back when asked for.
 void Weights::drop_pages(Set& set, const Change& change) const {
   const bool copied = backend().memory() != nullptr;
-  for (size_t i = 0; i < read_.size(); ++i) {
-    const plan::Weight& w = plan_->weights[i];
-    const bool read = change.part.weights[i] || (copied && read_[i] && change.weights[i]);
-    if (plan_->file && read && (!read_[i] || copied) && w.data != nullptr) plan_->file->drop({w.data, w.bytes});
-    if (copied && !read_[i]) set.memory.weights[i] = nullptr;
+  for (size_t i = 0; i < loaded_->read.size(); ++i) {
+    const plan::Weight& w = plan().weights[i];
+    const bool read = change.part.weights[i] || (copied && loaded_->read[i] && change.weights[i]);
+    if (plan().file && read && (!loaded_->read[i] || copied) && w.data != nullptr) plan().file->drop({w.data, w.bytes});
+    if (copied && !loaded_->read[i]) set.memory.weights[i] = nullptr;
   }
 }
 
@@ -149,7 +164,7 @@ std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* b
   set.memory.weights.resize(change.weights.size(), nullptr);
   std::vector<bool> anew(change.weights.size());
   for (size_t i = 0; i < anew.size(); ++i) {
-    anew[i] = read_[i] && change.weights[i];
+    anew[i] = loaded_->read[i] && change.weights[i];
     if (anew[i] || before == nullptr) continue;
     set.memory.weights[i] = before->memory.weights[i];
     set.uploaded[i] = before->uploaded[i];
@@ -161,39 +176,44 @@ std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* b
   return upload(set, change.part.weights, stream);
 }
 
-// What has changed since the set before, and what follows from that. False when that is so much, or nothing, that all is made anew.
+// What has changed since the set before, and what follows from that. False when all is made anew: where nothing was set; and where half of it and more follows, unless a
+// fork may share the rest.
 bool Weights::find_change(const Given& given, const Set& before, Change& change) const {
   for (size_t i = 0; i < given.changes.size(); ++i) change.weights.push_back(given.changes[i] != before.changes[i]);
   if (std::find(change.weights.begin(), change.weights.end(), true) == change.weights.end()) return false;
-  const std::vector<plan::Derived>& derived = plan_->targets[placement_.target].derived;
-  find_part(prepare_, std::vector<bool>(derived.size()), change.weights, change.part);
+  find_part(loaded_->prepare, std::vector<bool>(derived().size()), change.weights, change.part);
   size_t made = 0, all = 0;
-  for (size_t i = 0; i < derived.size(); ++i) {
-    all += derived[i].bytes;
-    made += change.part.derived[i] ? derived[i].bytes : 0;
+  for (size_t i = 0; i < derived().size(); ++i) {
+    all += derived()[i].bytes;
+    made += change.part.derived[i] ? derived()[i].bytes : 0;
     change.home_is_free.push_back(before.home->who[i].expired());
   }
-  return 2 * made <= all;
+  change.new_home = made == all && all > 0;
+  const bool alone = loaded_.use_count() == 1;
+  return 2 * made <= all || !alone;
 }
 
 std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* before, int threads) const {
   auto set = std::make_shared<Set>();
   take_values(*set, given);
   auto change = std::make_unique<Change>();
-  if (before == nullptr || !find_change(given, *before, *change)) {
-    before = nullptr;
+  const bool whole = before == nullptr || !find_change(given, *before, *change);
+  if (whole) {
     change = std::make_unique<Change>();
     change->weights.assign(given.changes.size(), true);
-    change->home_is_free.assign(plan_->targets[placement_.target].derived.size(), true);
-    find_part(prepare_, change->home_is_free, change->weights, change->part);
+    change->new_home = true;
+    find_part(loaded_->prepare, std::vector<bool>(derived().size(), true), change->weights, change->part);
   }
   backend().synchronize();  // values in the caller's memory may be work of any stream, and one may still read what was in a free place
   std::unique_ptr<backend::Stream> stream = backend().new_stream();
-  const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, before, *change, *stream);
+  const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, whole ? nullptr : before, *change, *stream);
   place_derived(*set, before, *change);
   run_prepare(change->part.loaded, *set, threads, *stream);
   stream->wait();
   drop_pages(*set, *change);
+  static std::atomic<uint64_t> tables{0};
+  const bool same = before != nullptr && set->memory.weights == before->memory.weights && set->memory.derived == before->memory.derived;
+  set->memory.number = same ? before->memory.number : ++tables;
   return set;
 }
 
@@ -205,8 +225,8 @@ std::shared_ptr<const Weights::Set> Weights::current() const {
 void Weights::set(std::string_view name, const void* data, size_t bytes, bool copy, const int64_t* strides) {
   bool found = false;
   std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < plan_->weights.size(); ++i) {
-    const plan::Weight& w = plan_->weights[i];
+  for (size_t i = 0; i < plan().weights.size(); ++i) {
+    const plan::Weight& w = plan().weights[i];
     if (w.name != name && w.tied_to != name) continue;
     found = true;
     if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
@@ -226,16 +246,14 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
 }
 
 void Weights::commit(int threads) {
-  std::lock_guard alone(committing_);
+  std::lock_guard alone(loaded_->committing);
   Given given;
   {
     std::lock_guard lock(mutex_);
     given = given_;
   }
   std::shared_ptr<const Set> before = current();  // goes after the lock
-  std::shared_ptr<const Set> next = make(given, before.get(), threads);
-  std::lock_guard lock(mutex_);
-  set_ = std::move(next);
+  swap_in(make(given, before.get(), threads));
 }
 
 }  // namespace ingot::runtime

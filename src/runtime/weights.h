@@ -1,5 +1,6 @@
 // The weights of a plan on one device: what its programs read, made once.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,14 @@ class Weights {
   // Runs prepare, unless the plan was written without values: then commit() does, and until then current() is null.
   // `threads`: 0 = all that may be used. `allocator`: of memory of the host. `device`: see place().
   Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator = system_allocator(), std::string_view device = "auto");
-  const plan::Plan& plan() const { return *plan_; }
-  const std::shared_ptr<const plan::Plan>& shared_plan() const { return plan_; }
-  const backend::Backend& backend() const { return *placement_.backend; }
+  // Weights beside these, with the values of the last commit: for another version, or an adapter. They share what is equal until a commit of either makes it anew, so
+  // they cost what a commit there prepares. Sessions may go from one to the other.
+  std::shared_ptr<Weights> fork() const;
+  // Of these weights, or both of the same ones.
+  bool is_fork_of(const Weights& other) const { return loaded_ == other.loaded_; }
+  const plan::Plan& plan() const { return *loaded_->plan; }
+  const std::shared_ptr<const plan::Plan>& shared_plan() const { return loaded_->plan; }
+  const backend::Backend& backend() const { return *loaded_->placement.backend; }
   // One block for all that prepare makes, so that huge pages back the small ones too. A derived weight that changes goes elsewhere, and back when it changes again.
   struct Home {
     MemoryBlock block;
@@ -38,15 +44,28 @@ class Weights {
     std::vector<uint64_t> changes;  // per Plan::weights: Given::changes of these values
   };
   std::shared_ptr<const Set> current() const;
+  // How many commits there were: current() is the same while this is.
+  uint64_t commits() const { return commits_.load(std::memory_order_acquire); }
   // Stages another value for a weight, of these strides (null: row-major). Unless it is to be copied, or lies otherwise than the weight does and so must be,
   // it is borrowed and may be memory of the device.
   void set(std::string_view name, const void* data, size_t bytes, bool copy, const int64_t* strides = nullptr);
   // Runs what of prepare depends on the values staged since the last commit and swaps; an error leaves everything as it was. Without any, all values are taken anew: memory
   // that is borrowed may have changed.
   void commit(int threads);
-  const LoadedFunction& function(size_t i) const { return functions_[i]; }
+  const LoadedFunction& function(size_t i) const { return loaded_->functions[i]; }
 
  private:
+  // What does not depend on values: forks share it.
+  struct Loaded {
+    std::shared_ptr<const plan::Plan> plan;
+    Placement placement;
+    LoadedFunction prepare;
+    std::vector<LoadedFunction> functions;
+    std::vector<bool> read;      // by a function, per Plan::weights
+    std::vector<bool> optional;  // values that only states begin with: the caller may bind memory instead
+    LongMutex committing;        // one commit at a time, for forks write each other's Home::who
+  };
+  Weights(std::shared_ptr<Loaded> loaded, Allocator& allocator) : loaded_(std::move(loaded)), allocator_(allocator) {}
   // What set() gave, and of it what was copied.
   struct Given {
     std::vector<const std::byte*> sources;
@@ -56,10 +75,12 @@ class Weights {
   // What a commit makes anew; the rest is the set's before.
   struct Change {
     std::vector<bool> weights;       // have other values
-    std::vector<bool> home_is_free;  // per Plan::derived: of the set before
+    std::vector<bool> home_is_free;  // per Plan::derived
+    bool new_home = false;
     PreparePart part;
   };
   std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
+  void swap_in(std::shared_ptr<const Set> next);
   void take_values(Set&, const Given&) const;
   bool find_change(const Given&, const Set& before, Change&) const;
   std::shared_ptr<const MemoryBlock> place_weights(Set&, const Set* before, const Change&, backend::Stream&) const;
@@ -69,18 +90,15 @@ class Weights {
   void drop_pages(Set&, const Change&) const;
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
-  std::shared_ptr<const plan::Plan> plan_;
+  const std::vector<plan::Derived>& derived() const { return plan().targets[loaded_->placement.target].derived; }
+
+  const std::shared_ptr<Loaded> loaded_;
   Allocator& allocator_;
-  Placement placement_;
-  LoadedFunction prepare_;
-  std::vector<LoadedFunction> functions_;
-  std::vector<bool> read_;      // by a function, per Plan::weights
-  std::vector<bool> optional_;  // values that only states begin with: the caller may bind memory instead
-  LongMutex committing_;
   mutable Mutex mutex_;
   Given given_;
   std::shared_ptr<const Set> set_;
   uint64_t changes_ = 0;
+  std::atomic<uint64_t> commits_ = 0;
 };
 
 // torch's threads where torch is, so that two pools do not fight for the cores.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/error.h"
 #include "compile/compile.h"
 #include "runtime/session.h"
 
@@ -35,9 +36,9 @@ std::shared_ptr<const plan::Plan> chain() {
   return std::make_shared<plan::Plan>(compile::compile(g, {}));
 }
 
-float run(Session& session) {
-  std::vector<float> x(4 * side, 1), y(4 * side);
-  const int64_t dims[] = {4, side};
+float run(Session& session, size_t batch = 4) {
+  std::vector<float> x(batch * side, 1), y(batch * side);
+  const int64_t dims[] = {static_cast<int64_t>(batch), side};
   const HostTensor in{x.data(), ir::DType::f32, 2, dims, nullptr}, out{y.data(), ir::DType::f32, 2, dims, nullptr};
   session.run({&in, 1}, {&out, 1});
   return y[0];
@@ -49,6 +50,21 @@ void set(Weights& weights, size_t i, float factor) {
   for (size_t k = 0; k < side; ++k) values[k * side + k] = factor;
   weights.set("w" + std::to_string(i), values.data(), values.size() * 4, true);
 }
+
+// Bytes that are taken.
+class Bytes final : public Allocator {
+ public:
+  size_t now = 0;
+  void* allocate(size_t bytes) override {
+    void* memory = system_allocator().allocate(bytes);
+    now += bytes;
+    return memory;
+  }
+  void release(void* memory, size_t bytes) noexcept override {
+    now -= bytes;
+    system_allocator().release(memory, bytes);
+  }
+};
 
 size_t shared(const Weights::Set& a, const Weights::Set& b) {
   size_t same = 0;
@@ -150,6 +166,183 @@ TEST(Weights, AChangeIsNeverSeenHalf) {
   stop = true;
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// A commit gives the steps other addresses, and nothing else.
+TEST(Weights, ACommitKeepsWhatIsResolved) {
+  auto weights = std::make_shared<Weights>(chain(), 1);
+  Session session(weights, 0, 1);
+  for (size_t batch : {4, 7}) EXPECT_EQ(run(session, batch), 1);
+  const uint64_t number = weights->current()->memory.number;
+  for (int round = 0; round < 4; ++round) {
+    const auto factor = static_cast<float>(2 + round);
+    set(*weights, 5, factor);
+    if (round == 3) set(*weights, 6, 2);
+    if (round == 2) weights->commit(1), weights->commit(1);  // of all
+    weights->commit(1);
+    for (size_t batch : {4, 7}) EXPECT_EQ(run(session, batch), round == 3 ? 2 * factor : factor);
+  }
+  EXPECT_EQ(session.resolutions(), 2u);
+  EXPECT_NE(weights->current()->memory.number, number);
+}
+
+TEST(Weights, ForksShareWhatIsEqual) {
+  Bytes memory;
+  auto first = std::make_shared<Weights>(chain(), 1, memory);
+  const size_t all = memory.now;
+  auto second = first->fork();
+  EXPECT_EQ(memory.now, all);
+  EXPECT_EQ(second->current(), first->current());
+  // Its own values, and what is made of them.
+  const size_t value = side * side * 4, made = first->current()->memory.derived_bytes[0];
+  EXPECT_LT(value + 2 * made, all / 8);
+  set(*second, 3, 5);
+  second->commit(1);
+  EXPECT_LE(memory.now, all + value + made + 128);
+  EXPECT_EQ(shared(*first->current(), *second->current()), count - 1);
+  Session one(first, 0, 1), other(second, 0, 1);
+  EXPECT_EQ(run(one), 1);
+  EXPECT_EQ(run(other), 5);
+  // Also where most of them change.
+  for (size_t i = 0; i < count - 2; ++i) set(*second, i, i < 2 ? 3 : 1);
+  second->commit(1);
+  EXPECT_EQ(run(other), 9);
+  EXPECT_EQ(shared(*first->current(), *second->current()), 2u);
+  for (size_t i = 0; i < count; ++i) set(*second, i, i < 3 ? 3 : 1);
+  second->commit(1);
+  EXPECT_EQ(run(other), 27);
+  EXPECT_NE(second->current()->home, first->current()->home);
+  EXPECT_EQ(run(one), 1);
+}
+
+TEST(Weights, AForkOutlivesWhatItIsAForkOf) {
+  Bytes memory;
+  std::shared_ptr<Weights> second;
+  {
+    Weights first(chain(), 1, memory);
+    set(first, 2, 7);
+    first.commit(1);
+    set(first, 2, 100);  // not committed, so not the fork's
+    second = first.fork();
+  }
+  Session session(second, 0, 1);
+  EXPECT_EQ(run(session), 7);
+  set(*second, 4, 2);
+  second->commit(1);
+  EXPECT_EQ(run(session), 14);
+  EXPECT_GT(memory.now, 0u);
+  session.set_weights(second->fork());
+  second.reset();
+  EXPECT_EQ(run(session), 14);
+}
+
+TEST(Weights, ASessionGoesFromSetToSet) {
+  auto first = std::make_shared<Weights>(chain(), 1), second = first->fork(), third = second->fork(), foreign = std::make_shared<Weights>(chain(), 1);
+  set(*second, 3, 5);
+  second->commit(1);
+  Session session(first, 0, 1);
+  for (int round = 0; round < 3; ++round) {
+    session.set_weights(first);
+    EXPECT_EQ(run(session), 1);
+    session.set_weights(second);
+    EXPECT_EQ(run(session), 5 + round);
+    session.set_weights(third);
+    EXPECT_EQ(run(session), 1);
+    set(*second, 3, static_cast<float>(6 + round));
+    second->commit(1);
+  }
+  EXPECT_EQ(session.resolutions(), 1u);
+  try {
+    session.set_weights(foreign);
+    FAIL() << "taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, Code::invalid_input);
+    EXPECT_EQ(e.message, "these weights are no fork of the session's");
+    EXPECT_NE(e.remedy, "");
+  }
+  EXPECT_EQ(run(session), 1);
+}
+
+// Forks that are made, changed and given up in any order have the answers of their own values.
+TEST(Weights, AnyOrderOfForks) {
+  struct One {
+    std::shared_ptr<Weights> weights;
+    std::vector<float> factors;
+  };
+  Bytes memory;
+  size_t alone = 0;
+  {
+    std::vector<One> all{{std::make_shared<Weights>(chain(), 1, memory), std::vector<float>(count, 1)}};
+    alone = memory.now;
+    Session session(all[0].weights, 0, 1);
+    uint32_t random = 1;
+    auto below = [&](size_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
+    for (int round = 0; round < 300; ++round) {
+      One& one = all[below(all.size())];
+      if (below(4) == 0 && all.size() < 4) {
+        One made{one.weights->fork(), one.factors};
+        all.push_back(std::move(made));
+      } else if (below(6) == 0 && all.size() > 1) {
+        all.erase(all.begin() + (&one - all.data()));
+      } else {
+        for (size_t many = below(8) == 0 ? count : 1 + below(3); many > 0; --many) {
+          const size_t i = below(count);
+          one.factors[i] = static_cast<float>(1 + below(2));
+          set(*one.weights, i, one.factors[i]);
+        }
+        one.weights->commit(1);
+      }
+      for (const One& each : all) {
+        float expected = 1;
+        for (float f : each.factors) expected *= f;
+        session.set_weights(each.weights);
+        ASSERT_EQ(run(session), expected) << round;
+      }
+    }
+    EXPECT_EQ(session.resolutions(), 1u);
+  }
+  EXPECT_GT(alone, 0u);
+  EXPECT_EQ(memory.now, 0u);
+}
+
+// Two versions change while sessions go from one to the other: a run sees one commit of one of them.
+TEST(Weights, ForksThatChangeWhileSessionsSwitch) {
+  auto first = std::make_shared<Weights>(chain(), 1), second = first->fork();
+  set(*second, 0, 5);
+  second->commit(1);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0}, runs{0}, resolved{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Session session(first, 0, 1);
+      for (int i = t; !stop; ++i) {
+        const bool other = i % 2 == 1;
+        session.set_weights(other ? second : first);
+        const float y = run(session) / (other ? 5.0f : 1.0f);
+        wrong += y != 6 && y != 1;
+        ++runs;
+      }
+      resolved += static_cast<int>(session.resolutions());
+    });
+  }
+  std::thread changes([&] {
+    for (int i = 0; i < 100 || runs < 100; ++i) {
+      set(*second, 4, i % 2 == 0 ? 2 : 0.5f);
+      set(*second, 11, i % 2 == 0 ? 3 : 2);
+      second->commit(1);
+    }
+    stop = true;
+  });
+  for (int i = 0; !stop; ++i) {
+    set(*first, 4, i % 2 == 0 ? 2 : 0.5f);
+    set(*first, 11, i % 2 == 0 ? 3 : 2);
+    first->commit(1);
+  }
+  changes.join();
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(resolved, 3);
 }
 
 }  // namespace

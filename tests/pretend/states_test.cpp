@@ -125,6 +125,81 @@ TEST_F(States, TwoStatesOfOneSessionKeepTheirRecordings) {
   }
 }
 
+void change(const Weights& weights, const char* name, size_t bytes) {
+  const std::vector<std::byte> values(bytes);
+  good(ingot_weights_set(weights.get(), name, values.data(), bytes, nullptr, 1));
+  good(ingot_weights_commit(weights.get()));
+}
+
+Weights fork(const Weights& weights) {
+  ingot_weights* made = nullptr;
+  good(ingot_weights_fork(weights.get(), &made));
+  return Weights(made);
+}
+
+// How often sizes were resolved.
+std::string resolutions(const Session& session) {
+  char* text = nullptr;
+  good(ingot_session_profile(session.get(), 0, &text));
+  const std::string all = text;
+  ingot_string_release(text);
+  return all.substr(all.rfind(':') + 2);
+}
+
+TEST_F(States, AChangeOfWeightsLeavesRecordingsWhoseAddressesStay) {
+  Plan plan = decoder();
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  for (int i = 0; i < 3; ++i) good(step(session));
+  long long launches = get("launches"), replays = get("replays");
+  change(weights, "position", 8);  // what a state begins with: no step reads it
+  good(step(session));
+  EXPECT_EQ(get("launches"), launches);
+  EXPECT_EQ(get("replays"), replays + 1);
+  // Another address: once step by step, then recorded anew.
+  ingot_binding binding;
+  good(ingot_plan_weight(plan.get(), 0, &binding));
+  ASSERT_EQ(binding.written, 0);
+  size_t bytes = 4;
+  for (int d = 0; d < binding.rank; ++d) bytes *= static_cast<size_t>(binding.dims[d]);
+  change(weights, binding.name, bytes);
+  replays = get("replays");
+  good(step(session));
+  EXPECT_GT(get("launches"), launches);
+  EXPECT_EQ(get("replays"), replays);
+  launches = get("launches");
+  for (int i = 0; i < 3; ++i) good(step(session));
+  EXPECT_EQ(get("launches"), launches);
+  EXPECT_EQ(get("replays"), replays + 3);
+  EXPECT_EQ(resolutions(session), "1}");
+}
+
+TEST_F(States, RecordingsForEachSetOfWeights) {
+  Plan plan = decoder();
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  ingot_binding binding;
+  good(ingot_plan_weight(plan.get(), 0, &binding));
+  size_t bytes = 4;
+  for (int d = 0; d < binding.rank; ++d) bytes *= static_cast<size_t>(binding.dims[d]);
+  const long long allocations = get("allocations"), memory = get("live_bytes");
+  Weights other = fork(weights);
+  EXPECT_EQ(get("allocations"), allocations);
+  change(other, binding.name, bytes);
+  EXPECT_LE(get("live_bytes"), memory + 2 * static_cast<long long>(bytes) + 1024);
+  good(make(plan, weights, session));
+  for (int i = 0; i < 8; ++i) {
+    const long long replays = get("replays");
+    good(ingot_session_set_weights(session.get(), (i % 2 == 0 ? weights : other).get()));
+    good(step(session));
+    EXPECT_EQ(get("replays"), replays + (i < 2 ? 0 : 1)) << i;
+  }
+  EXPECT_EQ(resolutions(session), "1}");
+}
+
 void live_once(const Plan& plan, ingot_status wanted) {
   Weights weights;
   Session session;
@@ -141,6 +216,15 @@ void live_once(const Plan& plan, ingot_status wanted) {
   attempt("copy", wanted, [&] { return ingot_state_copy(a.get(), b.get()); });
   attempt("read", wanted, [&] { return ingot_state_read(a.get(), "position", &value, sizeof value); });
   EXPECT_EQ(value, 5);
+  ingot_weights* made = nullptr;
+  attempt("fork of the weights", wanted, [&] { return ingot_weights_fork(weights.get(), &made); });
+  const Weights version(made);
+  attempt("commit", wanted, [&] {
+    ingot_status status = ingot_weights_set(made, "position", &value, sizeof value, nullptr, 1);
+    return status == INGOT_OK ? ingot_weights_commit(made) : status;
+  });
+  attempt("other weights", wanted, [&] { return ingot_session_set_weights(session.get(), made); });
+  attempt("run with other weights", wanted, [&] { return step(session); });
   attempt("own state", wanted, [&] { return ingot_session_set_state(session.get(), nullptr); });
   attempt("run with its own", wanted, [&] { return step(session); });
 }
