@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -113,6 +114,12 @@ class TestTensor {
   }
   std::vector<std::byte> bytes_;
 };
+
+// Three threads.
+inline Workers& three() {
+  static std::unique_ptr<Workers> pool = make_pool(3);
+  return *pool;
+}
 
 // Runs the CPU's kernel with scratch full of NaN; throws when it writes behind it.
 inline void run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
