@@ -19,26 +19,9 @@ namespace {
 
 const std::string folder = std::string(INGOT_SOURCE_DIR) + "/src/compile/testdata/";
 
-struct Case {
-  std::string name, graph, steps;
-};
+using Case = ir::GraphCase;
 
-std::vector<Case> read_cases(const std::string& name = "steps.test") {
-  std::ifstream f(folder + name);
-  std::vector<Case> cases;
-  bool after = false;
-  for (std::string line; std::getline(f, line);) {
-    if (line.starts_with("== ")) {
-      cases.push_back({line.substr(3), "", ""});
-      after = false;
-    } else if (line == "--") {
-      after = true;
-    } else if (!cases.empty()) {
-      (after ? cases.back().steps : cases.back().graph) += line + "\n";
-    }
-  }
-  return cases;
-}
+std::vector<Case> read_cases(const std::string& file = "steps.test") { return ir::read_cases(folder + file); }
 
 std::string steps_of(const plan::Plan& p) {
   std::string s;
@@ -53,8 +36,9 @@ Options for_targets(const char* targets) {
   return o;
 }
 
-TEST(Compile, StepsOfSmallGraphs) {
-  std::vector<Case> cases = read_cases();
+// Compiles the file's graphs and compares the steps with those that it says; runs them on `device` and compares with the interpreter, unless it is null.
+void expect_steps(const std::string& file, const char* target, const char* device) {
+  const std::vector<Case> cases = read_cases(file);
   ASSERT_FALSE(cases.empty());
   std::string updated;
   for (const Case& c : cases) {
@@ -63,16 +47,18 @@ TEST(Compile, StepsOfSmallGraphs) {
     ir::verify(g, ir::Level::canonical);
     std::mt19937 random(7);
     add_weights(g, random);
-    auto plan = std::make_shared<plan::Plan>(compile(g, {}));
+    auto plan = std::make_shared<plan::Plan>(compile(g, for_targets(target)));
     EXPECT_NO_THROW(plan::verify(*plan));
     updated += "== " + c.name + "\n" + c.graph + "--\n" + steps_of(*plan);
     if (std::getenv("INGOT_UPDATE") == nullptr) {
-      EXPECT_EQ(steps_of(*plan), c.steps);
+      EXPECT_EQ(steps_of(*plan), c.expected);
     }
-    run_and_compare(g, plan, random);
+    if (device != nullptr) run_and_compare(g, plan, random, device);
   }
-  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + "steps.test") << updated;
+  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + file) << updated;
 }
+
+TEST(Compile, StepsOfSmallGraphs) { expect_steps("steps.test", "cpu", "cpu"); }
 
 // What has memory, where and why, and each step's offers and refusals: testdata/phases.test has them for the graphs of the other two files.
 TEST(Compile, StorageAndScheduleOfSmallGraphs) {
@@ -109,25 +95,7 @@ TEST(Compile, StorageAndScheduleOfSmallGraphs) {
 // For a GPU that need not be there; where there is one, it runs and is compared.
 TEST(Compile, StepsForAGpu) {
   SKIP_WITHOUT(nvrtc);
-  std::string updated;
-  std::vector<Case> cases = read_cases("steps_cuda.test");
-  ASSERT_FALSE(cases.empty());
-  bool gpu = backend::cuda::gpu_missing().empty();
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.name);
-    ir::Graph g = ir::parse(c.graph);
-    ir::verify(g, ir::Level::canonical);
-    std::mt19937 random(7);
-    add_weights(g, random);
-    auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cuda:sm_90")));
-    EXPECT_NO_THROW(plan::verify(*plan));
-    updated += "== " + c.name + "\n" + c.graph + "--\n" + steps_of(*plan);
-    if (std::getenv("INGOT_UPDATE") == nullptr) {
-      EXPECT_EQ(steps_of(*plan), c.steps);
-    }
-    if (gpu) run_and_compare(g, plan, random, "cuda");
-  }
-  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(folder + "steps_cuda.test") << updated;
+  expect_steps("steps_cuda.test", "cuda:sm_90", backend::cuda::gpu_missing().empty() ? "cuda" : nullptr);
 }
 
 // The reference runs all that the others run, and is the interpreter's equal.

@@ -4,31 +4,15 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "compile/compile.h"
-#include "ir/half.h"
-#include "ir/reference.h"
+#include "ir/graph_cases_test.h"
 #include "runtime/session.h"
 
 namespace ingot::compile {
 
-inline ir::Array random_array(const ir::Type& t, std::span<const int64_t> sizes, std::mt19937& random) {
-  std::vector<int64_t> dims;
-  for (const ir::Dim& d : t.dims) dims.push_back(d.evaluate(sizes));
-  ir::Array a = ir::Array::empty(t.dtype, dims);
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    auto put = [&](auto v) { std::memcpy(a.bytes.data() + static_cast<size_t>(i) * sizeof(v), &v, sizeof(v)); };
-    switch (t.dtype) {
-      case ir::DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
-      case ir::DType::f16: put(ir::float_to_f16(std::uniform_real_distribution<float>(-1, 1)(random))); break;
-      case ir::DType::i64: put(static_cast<int64_t>(random() % 3)); break;
-      case ir::DType::b8: put(random() % 2 == 0); break;
-      default: ADD_FAILURE() << "no random values of " << name_of(t.dtype);
-    }
-  }
-  return a;
-}
+using ir::add_weights;
+using ir::random_array;
 
 // Sums in another order and other forms of the same function: a hundred roundings of the largest value.
 inline void expect_close(const ir::Array& found, const ir::Array& wanted) {
@@ -79,15 +63,6 @@ inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan
       session.run(in, out);
       for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i]);
     }
-  }
-}
-
-inline void add_weights(ir::Graph& g, std::mt19937& random) {
-  for (ir::Weight& w : g.weights) {
-    auto data = std::make_shared<ir::Array>(random_array(g.type(w.value), {}, random));
-    w.data = data->bytes.data();
-    w.bytes = data->bytes.size();
-    w.keep = data;
   }
 }
 

@@ -1,11 +1,11 @@
 #include "ir/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
 #include "ir/half.h"
-#include "ir/scalar_functions.h"
 
 namespace ingot::ir {
 
@@ -26,17 +26,6 @@ double round_to(DType t, double v) {
     case DType::f32: return static_cast<float>(v);
     case DType::f16: return round_bits(v, 11, -24, 65536.0);
     case DType::bf16: return round_bits(v, 8, -133, std::ldexp(1.0, 128));
-    default: return v;
-  }
-}
-
-int64_t wrap_to(DType t, int64_t v) {
-  switch (t) {
-    case DType::b8: return v != 0;
-    case DType::u8: return static_cast<uint8_t>(v);
-    case DType::i8: return static_cast<int8_t>(v);
-    case DType::i16: return static_cast<int16_t>(v);
-    case DType::i32: return static_cast<int32_t>(v);
     default: return v;
   }
 }
@@ -67,8 +56,6 @@ void each(const Index& dims, F fn) {
     if (d == 0) return;
   }
 }
-
-int bits_of(DType t) { return static_cast<int>(size_of(t)) * 8; }
 
 class Evaluator {
  public:
@@ -126,13 +113,7 @@ class Evaluator {
     }
   }
 
-  static void literal(const Scalar& s, Data& out) {
-    if (out.floating()) {
-      out.f[0] = s.to_double();
-    } else {
-      out.i[0] = s.to_int();
-    }
-  }
+  static void literal(const Scalar& s, Data& out) { out.set(0, out.floating() ? Element{s.to_double(), 0} : Element{0, s.to_int()}); }
 
   // Sizes that the graph took for equal may differ at run time; the checks of the graph name them, this only keeps the reading in bounds.
   static void fits(const Data& x, const Index& dims) {
@@ -143,54 +124,16 @@ class Evaluator {
   }
 
   static void map(Op op, const std::vector<const Data*>& in, Data& out) {
-    const Data& first = *in[0];
-    for (const Data* x : in) fits(*x, out.dims);
-    each(out.dims, [&](const Index& at, size_t n) {
-      auto p = [&](size_t k) { return static_cast<size_t>(flat_broadcast(at, in[k]->dims)); };
-      if (op == Op::select) return out.copy(n, *in[in[0]->i[p(0)] != 0 ? 1 : 2], p(in[0]->i[p(0)] != 0 ? 1 : 2));
-      if (op == Op::cast) return cast(first, p(0), out, n);
-      if (op == Op::nextafter) {
-        double x = first.f[p(0)], y = in[1]->f[p(1)];
-        out.f[n] = first.dtype == DType::f64 ? std::nextafter(x, y) : static_cast<double>(std::nextafterf(static_cast<float>(x), static_cast<float>(y)));
-        return;
-      }
-      if (op == Op::logical_not) {
-        out.i[n] = first.i[p(0)] == 0;
-      } else if (op == Op::is_nan) {
-        out.i[n] = first.floating() && std::isnan(first.f[p(0)]);
-      } else if (op == Op::is_inf) {
-        out.i[n] = first.floating() && std::isinf(first.f[p(0)]);
-      } else if (op == Op::signbit) {
-        out.i[n] = first.floating() ? std::signbit(first.f[p(0)]) : first.i[p(0)] < 0;
-      } else if (result_of(op) == ResultType::boolean) {
-        out.i[n] = first.floating() ? compare(op, first.f[p(0)], in[1]->f[p(1)]) : compare(op, first.i[p(0)], in[1]->i[p(1)]);
-      } else if (out.floating()) {
-        out.f[n] = in.size() == 1 ? float_unary(op, first.f[p(0)]) : float_binary(op, first.f[p(0)], in[1]->f[p(1)]);
-      } else if (in.size() == 1) {
-        out.i[n] = op == Op::bit_not && out.dtype == DType::b8 ? first.i[p(0)] == 0 : int_unary(op, first.i[p(0)]);
-      } else if (out.dtype == DType::b8 && op == Op::add) {
-        out.i[n] = first.i[p(0)] | in[1]->i[p(1)];
-      } else {
-        out.i[n] = int_binary(op, first.i[p(0)], in[1]->i[p(1)], bits_of(out.dtype), out.dtype != DType::u8);
-      }
-    });
-  }
-
-  static void cast(const Data& from, size_t at, Data& to, size_t n) {
-    if (from.floating() && to.floating()) {
-      to.f[n] = from.f[at];
-    } else if (to.floating()) {
-      to.f[n] = static_cast<double>(from.i[at]);
-      if (from.dtype == DType::i64 && to.dtype == DType::f32) to.f[n] = static_cast<float>(from.i[at]);
-    } else if (!from.floating()) {
-      to.i[n] = from.i[at];
-    } else if (to.dtype == DType::b8) {
-      to.i[n] = from.f[at] != 0;
-    } else {
-      const int64_t least = truncates_to_32_bits(to.dtype) ? INT32_MIN : INT64_MIN;
-      const double v = std::trunc(from.f[at]), end = -static_cast<double>(least);
-      to.i[n] = v >= -end && v < end ? static_cast<int64_t>(v) : least;
+    std::array<DType, 3> from{};
+    std::array<Element, 3> elements;
+    for (size_t k = 0; k < in.size(); ++k) {
+      fits(*in[k], out.dims);
+      from[k] = in[k]->dtype;
     }
+    each(out.dims, [&](const Index& at, size_t n) {
+      for (size_t k = 0; k < in.size(); ++k) elements[k] = in[k]->at(static_cast<size_t>(flat_broadcast(at, in[k]->dims)));
+      out.set(n, map_element(op, out.dtype, std::span(from).first(in.size()), std::span(elements).first(in.size())));
+    });
   }
 
   Index offsets(const AffineMap& map) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/scalar_functions.h"
 
 namespace ingot::ir {
 
@@ -23,13 +24,15 @@ struct Data {
   bool floating() const { return is_float(dtype); }
   int64_t numel() const { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
   void allocate() { floating() ? f.assign(static_cast<size_t>(numel()), 0) : i.assign(static_cast<size_t>(numel()), 0); }
-  void copy(size_t to, const Data& from, size_t at) {
+  Element at(size_t n) const { return floating() ? Element{f[n], 0} : Element{0, i[n]}; }
+  void set(size_t n, const Element& e) {
     if (floating()) {
-      f[to] = from.f[at];
+      f[n] = e.f;
     } else {
-      i[to] = from.i[at];
+      i[n] = e.i;
     }
   }
+  void copy(size_t to, const Data& from, size_t n) { set(to, from.at(n)); }
 };
 
 // Elements as they lie in memory, row-major.

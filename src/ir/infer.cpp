@@ -83,16 +83,18 @@ class Infer {
     }
   }
 
-  // Which element types an operation has a meaning for (prim.def).
+  // prim.def says which element types an operation has a meaning for.
   void domain(DType t) {
-    if (is_complex(t) && operands_of(op_) != Operands::any) bad("has no meaning on {}", name_of(t));
-    const Operands takes = operands_of(op_);
-    const bool floats = takes == Operands::floats || takes == Operands::wide_floats, integers = takes == Operands::integers || takes == Operands::whole_numbers;
-    if (floats && !is_float(t)) bad("is for floating-point numbers, not {}", name_of(t));
-    if (integers && is_float(t)) bad("is for integers, not {}", name_of(t));
-    if ((takes == Operands::numbers || takes == Operands::whole_numbers) && t == DType::b8) bad("is for numbers, not b8");
-    if (takes == Operands::wide_floats && size_of(t) == 2) bad("is for f32 and f64, not {}", name_of(t));
-    if (takes == Operands::logical && t != DType::b8) bad("is for b8, not {}", name_of(t));
+    if (takes(op_, t)) return;
+    switch (operands_of(op_)) {
+      case Operands::numbers: bad("is for numbers, not {}", name_of(t));
+      case Operands::floats: bad("is for floating-point numbers, not {}", name_of(t));
+      case Operands::wide_floats: bad("is for f32 and f64, not {}", name_of(t));
+      case Operands::integers: bad("is for integers and b8, not {}", name_of(t));
+      case Operands::whole_numbers: bad("is for integers, not {}", name_of(t));
+      case Operands::logical: bad("is for b8, not {}", name_of(t));
+      default: bad("has no meaning on {}", name_of(t));
+    }
   }
 
   Type literal() {

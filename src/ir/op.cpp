@@ -51,6 +51,19 @@ bool is_map(Op op) { return info(op).arity > 0; }
 int arity_of(Op op) { return info(op).arity; }
 ResultType result_of(Op op) { return info(op).result; }
 Operands operands_of(Op op) { return info(op).operands; }
+bool takes(Op op, DType t) {
+  switch (operands_of(op)) {
+    case Operands::any: return true;
+    case Operands::real: return !is_complex(t);
+    case Operands::numbers: return is_float(t) || is_integer(t);
+    case Operands::floats: return is_float(t);
+    case Operands::wide_floats: return t == DType::f32 || t == DType::f64;
+    case Operands::integers: return is_integer(t) || is_bool(t);
+    case Operands::whole_numbers: return is_integer(t);
+    case Operands::logical: return is_bool(t);
+  }
+  return false;
+}
 Cost cost_of(Op op) { return info(op).cost; }
 bool is_leaf(Op op) { return has(op, trait::leaf); }
 bool is_generated(Op op) { return has(op, trait::generated); }

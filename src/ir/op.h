@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/dtype.h"
+
 namespace ingot::ir {
 
 enum class Op : uint8_t {
@@ -31,6 +33,7 @@ bool is_map(Op);        // a scalar function on elements
 int arity_of(Op);       // of a map; -1 for the rest
 ResultType result_of(Op);
 Operands operands_of(Op);
+bool takes(Op, DType);  // a map: operands of this type; select: what it selects
 Cost cost_of(Op);       // of one element
 bool is_leaf(Op);       // an input or a weight
 bool is_generated(Op);  // from sizes and attributes alone

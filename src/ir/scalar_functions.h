@@ -1,10 +1,11 @@
-// What every map primitive means, on one element: integers in 64 bits (the caller wraps), floats in double.
+// What every map primitive means, on one element: integers in 64 bits, floats in double; the caller wraps and rounds.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "ir/dtype.h"
@@ -16,6 +17,18 @@ namespace ingot::ir {
 constexpr bool truncates_to_32_bits(DType to) { return to == DType::i8 || to == DType::i16 || to == DType::i32; }
 
 inline int64_t wrap(__int128 v) { return static_cast<int64_t>(static_cast<uint64_t>(v)); }
+
+// The integer as one of the type.
+inline int64_t wrap_to(DType t, int64_t v) {
+  switch (t) {
+    case DType::b8: return v != 0;
+    case DType::u8: return static_cast<uint8_t>(v);
+    case DType::i8: return static_cast<int8_t>(v);
+    case DType::i16: return static_cast<int16_t>(v);
+    case DType::i32: return static_cast<int32_t>(v);
+    default: return v;
+  }
+}
 
 inline double digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
@@ -202,6 +215,46 @@ bool compare(Op op, T a, T b) {
     case Op::gt: return a > b;
     default: return a >= b;
   }
+}
+
+// A number: `f` if its type is a float, else `i`.
+struct Element {
+  double f = 0;
+  int64_t i = 0;
+};
+
+inline Element cast_element(DType to, DType from, const Element& x) {
+  if (is_float(to)) {
+    const bool narrow = from == DType::i64 && to == DType::f32;  // rounded once
+    return {is_float(from) ? x.f : narrow ? static_cast<double>(static_cast<float>(x.i)) : static_cast<double>(x.i), 0};
+  }
+  if (!is_float(from)) return {0, x.i};
+  if (to == DType::b8) return {0, x.f != 0};
+  const int64_t least = truncates_to_32_bits(to) ? INT32_MIN : INT64_MIN;
+  const double v = std::trunc(x.f), end = -static_cast<double>(least);
+  return {0, v >= -end && v < end ? static_cast<int64_t>(v) : least};
+}
+
+// What the map `op` computes from elements of the types `from`; not yet rounded or wrapped to `to`.
+inline Element map_element(Op op, DType to, std::span<const DType> from, std::span<const Element> in) {
+  const bool floating = is_float(from[0]), boolean = result_of(op) == ResultType::boolean;
+  switch (op) {
+    case Op::select: return in[0].i != 0 ? in[1] : in[2];
+    case Op::cast: return cast_element(to, from[0], in[0]);
+    case Op::logical_not: return {0, in[0].i == 0};
+    case Op::is_nan: return {0, floating && std::isnan(in[0].f)};
+    case Op::is_inf: return {0, floating && std::isinf(in[0].f)};
+    case Op::signbit: return {0, floating ? std::signbit(in[0].f) : in[0].i < 0};
+    case Op::nextafter:
+      return {to == DType::f64 ? std::nextafter(in[0].f, in[1].f) : static_cast<double>(std::nextafterf(static_cast<float>(in[0].f), static_cast<float>(in[1].f))), 0};
+    default: break;
+  }
+  if (boolean) return {0, floating ? compare(op, in[0].f, in[1].f) : compare(op, in[0].i, in[1].i)};
+  if (is_float(to)) return {in.size() == 1 ? float_unary(op, in[0].f) : float_binary(op, in[0].f, in[1].f), 0};
+  if (to == DType::b8 && op == Op::bit_not) return {0, in[0].i == 0};
+  if (to == DType::b8 && op == Op::add) return {0, in[0].i | in[1].i};
+  if (in.size() == 1) return {0, int_unary(op, in[0].i)};
+  return {0, int_binary(op, in[0].i, in[1].i, static_cast<int>(size_of(to)) * 8, to != DType::u8)};
 }
 
 }  // namespace ingot::ir

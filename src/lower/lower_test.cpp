@@ -10,55 +10,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <random>
 #include <sstream>
 
 #include "base/error.h"
 #include "capture/capture.h"
-#include "ir/reference.h"
+#include "ir/graph_cases_test.h"
 
 namespace ingot::lower {
 namespace {
 
 const std::string folder = std::string(INGOT_SOURCE_DIR) + "/src/lower/testdata/";
-
-struct Case {
-  std::string name, before, after;
-};
-
-std::vector<Case> read_cases(const std::string& path) {
-  std::ifstream f(path);
-  std::vector<Case> cases;
-  std::string line;
-  bool after = false;
-  while (std::getline(f, line)) {
-    if (line.starts_with("== ")) {
-      cases.push_back({line.substr(3), "", ""});
-      after = false;
-    } else if (line == "--") {
-      after = true;
-    } else if (!cases.empty()) {
-      (after ? cases.back().after : cases.back().before) += line + "\n";
-    }
-  }
-  return cases;
-}
-
-ir::Array random_array(const ir::Type& t, std::span<const int64_t> sizes, std::mt19937& random) {
-  std::vector<int64_t> dims;
-  for (const ir::Dim& d : t.dims) dims.push_back(d.evaluate(sizes));
-  ir::Array a = ir::Array::empty(t.dtype, dims);
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    auto put = [&](auto v) { std::memcpy(a.bytes.data() + static_cast<size_t>(i) * sizeof(v), &v, sizeof(v)); };
-    switch (t.dtype) {
-      case ir::DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
-      case ir::DType::i64: put(static_cast<int64_t>(random() % 3)); break;
-      case ir::DType::b8: put(random() % 2 == 0); break;
-      default: ADD_FAILURE() << "no random values of " << name_of(t.dtype);
-    }
-  }
-  return a;
-}
 
 void expect_same(const std::vector<ir::Array>& x, const std::vector<ir::Array>& y) {
   ASSERT_EQ(x.size(), y.size());
@@ -91,32 +52,27 @@ class PassTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(PassTest, Cases) {
   const Pass& pass = pass_named(GetParam());
   std::string path = folder + GetParam() + ".test", updated;
-  std::vector<Case> cases = read_cases(path);
+  const std::vector<ir::GraphCase> cases = ir::read_cases(path);
   ASSERT_FALSE(cases.empty()) << path;
-  for (const Case& c : cases) {
+  for (const ir::GraphCase& c : cases) {
     SCOPED_TRACE(c.name);
-    ir::Graph before = ir::parse(c.before);
+    ir::Graph before = ir::parse(c.graph);
     ir::verify(before, ir::Level::canonical);
     std::mt19937 random(7);
     std::vector<int64_t> sizes;
     for (const ir::Symbol& s : before.symbols) sizes.push_back(s.opt);
-    std::vector<std::shared_ptr<ir::Array>> data;
-    for (ir::Weight& w : before.weights) {
-      data.push_back(std::make_shared<ir::Array>(random_array(before.type(w.value), sizes, random)));
-      w.data = data.back()->bytes.data();
-      w.bytes = data.back()->bytes.size();
-    }
+    ir::add_weights(before, random);
     ir::Graph after = before;
     pass.run(after);
     after.remove_unused();
     ir::verify(after, ir::Level::canonical);
     std::string text = ir::print(after);
-    updated += "== " + c.name + "\n" + c.before + "--\n" + text;
+    updated += "== " + c.name + "\n" + c.graph + "--\n" + text;
     if (std::getenv("INGOT_UPDATE") == nullptr) {
-      EXPECT_EQ(text, c.after);
+      EXPECT_EQ(text, c.expected);
     }
     std::vector<ir::Array> inputs;
-    for (const ir::Input& i : before.inputs) inputs.push_back(random_array(before.type(i.value), sizes, random));
+    for (const ir::Input& i : before.inputs) inputs.push_back(ir::random_array(before.type(i.value), sizes, random));
     expect_same(ir::interpret(before, inputs), ir::interpret(after, inputs));
   }
   if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(path) << updated;

@@ -4,9 +4,7 @@
 #include <thread>
 
 #include "backend/cuda/available_test.h"
-#include "base/error.h"
-#include "compile/compile.h"
-#include "runtime/session.h"
+#include "runtime/session_test.h"
 
 namespace ingot::runtime {
 namespace {
@@ -17,16 +15,9 @@ using backend::cuda::DeviceMemory;
 using backend::cuda::DevicePtr;
 
 std::shared_ptr<const plan::Plan> compiled(const std::string& text, const std::vector<std::vector<float>>& weights = {}) {
-  ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    auto copy = std::make_shared<std::vector<float>>(weights[i]);
-    g.weights[i].data = reinterpret_cast<const std::byte*>(copy->data());
-    g.weights[i].bytes = copy->size() * 4;
-    g.weights[i].keep = copy;
-  }
   compile::Options options;
   options.set("target", "cuda:sm_90");
-  return std::make_shared<plan::Plan>(compile::compile(g, options));
+  return compile(text, weights, options);
 }
 
 // y = log(exp(x @ w)): a product and a body; w = [[1, 2], [3, 4]].
@@ -39,16 +30,11 @@ std::shared_ptr<const plan::Plan> product() {
 
 std::shared_ptr<Weights> on_gpu(std::shared_ptr<const plan::Plan> plan) { return std::make_shared<Weights>(std::move(plan), 1, system_allocator(), "cuda"); }
 
-struct Tensor {
-  std::vector<float> data;
-  std::vector<int64_t> dims, strides = {};
-  HostTensor host() { return {data.data(), ir::DType::f32, static_cast<int>(dims.size()), dims.data(), strides.empty() ? nullptr : strides.data()}; }
-  HostTensor at(const DeviceMemory& memory) {
-    HostTensor t = host();
-    t.data = reinterpret_cast<void*>(memory.address());
-    return t;
-  }
-};
+HostTensor at(Tensor& t, const DeviceMemory& memory) {
+  HostTensor out = t.host();
+  out.data = reinterpret_cast<void*>(memory.address());
+  return out;
+}
 
 void expect_product(const std::vector<float>& y, const std::vector<float>& x, size_t rows) {
   for (size_t r = 0; r < rows; ++r) {
@@ -91,7 +77,7 @@ TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
     size_t k = run < 4 ? static_cast<size_t>(run) % 2 : 0;
     Tensor x{{static_cast<float>(run), 1, -1, 0.5f}, {2, 2}}, y{std::vector<float>(4), {2, 2}};
     in[k].copy_from(x.data.data(), 16, stream.handle());
-    HostTensor a = x.at(in[k]), b = y.at(out[k]);
+    HostTensor a = at(x, in[k]), b = at(y, out[k]);
     session.run({&a, 1}, {&b, 1});
     out[k].copy_to(y.data.data(), 16, stream.handle());
     session.wait();
@@ -116,7 +102,7 @@ TEST(Gpu, StridesOnTheGpuAreRefused) {
   DeviceMemory memory(device, 64);
   Session session(on_gpu(product()), 0, 1);
   Tensor x{std::vector<float>(8), {2, 2}, {1, 2}}, y{std::vector<float>(4), {2, 2}};
-  expect_refused(session, x.at(memory), y.host(), "\"x\" lies on the GPU with strides", "give a contiguous tensor");
+  expect_refused(session, at(x, memory), y.host(), "\"x\" lies on the GPU with strides", "give a contiguous tensor");
 }
 
 TEST(Gpu, AnInputIsReadAsItLies) {
@@ -130,12 +116,12 @@ TEST(Gpu, AnInputIsReadAsItLies) {
   DeviceMemory memory(device, 24);
   memory.copy_from(columns.data.data(), 24, nullptr);
   HostTensor out = y.host();
-  for (HostTensor in : {columns.host(), rows.host(), columns.at(memory)}) {
+  for (HostTensor in : {columns.host(), rows.host(), at(columns, memory)}) {
     std::fill(y.data.begin(), y.data.end(), 0.0f);
     session.run({&in, 1}, {&out, 1});
     EXPECT_EQ(y.data, expected);
   }
-  expect_refused(session, rows.at(memory), out, "\"x\" lies on the GPU with other strides", "give a tensor whose axes lie in memory in the order 1, 0");
+  expect_refused(session, at(rows, memory), out, "\"x\" lies on the GPU with other strides", "give a tensor whose axes lie in memory in the order 1, 0");
 }
 
 TEST(Gpu, AWeightIsReadAsItLies) {
@@ -217,10 +203,8 @@ TEST(Gpu, OtherWeightsFromEitherSide) {
 
 // A buffer that the model writes: counts up by x.
 std::shared_ptr<const plan::Plan> counting() {
-  static const float start[] = {1, 2};
   ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[2]\n%1 = weight() {name=\"total\"} : f32[2]\n%2 = add(%1, %0) {} : f32[2]\noutput %2 \"y\" []\n");
-  g.weights[0].data = reinterpret_cast<const std::byte*>(start);
-  g.weights[0].bytes = sizeof start;
+  keep_values(g.weights[0], {1, 2});
   g.weights[0].mutated = true;
   g.outputs.push_back({g.outputs[0].value, "total", {}, ir::Output::To::weight});
   compile::Options options;
@@ -242,7 +226,7 @@ TEST(Gpu, AStateGoesFromStreamToStream) {
   Tensor x{{1, 10}, {2}}, y{std::vector<float>(2), {2}};
   in.copy_from(x.data.data(), 8, nullptr);
   device->synchronize();
-  HostTensor a = x.at(in), b = y.at(out);
+  HostTensor a = at(x, in), b = at(y, out);
   for (size_t k : {0, 1}) {
     sessions[k]->set_stream((k == 0 ? first : second).handle());
     sessions[k]->set_state(state);

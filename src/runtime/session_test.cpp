@@ -1,28 +1,13 @@
 // Sessions and weights of small plans, compiled from graph texts.
 #include "runtime/session.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <functional>
 #include <thread>
 
-#include "base/error.h"
-#include "compile/compile.h"
+#include "runtime/session_test.h"
 
 namespace ingot::runtime {
 namespace {
-
-std::shared_ptr<const plan::Plan> compile(const std::string& text, const std::vector<std::vector<float>>& weights) {
-  ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
-  for (size_t i = 0; i < g.weights.size(); ++i) {
-    auto copy = std::make_shared<std::vector<float>>(weights[i]);
-    g.weights[i].data = reinterpret_cast<const std::byte*>(copy->data());
-    g.weights[i].bytes = copy->size() * 4;
-    g.weights[i].keep = copy;
-  }
-  return std::make_shared<plan::Plan>(compile::compile(g, {}));
-}
 
 // y = x * w + v, w of 3 columns; v: [B, 3].
 std::shared_ptr<const plan::Plan> scaled() {
@@ -36,25 +21,6 @@ std::shared_ptr<const plan::Plan> scaled() {
 std::shared_ptr<const plan::Plan> product() {
   return compile("%0 = input() {name=\"x\"} : f32[B, 2]\n%1 = weight() {name=\"w\"} : f32[2, 2]\n%2 = matmul(%0, %1) {} : f32[B, 2]\noutput %2 \"y\" []\n", {{1, 2, 3, 4}});
 }
-
-// Counts what is allocated; fails when told to.
-class Counting final : public Allocator {
- public:
-  int count = 0;
-  bool fails = false;
-  void* allocate(size_t bytes) override {
-    if (fails) throw std::bad_alloc();
-    ++count;
-    return system_allocator().allocate(bytes);
-  }
-  void release(void* memory, size_t bytes) noexcept override { system_allocator().release(memory, bytes); }
-};
-
-struct Tensor {
-  std::vector<float> data;
-  std::vector<int64_t> dims, strides = {};
-  HostTensor host() { return {data.data(), ir::DType::f32, static_cast<int>(dims.size()), dims.data(), strides.empty() ? nullptr : strides.data()}; }
-};
 
 Tensor numbers(std::vector<int64_t> dims, float start = 0) {
   size_t n = 1;
@@ -77,16 +43,6 @@ std::vector<float> scaled_by_hand(const Tensor& x, const Tensor& v) {
   std::vector<float> y;
   for (size_t i = 0; i < x.data.size(); ++i) y.push_back(x.data[i] * (i % 3 == 0 ? 1.0f : i % 3 == 1 ? 10.0f : 100.0f) + v.data[i]);
   return y;
-}
-
-std::string message(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::invalid_input);
-    return e.message;
-  }
-  return "no error";
 }
 
 TEST(Session, EverySizeAndAgain) {
@@ -157,9 +113,9 @@ TEST(Session, AnInputIsReadAsItLies) {
   EXPECT_EQ(memory.count, before + 1);  // for the copy
   Tensor wide{{0, 3, -1, 1, 4, -1, 2, 5, -1}, {2, 3}, {1, 3}};
   EXPECT_EQ(run(session, {wide, v}), scaled_by_hand(x, v));
-  EXPECT_EQ(message([&] { run(session, {numbers({2, 4}), v}); }), "axis 1 of input \"x\" (shape [2, 4]) has size 4, but the plan was built for 3 there");
-  EXPECT_EQ(message([&] { run(session, {numbers({65, 3}), v}); }), "axis 0 of input \"x\" has size 65, outside the range 1..64 the plan was built for");
-  EXPECT_EQ(message([&] { run(session, {numbers({2}), v}); }), "input \"x\" has rank 1 (shape [2]), but the plan was built for rank 2: [B, 3]");
+  EXPECT_EQ(refused([&] { run(session, {numbers({2, 4}), v}); }).message, "axis 1 of input \"x\" (shape [2, 4]) has size 4, but the plan was built for 3 there");
+  EXPECT_EQ(refused([&] { run(session, {numbers({65, 3}), v}); }).message, "axis 0 of input \"x\" has size 65, outside the range 1..64 the plan was built for");
+  EXPECT_EQ(refused([&] { run(session, {numbers({2}), v}); }).message, "input \"x\" has rank 1 (shape [2]), but the plan was built for rank 2: [B, 3]");
 }
 
 TEST(Session, AnInputIsWrittenAsItLies) {
@@ -183,7 +139,7 @@ TEST(Session, WrongInputsLeaveItUsable) {
   Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), y = numbers({2, 3});
   auto attempt = [&](std::vector<HostTensor> in, std::vector<HostTensor> out) {
-    std::string said = message([&] { session.run(in, out); });
+    std::string said = refused([&] { session.run(in, out); }).message;
     EXPECT_EQ(run(session, {x, v}), scaled_by_hand(x, v)) << "after: " << said;
     return said;
   };
@@ -272,8 +228,8 @@ TEST(Weights, WhatDoesNotFitIsRefusedAndChangesNothing) {
   auto weights = std::make_shared<Weights>(product(), 1);
   Session session(weights, 0, 1);
   std::vector<float> ones(9, 1);
-  EXPECT_EQ(message([&] { weights->set("nope", ones.data(), 16, true); }), "the plan has no weight \"nope\"");
-  EXPECT_EQ(message([&] { weights->set("w", ones.data(), 36, true); }), "weight \"w\" has 16 bytes, but 36 are given");
+  EXPECT_EQ(refused([&] { weights->set("nope", ones.data(), 16, true); }).message, "the plan has no weight \"nope\"");
+  EXPECT_EQ(refused([&] { weights->set("w", ones.data(), 36, true); }).message, "weight \"w\" has 16 bytes, but 36 are given");
   weights->commit(1);
   EXPECT_EQ(run(session, {numbers({1, 2}, 1)}), (std::vector<float>{7, 10}));
 }

@@ -1,40 +1,21 @@
 // States apart from sessions: of plans of several functions, compiled from graph texts.
 #include "runtime/state.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <functional>
 #include <numeric>
 #include <thread>
 
-#include "base/error.h"
 #include "compile/compile.h"
 #include "runtime/session.h"
+#include "runtime/session_test.h"
 
 namespace ingot::runtime {
 namespace {
 
-// Counts what is allocated; fails when told to.
-class Counting final : public Allocator {
- public:
-  int count = 0;
-  bool fails = false;
-  void* allocate(size_t bytes) override {
-    if (fails) throw std::bad_alloc();
-    ++count;
-    return system_allocator().allocate(bytes);
-  }
-  void release(void* memory, size_t bytes) noexcept override { system_allocator().release(memory, bytes); }
-};
-
-const float first_total[] = {1, 2}, first_calls[] = {0};
-
 ir::Graph graph(const std::string& text) {
   ir::Graph g = ir::parse("ingot-graph 1\n" + text);
   for (ir::Weight& w : g.weights) {
-    w.data = reinterpret_cast<const std::byte*>(w.name == "total" ? first_total : first_calls);
-    w.bytes = w.name == "total" ? sizeof first_total : sizeof first_calls;
+    keep_values(w, w.name == "total" ? std::vector<float>{1, 2} : std::vector<float>{0});
     w.mutated = true;
   }
   return g;
@@ -79,14 +60,9 @@ std::shared_ptr<State> made(const std::shared_ptr<Weights>& weights, Allocator& 
 }
 
 std::string message(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::invalid_input);
-    EXPECT_NE(e.remedy, "");
-    return e.message;
-  }
-  return "no error";
+  const Error e = refused(fn);
+  EXPECT_NE(e.remedy, "");
+  return e.message;
 }
 
 TEST(State, AnEntryForEachWeightThatIsWritten) {

@@ -2,7 +2,6 @@
 #include "runtime/weights.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,11 +10,19 @@
 #include "base/error.h"
 #include "compile/compile.h"
 #include "runtime/session.h"
+#include "runtime/session_test.h"
 
 namespace ingot::runtime {
 namespace {
 
 constexpr size_t side = 24, count = 20;
+
+// `factor` times the identity.
+std::vector<float> identity(float factor) {
+  std::vector<float> values(side * side);
+  for (size_t k = 0; k < side; ++k) values[k * side + k] = factor;
+  return values;
+}
 
 // y = relu(x @ w0) @ w1 ... and so on: prepare packs each weight.
 std::shared_ptr<const plan::Plan> chain() {
@@ -27,11 +34,7 @@ std::shared_ptr<const plan::Plan> chain() {
   }
   ir::Graph g = ir::parse(text + fmt::format("output %{} \"y\" []\n", last));
   for (ir::Weight& w : g.weights) {
-    auto values = std::make_shared<std::vector<float>>(side * side);
-    for (size_t k = 0; k < side; ++k) (*values)[k * side + k] = 1;
-    w.data = reinterpret_cast<const std::byte*>(values->data());
-    w.bytes = values->size() * 4;
-    w.keep = values;
+    keep_values(w, identity(1));
   }
   return std::make_shared<plan::Plan>(compile::compile(g, {}));
 }
@@ -44,10 +47,8 @@ float run(Session& session, size_t batch = 4) {
   return y[0];
 }
 
-// `factor` times the identity.
 void set(Weights& weights, size_t i, float factor) {
-  std::vector<float> values(side * side);
-  for (size_t k = 0; k < side; ++k) values[k * side + k] = factor;
+  const std::vector<float> values = identity(factor);
   weights.set("w" + std::to_string(i), values.data(), values.size() * 4, true);
 }
 

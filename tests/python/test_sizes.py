@@ -225,6 +225,30 @@ def test_one_range_for_a_size_of_two_inputs():
     assert refused(lambda: compiled(torch.randn(5, 3), torch.randn(5, 3)))[0].endswith("outside the range 1..4 the plan was built for")
 
 
+class Around(torch.nn.Module):
+    def __init__(self, compiled):
+        super().__init__()
+        self.compiled = compiled
+
+    def forward(self, *inputs):
+        return self.compiled(*inputs)
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.minimum.default"]])
+def test_a_module_of_two_inputs_of_one_size_is_exported_again(kept):
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.relu(torch.minimum(x, y).exp()) * 0.5
+
+    shared = [ranged(shared_dims={0: "B"}), ranged(shared_dims={0: "B"})]
+    compiled, d = ingot.compile(Model(), inputs=shared, min_block_size=1, torch_executed_ops=kept), Dim("d", min=1, max=4)
+    program = torch.export.export(Around(compiled), (torch.randn(2, 3), torch.randn(2, 3)), dynamic_shapes={"inputs": ({0: d}, {0: d})})
+    for n in (1, 2, 4):
+        x, y = torch.randn(n, 3), torch.randn(n, 3)
+        for call in (program.module(), compiled):
+            assert_accurate(call(x, y), Model()(x, y), Model()(x.double(), y.double()))
+
+
 @pytest.mark.parametrize("kept", [[], ["aten.relu.default"]])
 def test_a_module_is_exported_again(kept):
     class Model(torch.nn.Module):
@@ -235,18 +259,10 @@ def test_a_module_is_exported_again(kept):
         def forward(self, x):
             return torch.relu(self.conv(x)) * 0.5
 
-    class Around(torch.nn.Module):
-        def __init__(self, compiled):
-            super().__init__()
-            self.compiled = compiled
-
-        def forward(self, x):
-            return self.compiled(x)
-
     model, x = Model().eval(), torch.randn(2, 3, 16, 16)
     open_batch = ingot.Input(min_shape=(1, 3, 16, 16), opt_shape=(2, 3, 16, 16), max_shape=(4, 3, 16, 16))
     compiled = ingot.compile(model, inputs=[open_batch], min_block_size=1, torch_executed_ops=kept)
-    program = torch.export.export(Around(compiled), (x,), dynamic_shapes={"x": {0: Dim("d", min=1, max=4)}})
+    program = torch.export.export(Around(compiled), (x,), dynamic_shapes={"inputs": ({0: Dim("d", min=1, max=4)},)})
     with torch.no_grad():
         for n in (1, 2, 4):
             x = torch.randn(n, 3, 16, 16)
@@ -268,3 +284,23 @@ def test_roll_of_an_open_axis(shift):
     for n in range(2, 9):
         x = torch.randn(2, n, 3)
         assert torch.equal(module(x), x.roll(shift, dims=-2))
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.atan2.default"]], ids=["engine", "torch"])
+def test_sizes_of_one_and_two(kept, caplog):
+    """torch traces sizes from 2 on, so 1..2 must not become the constant 2; the module takes both all the same, and no more."""
+
+    class Into(torch.nn.Module):
+        def forward(self, x, y, out):
+            return torch.ops.aten.atan2.out(x, y, out=out)
+
+    small = ingot.Input(min_shape=(1, 2), opt_shape=(2, 3), max_shape=(2, 4))
+    compiled = ingot.compile(Into(), inputs=[small, small, small], min_block_size=1, torch_executed_ops=kept)
+    assert sum(" the model needs axis 0 " in f" {message}" for message in caplog.messages) == 2
+    for n in (1, 2):
+        x, y, out = torch.randn(n, 3), torch.randn(n, 3), torch.empty(n, 3)
+        given = compiled(x, y, out)
+        assert_accurate(given, Into()(x, y, torch.empty(n, 3)), torch.atan2(x.double(), y.double()))
+        assert given is out
+    with pytest.raises(ingot.InputError, match=r"outside the range 1\.\.2"):
+        compiled(torch.randn(3, 3), torch.randn(3, 3), torch.empty(3, 3))

@@ -2,11 +2,15 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "backend/run/device.h"
+#include "base/parallel.h"
 #include "ir/half.h"
 
 namespace ingot::kernels {
@@ -111,14 +115,20 @@ class TestTensor {
   std::vector<std::byte> bytes_;
 };
 
-// Runs the kernel with scratch full of NaN; throws when it writes behind it.
-inline void run_kernel(const char* name, const std::vector<std::byte>& constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
+// Three threads.
+inline Workers& three() {
+  static std::unique_ptr<Workers> pool = make_pool(3);
+  return *pool;
+}
+
+// Runs the CPU's kernel with scratch full of NaN; throws when it writes behind it.
+inline void run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
+                       Workers& workers = inline_workers()) {
   const RunKernel* kernel = backend::find_cpu_kernel(name);
-  std::vector<TensorRef> refs;
-  for (TestTensor* t : operands) refs.push_back(t->ref());
+  if (kernel == nullptr) throw std::logic_error("the CPU has no such kernel");
   auto loaded = kernel->load(constants, operands.size(), sizes.size());
   Call call;
-  call.operands = refs;
+  call.operands = operands;
   call.sizes = sizes;
   call.constants = loaded.get();
   call.workers = &workers;
@@ -131,6 +141,11 @@ inline void run_kernel(const char* name, const std::vector<std::byte>& constants
   for (std::byte* p = start + resolved.scratch; p < scratch.data() + scratch.size(); ++p) {
     if (*p != std::byte{0xff}) throw std::logic_error("the kernel wrote behind its scratch");
   }
+}
+inline void run_kernel(std::string_view name, std::span<const std::byte> constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
+  std::vector<TensorRef> refs;
+  for (TestTensor* t : operands) refs.push_back(t->ref());
+  run_kernel(name, constants, refs, sizes, workers);
 }
 
 }  // namespace ingot::kernels

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/run/device.h"
+#include "backend/cpu/kernels/kernel_test.h"
 #include "base/error.h"
-#include "base/parallel.h"
 #include "kernels/scan/run/scan_args.h"
 #include "kernels/scatter/run/scatter_args.h"
 #include "kernels/sort/run/sort_args.h"
@@ -38,20 +37,9 @@ Operand of(std::vector<T>& v, std::vector<int64_t> dims, std::vector<int64_t> st
 }
 
 void run(const char* name, const std::vector<std::byte>& constants, const std::vector<Operand>& operands) {
-  const RunKernel* kernel = find_cpu_kernel(name);
-  ASSERT_NE(kernel, nullptr) << name;
   std::vector<TensorRef> refs;
   for (const Operand& o : operands) refs.push_back({o.data, o.dtype, static_cast<int>(o.dims.size()), o.dims.data(), o.strides.data()});
-  auto loaded = kernel->load(constants, operands.size(), 0);
-  Call call;
-  call.operands = refs;
-  call.constants = loaded.get();
-  call.workers = &inline_workers();
-  Resolved resolved = kernel->resolve(call);
-  std::vector<uint64_t> scratch(resolved.scratch / 8 + 8);
-  call.scratch = reinterpret_cast<std::byte*>(scratch.data());
-  call.prepared = resolved.state.get();
-  kernel->run(call);
+  kernels::run_kernel(name, constants, refs);
 }
 
 TEST(scan, sums_along_either_axis_and_in_place) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
@@ -220,19 +221,7 @@ std::vector<TensorRef> refs_of(std::vector<HostTensor>& tensors, const std::func
 }
 
 void run_on_cpu(const Step& s, std::vector<HostTensor>& tensors) {
-  const RunKernel* kernel = find_cpu_kernel(s.kernel);
-  ASSERT_NE(kernel, nullptr);
-  std::vector<TensorRef> refs = refs_of(tensors, [&](size_t k) { return tensors[k].bytes.data(); });
-  auto loaded = kernel->load(s.constants, refs.size(), 0);
-  Call call;
-  call.operands = refs;
-  call.constants = loaded.get();
-  call.workers = &inline_workers();
-  Resolved resolved = kernel->resolve(call);
-  std::vector<uint64_t> scratch(resolved.scratch / 8 + 8);
-  call.scratch = reinterpret_cast<std::byte*>(scratch.data());
-  call.prepared = resolved.state.get();
-  kernel->run(call);
+  kernels::run_kernel(s.kernel, s.constants, refs_of(tensors, [&](size_t k) { return tensors[k].bytes.data(); }));
 }
 
 // Runs it `times` times, each on fresh copies; the written tensors of every run.

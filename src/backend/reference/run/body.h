@@ -8,10 +8,12 @@
 
 #include "base/fields.h"
 #include "ir/op.h"
+#include "ir/scalar_functions.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::backend::reference {
 
+using ir::Element;
 using kernels::TensorRef;
 
 enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
@@ -69,13 +71,11 @@ enum class Stores : uint8_t {
 Body read_body(FieldReader&, size_t operands, size_t sizes, Stores);
 
 // What an instruction gives.
-struct Value {
-  double f = 0;
-  int64_t i = 0;
+struct Value : Element {
   bool started = false;                  // of a reduction under way: there was an element,
   int64_t position = 0;                  // and where in the row the best one is
 };
-Value read(ir::DType, const std::byte*);
+Element read(ir::DType, const std::byte*);
 
 // A body on operands of known sizes.
 struct Bound {
@@ -95,12 +95,12 @@ class Evaluator {
   // All of a row, with its reductions.
   void row(int64_t row);
   // One element of a body without reductions: the value that its first store takes.
-  Value element(std::span<const int64_t> at, Value accumulator);
+  Element element(std::span<const int64_t> at, const Element& accumulator);
   void store(std::span<const int64_t> at);
 
  private:
   void compute(uint32_t stage, std::span<const int64_t> at, bool empty = false);
-  Value load(const Instruction&, std::span<const int64_t> at, bool empty) const;
+  Element load(const Instruction&, std::span<const int64_t> at, bool empty) const;
   void begin(size_t k);
   void accumulate(size_t k, int64_t position);
   void finish(size_t k);
@@ -111,7 +111,7 @@ class Evaluator {
   const Body& body_;
   std::span<const TensorRef> operands_;
   Value* values_;
-  Value accumulator_;
+  Element accumulator_;
 };
 
 // The coordinates of element n of these extents, row-major.

@@ -11,8 +11,8 @@ namespace ingot::backend::reference {
 
 using ir::DType;
 
-Value read(DType t, const std::byte* from) {
-  Value v;
+Element read(DType t, const std::byte* from) {
+  Element v;
   kernels::with_element(t, [&](auto element) {
     using E = decltype(element);
     if constexpr (std::is_same_v<typename E::Number, double>) {
@@ -38,7 +38,7 @@ uint32_t Body::stages() const {
 }
 
 // `empty`: of a row without elements, where no element of an operand may be read that only its elements have.
-Value Evaluator::load(const Instruction& i, std::span<const int64_t> at, bool empty) const {
+Element Evaluator::load(const Instruction& i, std::span<const int64_t> at, bool empty) const {
   const TensorRef& t = operands_[i.operand];
   const std::vector<int64_t>& strides = b_.strides[i.operand];
   const size_t rank = body_.rank();
@@ -70,19 +70,19 @@ void Evaluator::compute(uint32_t stage, std::span<const int64_t> at, bool empty)
     if (body_.stage[k] > stage) continue;
     switch (i.kind) {
       case Kind::reduce: break;
-      case Kind::load: values_[k] = load(i, at, empty); break;
-      case Kind::accumulator: values_[k] = rounded(i.dtype, accumulator_); break;
-      case Kind::literal: values_[k] = rounded(i.dtype, {i.number, i.integer}); break;
-      case Kind::size: values_[k] = {0, b_.sizes[i.size]}; break;
-      case Kind::index: values_[k] = {0, at[i.axis]}; break;
+      case Kind::load: values_[k] = {load(i, at, empty)}; break;
+      case Kind::accumulator: values_[k] = {rounded(i.dtype, accumulator_)}; break;
+      case Kind::literal: values_[k] = {rounded(i.dtype, {i.number, i.integer})}; break;
+      case Kind::size: values_[k] = {{0, b_.sizes[i.size]}}; break;
+      case Kind::index: values_[k] = {{0, at[i.axis]}}; break;
       case Kind::map: {
-        std::array<Value, 3> in;
+        std::array<Element, 3> in;
         std::array<DType, 3> from{};
         for (size_t n = 0; n < i.in.size(); ++n) {
           in[n] = values_[i.in[n]];
           from[n] = body_.code[i.in[n]].dtype;
         }
-        values_[k] = map(i.op, i.dtype, std::span(from).first(i.in.size()), std::span(in).first(i.in.size()));
+        values_[k] = {map(i.op, i.dtype, std::span(from).first(i.in.size()), std::span(in).first(i.in.size()))};
       }
     }
   }
@@ -107,7 +107,7 @@ void Evaluator::accumulate(size_t k, int64_t position) {
     case Reduction::any: v.i |= x.i; break;
     case Reduction::all: v.i &= x.i; break;
     default:
-      if (wins()) v = {x.f, x.i, true, position};
+      if (wins()) v = {{x.f, x.i}, true, position};
       return;
   }
   v.started = true;
@@ -149,7 +149,7 @@ void Evaluator::row(int64_t row) {
 void Evaluator::begin(size_t k) {
   const Reduction r = body_.code[k].reduction;
   values_[k] = {};
-  if (r == Reduction::prod) values_[k] = {1, 1};
+  if (r == Reduction::prod) values_[k] = {{1, 1}};
   if (r == Reduction::all) values_[k].i = 1;
 }
 
@@ -160,7 +160,7 @@ void Evaluator::finish(size_t k) {
   if (i.reduction >= Reduction::argmax) v.i = v.position;
   if (!v.started && i.reduction == Reduction::max) v.f = -infinity;
   if (!v.started && i.reduction == Reduction::min) v.f = infinity;
-  values_[k] = rounded(i.dtype, v);
+  values_[k] = {rounded(i.dtype, v)};
 }
 
 bool Evaluator::once(const Store& s) const {
@@ -186,7 +186,7 @@ void Evaluator::put(const Store& s, std::span<const int64_t> at) {
   });
 }
 
-Value Evaluator::element(std::span<const int64_t> at, Value accumulator) {
+Element Evaluator::element(std::span<const int64_t> at, const Element& accumulator) {
   accumulator_ = accumulator;
   compute(0, at);
   return values_[body_.stores[0].value];

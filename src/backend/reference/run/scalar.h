@@ -5,9 +5,9 @@
 namespace ingot::backend::reference {
 
 // The number as one of the type.
-Value rounded(ir::DType, Value);
+Element rounded(ir::DType, const Element&);
 // `from`: the types of the operands.
-Value map(ir::Op, ir::DType to, std::span<const ir::DType> from, std::span<const Value> in);
+Element map(ir::Op, ir::DType to, std::span<const ir::DType> from, std::span<const Element> in);
 // Error (format) where the map has no meaning for these types.
 void check_map(ir::Op, ir::DType to, std::span<const ir::DType> from);
 

@@ -20,10 +20,10 @@ bool inside(const IndexMap& map, const Position& at) {
 }
 
 // All values of the summed indices from `level` on.
-void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Position at, int64_t in_b, Value& sum) {
+void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Position at, int64_t in_b, Element& sum) {
   if (level == s.summed.size()) {
     if (!inside(s.map, at)) return;
-    const Value x = read(a.dtype, kernels::element(a, static_cast<int64_t>(at.offset))), y = read(b.dtype, kernels::element(b, in_b));
+    const Element x = read(a.dtype, kernels::element(a, static_cast<int64_t>(at.offset))), y = read(b.dtype, kernels::element(b, in_b));
     if (s.floating) {
       sum.f += x.f * y.f;
     } else {
@@ -40,6 +40,15 @@ void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Po
 }
 
 }  // namespace
+
+Body read_sums(FieldReader& from, const char* step, bool good, const MapSteps& map, size_t domain, size_t operands, size_t sizes) {
+  good = good && map.rank <= IndexMap::most && map.steps.size() == map.rank * map.indices;
+  good = good && std::all_of(map.steps.begin(), map.steps.end(), [](int64_t s) { return s >= 0 && s <= INT32_MAX; });
+  if (!good || operands < 3 || sizes < map.sizes()) fail(Code::format, "the constants of a {} step are damaged", step);
+  Body body = read_body(from, operands - 2, sizes - map.sizes(), Stores::memory);
+  if (body.rank() != domain) fail(Code::format, "the body of a {} step has another domain", step);
+  return body;
+}
 
 IndexMap straight(const TensorRef& a) {
   IndexMap map;
@@ -89,7 +98,7 @@ void run_sums(const kernels::Call& call) {
           in_b += rest % index.a.extent * index.b_step;
         }
       }
-      Value sum;
+      Element sum;
       add(s, a, b, 0, start, in_b, sum);
       body.element(at, sum);
       body.store(at);

@@ -10,6 +10,16 @@ namespace ingot::backend::reference {
 
 using kernels::IndexMap;
 
+// How A is read: by steps [rank][indices] along its axes, or by its strides where the rank is 0.
+struct MapSteps {
+  size_t rank, indices;
+  std::span<const int64_t> steps;
+  size_t sizes() const { return rank == 0 ? 0 : indices + rank; }
+};
+
+// What the constants of a step have behind its own: the body, over a domain of so many axes. `good`: whether its own are. Error (format), which names `step`.
+Body read_sums(FieldReader&, const char* step, bool good, const MapSteps&, size_t domain, size_t operands, size_t sizes);
+
 // An index of the sum: how far a step of it goes in A (outside of A there are zeros) and in B.
 struct SumIndex {
   IndexMap::Index a;

@@ -137,11 +137,6 @@ void check(const Case& c, Workers& workers) {
   EXPECT_TRUE(out.untouched_outside());
 }
 
-Workers& three() {
-  static std::unique_ptr<Workers> pool = make_pool(3);
-  return *pool;
-}
-
 TEST(attention, every_small_size) {
   for (int64_t s : {0, 1, 2, 7, 17}) {
     for (int64_t t : {0, 1, 3, 4, 16, 33}) {

@@ -79,21 +79,20 @@ void check(const Sums& v, Workers& workers) {
 }
 
 TEST(depthwise_conv, sums) {
-  auto workers = make_pool(3);
   for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu, Sums::residual}) {
-    check({2, 9, 13, 40, 3, 3, 1, 1, 1, end}, *workers);
-    check({1, 5, 7, 130, 7, 7, 1, 3, 1, end}, *workers);  // every window leaves the image
+    check({2, 9, 13, 40, 3, 3, 1, 1, 1, end}, three());
+    check({1, 5, 7, 130, 7, 7, 1, 3, 1, end}, three());  // every window leaves the image
   }
   for (int64_t channels : {1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 96, 100, 260}) {
-    for (int64_t stride : {1, 2}) check({1, 11, 19, channels, 5, 3, stride, 2, 1, Sums::bias}, *workers);
+    for (int64_t stride : {1, 2}) check({1, 11, 19, channels, 5, 3, stride, 2, 1, Sums::bias}, three());
   }
-  check({1, 14, 14, 20, 3, 3, 1, 4, 3}, *workers);
-  check({3, 30, 30, 64, 7, 7, 1, 3, 1}, *workers);
-  check({1, 1, 9, 24, 1, 4, 1, 0, 1}, *workers);   // one axis
-  check({2, 6, 6, 16, 2, 2, 2, 0, 1}, *workers);   // windows side by side
-  check({1, 2, 2, 16, 3, 3, 1, 3, 1}, *workers);   // windows that see nothing
-  check({0, 4, 4, 16, 3, 3, 1, 1, 1}, *workers);
-  check({1, 4, 4, 0, 3, 3, 1, 1, 1}, *workers);
+  check({1, 14, 14, 20, 3, 3, 1, 4, 3}, three());
+  check({3, 30, 30, 64, 7, 7, 1, 3, 1}, three());
+  check({1, 1, 9, 24, 1, 4, 1, 0, 1}, three());   // one axis
+  check({2, 6, 6, 16, 2, 2, 2, 0, 1}, three());   // windows side by side
+  check({1, 2, 2, 16, 3, 3, 1, 3, 1}, three());   // windows that see nothing
+  check({0, 4, 4, 16, 3, 3, 1, 1, 1}, three());
+  check({1, 4, 4, 0, 3, 3, 1, 1, 1}, three());
 }
 
 std::string refusal(const Sums& v, auto change) {

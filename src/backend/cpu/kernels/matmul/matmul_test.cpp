@@ -144,11 +144,6 @@ void check(const Case& c, Workers& workers) {
   EXPECT_TRUE(out.untouched_outside());
 }
 
-Workers& three() {
-  static std::unique_ptr<Workers> pool = make_pool(3);
-  return *pool;
-}
-
 TEST(matmul, every_small_size) {
   for (int64_t m : {0, 1, 2, 5, 6, 7, 13, 16}) {
     for (int64_t n : {0, 1, 7, 8, 15, 16, 17, 33, 48}) {

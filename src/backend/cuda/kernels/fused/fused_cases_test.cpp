@@ -121,15 +121,6 @@ std::vector<StridedLayout> Case::layouts() const {
 
 namespace {
 
-bool on_floats(Op op) { return !(op >= Op::logical_not && op <= Op::shift_right) && op != Op::gcd; }
-bool on_integers(Op op) {
-  return (op <= Op::fmod && op != Op::div) || op == Op::pow || op == Op::min || op == Op::max || op == Op::fmin || op == Op::fmax || op == Op::gcd ||
-         (op >= Op::neg && op <= Op::relu) || (op >= Op::floor && op <= Op::round) || (op >= Op::eq && op <= Op::ge) || (op >= Op::bit_and && op <= Op::shift_right);
-}
-bool on_bools(Op op) {
-  return op == Op::logical_not || (op >= Op::bit_and && op <= Op::bit_not) || (op >= Op::eq && op <= Op::ge) || op == Op::add || op == Op::mul || op == Op::max || op == Op::min;
-}
-
 constexpr DType all_types[] = {DType::b8, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
 
 // A case under construction: operands are tensors at once.
@@ -174,21 +165,22 @@ std::vector<Case> primitive_cases() {
   const std::vector<int64_t> outer = {6}, row = {96};
   for (DType t : all_types) {
     std::vector<Op> ops;
-    for (int o = 0; o < static_cast<int>(Op::select); ++o) {
+    for (size_t o = 0; o < ir::op_count; ++o) {
       Op op = static_cast<Op>(o);
-      if (ir::is_map(op) && (ir::is_float(t) ? on_floats(op) : t == DType::b8 ? on_bools(op) : on_integers(op) && op != Op::logical_not)) ops.push_back(op);
+      if (ir::is_map(op) && op != Op::cast && ir::takes(op, t)) ops.push_back(op);
     }
     for (size_t from = 0; from < ops.size(); from += in_one_body) {
       size_t to = std::min(ops.size(), from + in_one_body);
       Build b(fmt::format("{} {} to {}", text(t), ir::name_of(ops[from]), ir::name_of(ops[to - 1])), outer, row);
       // Divisors, shifts and powers of integers are small and not 0.
-      Reg x = b.load(t, 1), y = b.load(HostTensor(t, {1, 96}), 2), small = b.load(t, 3, true), positive = b.load(t, 4, true);
+      Reg x = b.load(t, 1), y = b.load(HostTensor(t, {1, 96}), 2), z = b.load(HostTensor(t, {6, 1}), 8), small = b.load(t, 3, true), positive = b.load(t, 4, true);
+      Reg condition = b.load(DType::b8, 6);
       for (size_t k = from; k < to; ++k) {
         Op op = ops[k];
         bool test = ir::result_of(op) == ir::ResultType::boolean;
         bool divides = (op >= Op::truncdiv && op <= Op::fmod) || op == Op::shift_left || op == Op::shift_right || op == Op::pow || op == Op::gcd;
-        std::vector<Reg> in = {op == Op::pow || op == Op::gcd ? positive : x};
-        if (ir::arity_of(op) == 2) in.push_back(divides && !ir::is_float(t) ? small : y);
+        std::vector<Reg> in = {op == Op::pow || op == Op::gcd ? positive : op == Op::select ? condition : x, divides && !ir::is_float(t) ? small : y, z};
+        in.resize(static_cast<size_t>(ir::arity_of(op)));
         b.store(test ? DType::b8 : t, b.k.map(op, test ? DType::b8 : ir::compute_type(t), in));
       }
       out.push_back(b.done());
@@ -197,10 +189,6 @@ std::vector<Case> primitive_cases() {
     Reg x = casts.load(t, 5);
     for (DType to : all_types) casts.store(to, casts.k.map(Op::cast, to, {x}));
     out.push_back(casts.done());
-    Build select(fmt::format("select of {}", text(t)), outer, row);
-    Reg c = select.load(DType::b8, 6), p = select.load(t, 7), q = select.load(HostTensor(t, {6, 1}), 8);
-    select.store(t, select.k.map(Op::select, ir::compute_type(t), {c, p, q}));
-    out.push_back(select.done());
   }
   return out;
 }

@@ -1,7 +1,5 @@
 // The "depthwise_conv" step: operands A, B [kept.., summed..], then the body's over the kept indices. A is read through a map of all of them. Sizes: the
 // indices' extents, the offsets along A's axes, then the body's.
-#include <algorithm>
-
 #include "backend/reference/kernels/depthwise_conv/run/depthwise_conv_args.h"
 #include "backend/reference/run/sums.h"
 #include "base/error.h"
@@ -15,7 +13,7 @@ using namespace backend::reference;
 struct Constants {
   DepthwiseConvConstants args;
   Body body;
-  size_t own_sizes = 0;
+  MapSteps map() const { return {args.rank, size_t{args.kept} + args.summed, args.steps}; }
 };
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
@@ -23,13 +21,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   FieldReader from{bytes, "the constants of a depthwise_conv step"};
   depthwise_conv_fields(from, c->args);
   const DepthwiseConvConstants& a = c->args;
-  const size_t indices = size_t{a.kept} + a.summed;
-  bool good = a.kept >= 1 && a.kept <= max_rank && a.summed <= max_rank && a.rank >= 1 && a.rank <= IndexMap::most && a.steps.size() == a.rank * indices;
-  good = good && std::all_of(a.steps.begin(), a.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; });
-  c->own_sizes = indices + a.rank;
-  if (!good || operands < 3 || sizes < c->own_sizes) fail(Code::format, "the constants of a depthwise_conv step are damaged");
-  c->body = read_body(from, operands - 2, sizes - c->own_sizes, Stores::memory);
-  if (c->body.rank() != a.kept) fail(Code::format, "the body of a depthwise_conv step has another domain");
+  const bool good = a.kept >= 1 && a.kept <= max_rank && a.summed <= max_rank && a.rank >= 1;
+  c->body = read_sums(from, "depthwise_conv", good, c->map(), a.kept, operands, sizes);
   return c;
 }
 
@@ -37,10 +30,10 @@ Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   auto s = std::make_shared<Sums>();
-  s->body = bind(c.body, call.operands.subspan(2), call.sizes.subspan(c.own_sizes));
+  s->body = bind(c.body, call.operands.subspan(2), call.sizes.subspan(c.map().sizes()));
   const size_t kept = c.args.kept, indices = kept + c.args.summed;
   if (a.rank != static_cast<int>(c.args.rank) || b.rank != static_cast<int>(indices)) fail(Code::format, "depthwise_conv: an operand does not have its rank");
-  s->map = resolve_index_map("depthwise_conv", c.args.steps, a, call.sizes.first(c.own_sizes));
+  s->map = resolve_index_map("depthwise_conv", c.args.steps, a, call.sizes.first(c.map().sizes()));
   for (size_t i = 0; i < indices; ++i) {
     const IndexMap::Index& index = s->map.indices[i];
     if (b.dims[i] != index.extent && b.dims[i] != 1) fail(Code::format, "depthwise_conv: B does not have the sizes of the indices");

@@ -1,7 +1,5 @@
 // The "matmul" step: operands A, B [batch.., K, N], then the body's over [batch.., M, N]. A is [batch.., M, K], or any tensor read through a map of the
 // indices batch.., m.., k.. Sizes: with a map the indices' extents and the offsets along A's axes; then the body's.
-#include <algorithm>
-
 #include "backend/reference/kernels/matmul/run/matmul_args.h"
 #include "backend/reference/run/sums.h"
 #include "base/error.h"
@@ -15,7 +13,7 @@ using namespace backend::reference;
 struct Constants {
   MatmulConstants args;
   Body body;
-  size_t own_sizes = 0;
+  MapSteps map() const { return {args.rank, size_t{args.batch} + args.m + args.k, args.steps}; }
 };
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
@@ -23,14 +21,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   FieldReader from{bytes, "the constants of a matmul step"};
   matmul_fields(from, c->args);
   const MatmulConstants& a = c->args;
-  const size_t indices = size_t{a.batch} + a.m + a.k;
-  bool good = a.batch <= max_rank && a.m >= 1 && a.m <= max_rank && a.k >= 1 && a.k <= max_rank && a.rank <= IndexMap::most;
-  good = good && (a.rank == 0 ? a.m == 1 && a.k == 1 && a.steps.empty() : a.steps.size() == a.rank * indices);
-  good = good && std::all_of(a.steps.begin(), a.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; });
-  c->own_sizes = a.rank == 0 ? 0 : indices + a.rank;
-  if (!good || operands < 3 || sizes < c->own_sizes) fail(Code::format, "the constants of a matmul step are damaged");
-  c->body = read_body(from, operands - 2, sizes - c->own_sizes, Stores::memory);
-  if (c->body.rank() != a.batch + size_t{2}) fail(Code::format, "the body of a matmul step has another domain");
+  const bool good = a.batch <= max_rank && a.m >= 1 && a.m <= max_rank && a.k >= 1 && a.k <= max_rank && (a.rank > 0 || (a.m == 1 && a.k == 1));
+  c->body = read_sums(from, "matmul", good, c->map(), a.batch + size_t{2}, operands, sizes);
   return c;
 }
 
@@ -38,12 +30,12 @@ Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   auto s = std::make_shared<Sums>();
-  s->body = bind(c.body, call.operands.subspan(2), call.sizes.subspan(c.own_sizes));
+  s->body = bind(c.body, call.operands.subspan(2), call.sizes.subspan(c.map().sizes()));
   const size_t batch = c.args.batch, m = c.args.m, k = c.args.k;
   auto refuse = [](const char* what) { fail(Code::format, "matmul: {}", what); };
   if (b.rank != static_cast<int>(batch + 2)) refuse("B does not have its rank");
   if (c.args.rank == 0 ? a.rank != static_cast<int>(batch + 2) : a.rank != static_cast<int>(c.args.rank)) refuse("A does not have its rank");
-  s->map = c.args.rank == 0 ? straight(a) : resolve_index_map("matmul", c.args.steps, a, call.sizes.first(c.own_sizes));
+  s->map = c.args.rank == 0 ? straight(a) : resolve_index_map("matmul", c.args.steps, a, call.sizes.first(c.map().sizes()));
   const std::vector<IndexMap::Index>& indices = s->map.indices;
   for (size_t i = 0; i < batch; ++i) {
     if (indices[i].extent != b.dims[i]) refuse("A and B have other batches");
