@@ -12,6 +12,7 @@
 #include "base/own_file.h"
 #include "compile/compile.h"
 #include "lower/lower.h"
+#include "lower/outline.h"
 #include "partition/partition.h"
 #include "plan/describe.h"
 #include "runtime/timing.h"
@@ -96,7 +97,18 @@ struct Choice {
 Choice choose(const ir::Graph& g, const compile::Options& options) {
   Choice c;
   c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
-  for (lower::Missing& m : lower::missing_rows(g)) c.refused.push_back({m.node, std::move(m.reason)});
+  auto refuse = [&](lower::SizesFromData data) {
+    c.refused.clear();
+    for (lower::Missing& m : lower::missing_rows(g, data)) c.refused.push_back({m.node, std::move(m.reason)});
+  };
+  // Sizes are read from data where the whole model runs here. Between segments torch does that.
+  refuse(lower::SizesFromData::refused);
+  if (!c.refused.empty()) {
+    refuse(lower::SizesFromData::allowed);
+    c.partition = partition::partition(g, c.refused, c.settings);
+    if (c.partition.whole) return c;
+    refuse(lower::SizesFromData::refused);
+  }
   for (;;) {
     c.partition = partition::partition(g, c.refused, c.settings);
     if (c.partition.whole) return c;
@@ -108,7 +120,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
       for (size_t n = 0; n < part.nodes.size(); ++n) {
         if (part.nodes[n].op == ir::Op::call && rows < s.nodes.size()) original[n] = s.nodes[rows++];  // behind those, turns of results
       }
-      for (lower::Missing& m : lower::missing_rows(part)) {
+      for (lower::Missing& m : lower::missing_rows(part, lower::SizesFromData::refused)) {
         if (original[m.node] != ir::none_id) c.refused.push_back({original[m.node], std::move(m.reason)});
       }
     }
@@ -186,6 +198,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     }
   }
   auto start = now();
+  lower::outline(functions);
   compile::Record record;
   const bool debug = log_level() == 2;
   plan::Plan plan = compile::compile(functions, options, progress, debug ? &record : nullptr);
@@ -203,19 +216,28 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
   auto weight_named = [&](std::string_view name) { return std::find_if(old.weights.begin(), old.weights.end(), [&](const plan::Weight& w) { return w.name == name; }); };
   std::vector<compile::NamedGraph> functions;
+  // Functions that regions run come of the graph with the regions.
+  std::vector<bool> called(old.functions.size(), false);
   for (const plan::Function& f : old.functions) {
+    for (const plan::Region& r : f.regions) {
+      for (const plan::Call& c : r.calls) called[c.function] = true;
+    }
+  }
+  for (const plan::Function& f : old.functions) {
+    if (called[static_cast<size_t>(&f - old.functions.data())]) continue;
     ir::Graph& g = functions.emplace_back(f.name, ir::parse(f.graph)).graph;
-    for (ir::Weight& w : g.weights) {
+    g.fill_weights([&](ir::Weight& w, const ir::Type& type) {
       auto found = weight_named(w.name);
       if (found == old.weights.end()) fail(Code::format, "the plan's graph has a weight \"{}\", which the plan has not", w.name);
-      const ir::Dims& dims = g.type(w.value).dims;
-      bool numbers = std::all_of(dims.begin(), dims.end(), [](const ir::Dim& d) { return d.is_constant(); });
+      bool numbers = std::all_of(type.dims.begin(), type.dims.end(), [](const ir::Dim& d) { return d.is_constant(); });
       if (!numbers) fail(Code::format, "weight \"{}\" of the plan's graph has sizes that vary", w.name);
       w.data = found->data;
       w.bytes = found->bytes;
       w.keep = found->keep;
-    }
+    });
   }
+  lower::outline(functions);
+  if (functions.size() != old.functions.size()) fail(Code::format, "the plan's graphs give {} functions, the plan has {}", functions.size(), old.functions.size());
   compile::Options options = options_of(old);
   options.set("target", names);
   plan::Plan made;

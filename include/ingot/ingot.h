@@ -200,6 +200,8 @@ INGOT_API ingot_status ingot_plan_verify(const ingot_plan* plan);
 INGOT_API ingot_status ingot_plan_count(const ingot_plan* plan, uint32_t function, size_t* inputs, size_t* outputs);
 INGOT_API ingot_status ingot_plan_input(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
 INGOT_API ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t index, ingot_binding* out);
+/* Whether the sizes of an output are read from data while the function runs (nonzero, item): see ingot_session_run_with. */
+INGOT_API ingot_status ingot_plan_output_is_open(const ingot_plan* plan, uint32_t function, size_t index, int* open);
 /* The states of a function: buffers that it writes, such as running means and caches; their first values are weights of the plan. Functions that write the same
  * buffer have a state of the same name. */
 INGOT_API ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states);
@@ -255,13 +257,21 @@ INGOT_API void ingot_weights_release(ingot_weights* weights);
 
 /* `function`: index in the plan, 0 = forward. It runs on the device of its weights. Options: threads. */
 INGOT_API ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out);
-/* Sizes of the outputs for inputs of these shapes (data may be NULL); see ingot_session_output. */
+/* Sizes of the outputs for inputs of these shapes (data may be NULL); see ingot_session_output. Of an output whose sizes the model reads from data while it
+ * runs (nonzero, item): the most they can be, or -1 for each where that is not known. */
 INGOT_API ingot_status ingot_session_resolve(ingot_session* session, const ingot_tensor* inputs, size_t count);
-/* Rank and dims of an output after resolve; they live until the next resolve. */
+/* Rank and dims of an output after resolve; after a run, those that it had. They live until the next resolve or run. */
 INGOT_API ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims);
 /* Runs on the calling thread and the session's workers; returns when the outputs are written. Inputs in the order of the plan's
- * bindings, with any strides (see ingot_binding.order; those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size. */
+ * bindings, with any strides (see ingot_binding.order; those that the plan writes are changed in place); outputs row-major and of the resolved dims. Allocates nothing after the first call at a size.
+ * An output whose sizes are read from data: memory of the resolved dims, of which the result takes the first elements (ingot_session_output says how many);
+ * or data NULL where ingot_session_set_output_memory gives it. */
 INGOT_API ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count);
+/* Gives memory for an output whose sizes are read from data, once they are known: `dims` as many as its rank. NULL: there is none, and the run ends with
+ * INGOT_OUT_OF_MEMORY. On a GPU it is memory of that GPU. Called by ingot_session_run_with, in its thread. */
+typedef void* (*ingot_output_memory)(void* user, size_t output, const int64_t* dims, int32_t rank);
+/* NULL: as at first, memory is given with each run. */
+INGOT_API ingot_status ingot_session_set_output_memory(ingot_session* session, ingot_output_memory give, void* user);
 /* On a GPU, runs are work in the caller's CUDA stream (a CUstream or cudaStream_t; NULL, as at first, is the default one) from now on. A run
  * whose tensors are all on the GPU returns before it is done; what it met (an index out of range) the next run tells, or ingot_session_wait.
  * While the caller records its stream, a run is recorded with it. Ignored on the CPU. */

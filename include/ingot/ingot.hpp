@@ -290,9 +290,14 @@ class Session {
  public:
   Session(const Plan& plan, const Weights& weights, uint32_t function = 0, const Options& options = {})
       : handle_(detail::make<decltype(handle_)>(ingot_session_create, plan.handle(), weights.handle(), function, options.handle())) {
-    for (const Binding& b : plan.outputs(function)) outputs_.push_back(b.dtype);
+    for (const Binding& b : plan.outputs(function)) {
+      int open = 0;
+      detail::check(ingot_plan_output_is_open(plan.handle(), function, outputs_.size(), &open));
+      open_.push_back(open != 0);
+      outputs_.push_back(b.dtype);
+    }
   }
-  // Dims of every output for inputs of these shapes.
+  // Dims of every output for inputs of these shapes; of one whose sizes the model reads from data, see ingot_session_resolve.
   std::vector<std::vector<int64_t>> resolve(std::span<const Tensor> inputs) {
     view(inputs, in_);
     detail::check(ingot_session_resolve(handle_.get(), in_.data(), in_.size()));
@@ -314,8 +319,29 @@ class Session {
   // Into new outputs.
   std::vector<Tensor> run(std::span<const Tensor> inputs) {
     std::vector<Tensor> outputs;
-    for (std::vector<int64_t>& dims : resolve(inputs)) outputs.push_back(Tensor::zeros(outputs_[outputs.size()], std::move(dims)));
-    run(inputs, outputs);
+    for (std::vector<int64_t>& dims : resolve(inputs)) {
+      if (open_[outputs.size()]) dims.assign(dims.size(), 0);
+      outputs.push_back(Tensor::zeros(outputs_[outputs.size()], std::move(dims)));
+    }
+    view(inputs, in_);
+    view(outputs, out_);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (open_[o]) out_[o].data = nullptr;
+    }
+    std::pair<Session*, std::vector<Tensor>*> late{this, &outputs};
+    auto give = [](void* user, size_t output, const int64_t* dims, int32_t rank) -> void* {
+      auto& [session, made] = *static_cast<std::pair<Session*, std::vector<Tensor>*>*>(user);
+      try {
+        (*made)[output] = Tensor::zeros(session->outputs_[output], {dims, dims + rank});
+        return (*made)[output].data();
+      } catch (const std::bad_alloc&) {
+        return nullptr;
+      }
+    };
+    detail::check(ingot_session_set_output_memory(handle_.get(), give, &late));
+    const ingot_status status = ingot_session_run_with(handle_.get(), in_.data(), in_.size(), out_.data(), out_.size());
+    ingot_session_set_output_memory(handle_.get(), nullptr, nullptr);
+    detail::check(status);
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
@@ -339,6 +365,7 @@ class Session {
 
   detail::Handle<ingot_session, ingot_session_release> handle_;
   std::vector<ingot_dtype> outputs_;
+  std::vector<bool> open_;  // per output: its sizes are read from data
   std::vector<ingot_tensor> in_, out_;
 };
 

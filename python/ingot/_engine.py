@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
 
 from . import atomic, plan_signature
-from ._library import Handle, Options, Plan, check, lib, session_options, text_of
+from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
 from ._values import Tensor, broadcast, by_name, fill, fitting, native, numpy_type, on_host
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 
@@ -83,7 +83,8 @@ class Engine:
 
     @property
     def functions(self) -> list[str]:
-        return [f["name"] for f in self.inspect()["functions"]]
+        """Names, without those of functions that only the regions of others run."""
+        return [f["name"] for f in self.inspect()["functions"] if not f.get("called")]
 
     def inputs(self, function: int = 0) -> list[dict]:
         """Name, dtype and dims (numbers, or text for dynamic sizes) of every input."""
@@ -91,6 +92,10 @@ class Engine:
 
     def outputs(self, function: int = 0) -> list[dict]:
         return self.inspect()["functions"][function]["outputs"]
+
+    def is_open(self, function: int, output: int) -> bool:
+        """Whether the sizes of an output are read from data while the function runs."""
+        return self.outputs(function)[output].get("open", False)
 
     def symbols(self, function: int = 0) -> dict[str, dict]:
         """By name: min, opt and max of every dynamic size, and where it comes from: (size of `axis` of input number `input` - `offset`) / `factor`."""
@@ -219,6 +224,7 @@ class Session(Handle):
         super().__init__(out)
 
     def _outputs(self, inputs, count):
+        """Arrays for the outputs; None for each whose sizes are read from data."""
         import numpy as np
 
         check(lib().ingot_session_resolve(self.pointer, inputs, count))
@@ -226,8 +232,24 @@ class Session(Handle):
         for i, binding in enumerate(self._engine.outputs(self._function)):
             rank, dims = c_int32(), POINTER(c_int64)()
             check(lib().ingot_session_output(self.pointer, i, byref(rank), byref(dims)))
-            made.append(np.empty([dims[d] for d in range(rank.value)], numpy_type(binding["dtype"])))
+            open_ = self._engine.is_open(self._function, i)
+            made.append(None if open_ else np.empty([dims[d] for d in range(rank.value)], numpy_type(binding["dtype"])))
         return made
+
+    def _late(self, made):
+        """The callback that makes those arrays while the model runs."""
+        import numpy as np
+
+        bindings = self._engine.outputs(self._function)
+
+        def give(_, output, dims, rank):
+            try:
+                made[output] = np.empty([dims[d] for d in range(rank)], numpy_type(bindings[output]["dtype"]))
+            except MemoryError:
+                return None
+            return made[output].ctypes.data or None
+
+        return OutputMemory(give)
 
     def run(self, *arrays, out=None, state=None, weights=None):
         """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
@@ -259,14 +281,29 @@ class Session(Handle):
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
+        late = [i for i, array in enumerate(made) if array is None]
         for array, binding in zip(made, self._engine.outputs(self._function)):
+            if array is None and out is None:
+                continue
             if not isinstance(array, np.ndarray):
                 raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
             if not (array.flags.writeable and array.dtype.isnative):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
         outputs = (Tensor * max(len(made), 1))()
-        keep += [fill(t, a, b, "output") for t, a, b in zip(outputs, made, self._engine.outputs(self._function))]
-        check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
+        bindings = self._engine.outputs(self._function)
+        for i in late:  # of no memory, so only its dtype and rank count
+            made[i] = np.empty([0] * len(bindings[i]["dims"]), numpy_type(bindings[i]["dtype"]))
+        keep += [fill(t, a, b, "output") for t, a, b in zip(outputs, made, bindings)]
+        give = self._late(made) if late else OutputMemory()
+        for i in late:
+            outputs[i].data = None
+        if late:
+            check(lib().ingot_session_set_output_memory(self.pointer, give, None))
+        try:
+            check(lib().ingot_session_run_with(self.pointer, inputs, len(arrays), outputs, len(made)))
+        finally:
+            if late:
+                lib().ingot_session_set_output_memory(self.pointer, OutputMemory(), None)
         return made
 
     @property

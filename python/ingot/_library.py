@@ -34,6 +34,7 @@ class Error(ctypes.Structure):
 
 
 _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
+OutputMemory = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t, POINTER(c_int64), c_int32)
 
 _SIGNATURES = {
     "ingot_options_create": [POINTER(c_void_p)],
@@ -70,6 +71,7 @@ _SIGNATURES = {
     "ingot_session_resolve": [c_void_p, POINTER(Tensor), c_size_t],
     "ingot_session_output": [c_void_p, c_size_t, POINTER(c_int32), POINTER(POINTER(c_int64))],
     "ingot_session_state": [c_void_p, c_size_t, c_void_p, c_size_t, c_int],
+    "ingot_session_set_output_memory": [c_void_p, OutputMemory, c_void_p],
     "ingot_session_reset": [c_void_p],
     "ingot_session_set_state": [c_void_p, c_void_p],
     "ingot_session_set_weights": [c_void_p, c_void_p],

@@ -30,7 +30,7 @@ def library():
                         remedy="it needs torch 2.10 or later; `ingot doctor` shows what was found",
                     ) from None
                 torch.library.register_fake("ingot::execute")(_fake)
-                for name in ("run", "execute"):
+                for name in ("run", "run_with", "execute"):
                     torch.library.register_vmap(f"ingot::{name}")(_no_vmap)
                 _registry = _torch_library.TorchRegistry(path)
                 if hasattr(os, "register_at_fork"):
@@ -94,7 +94,9 @@ class Runner:
         self._engine, self._device = engine, torch.device(engine.device)
         self._plan = torch.tensor(registry.plan_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
         self._function = function
-        self._allocate = _allocator(engine, function, self._device)
+        # Sizes that the model reads from data are known when it has run: then the op makes the results.
+        self._open = any(engine.is_open(function, i) for i in range(len(engine.outputs(function))))
+        self._allocate = None if self._open else _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
         written = [bool(b.get("written")) for b in engine.inputs(function)]
@@ -146,6 +148,8 @@ class Runner:
                     break
             else:
                 return self.plain(flat)
+        if self._open:
+            return self._call_open(flat)
         nothing = self._nothing
         try:
             outputs = self._allocate(flat)
@@ -159,6 +163,17 @@ class Runner:
         except (RuntimeError, IndexError, AttributeError, TypeError, AssertionError) as problem:
             raise self._explain(problem, flat) from None
         return outputs
+
+    def _call_open(self, flat):
+        if _is_compiling() or any(isinstance(t, FakeTensor) for t in flat):
+            raise UnsupportedError(
+                "sizes of this module's results are read from data while it runs, and torch cannot trace its engine",
+                remedy="call it outside of what is traced, or save it with ingot.save as format='ingot'",
+            )
+        try:
+            return torch.ops.ingot.run_with([flat[i] for i in self._read], [flat[i] for i in self._state], self._plan, self._function)
+        except RuntimeError as problem:
+            raise self._explain(problem, flat) from None
 
     def _explain(self, problem, flat, allocating=False):
         inputs = self._engine.inputs(self._function)

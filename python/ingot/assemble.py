@@ -19,6 +19,7 @@ from .sizes import places
 from .ways import Segment, TorchGraph, of_engine
 
 log = logging.getLogger("ingot")
+_SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
 
 
 class Assembled(Runnable):
@@ -163,7 +164,14 @@ class Shell:
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) or node.target is operator.getitem:
             return False  # made where it is used
+        if self.in_place and node.target in _SIZE_CHECKS:
+            return not self._reads(node)  # of a size that the engine reads from data: it checks that itself
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
+
+    def _reads(self, node):
+        """Whether a condition on sizes, or a size, is one that no input's axis gives."""
+        values = [n.meta.get("val") for n in node.all_input_nodes]
+        return any(isinstance(v, (torch.SymInt, torch.SymBool)) and not v.node.expr.free_symbols <= self.symbols.keys() for v in values)
 
     def _segment_with(self, node: Node):
         """The segment that makes the node's value, or the list it is a part of; None when torch does."""

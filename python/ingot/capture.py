@@ -27,6 +27,7 @@ _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
+_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number of a tensor becomes a size
 
 
 @dataclass
@@ -148,6 +149,9 @@ class _Writer:
     def call(self, node: torch.fx.Node):
         target = node.target
         meta = node.meta.get("val")
+        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in ("cond", "while_loop"):
+            self.nodes.append(self._node(node, f"torch.ops.higher_order.{target.name()}", self._control(node), self._outputs(node, tuple(meta))))
+            return
         if not isinstance(target, torch._ops.OpOverload):
             if isinstance(meta, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
                 if isinstance(meta, torch.SymInt):
@@ -156,6 +160,10 @@ class _Writer:
             if target is operator.getitem:
                 return  # named by its producer
             raise UnsupportedError("it is no operator of torch but a region or a Python function")
+        if target in _READS and isinstance(meta, torch.SymInt):
+            read = [{"name": "self", "arg": self.argument(node.args[0]), "kind": 1}]
+            self.nodes.append(self._node(node, f"torch.ops.{target}", read, [{"as_sym_int": self.sym_int(node.name, meta)}]))
+            return
         if target is torch.ops.aten.sym_size.int or isinstance(meta, torch.SymInt):
             self.sym_int(node.name, meta)
             return
@@ -168,6 +176,32 @@ class _Writer:
             if name in by_name:
                 arguments.append({"name": name, "arg": self.argument(value), "kind": 2})
         self.nodes.append(self._node(node, f"torch.ops.{target}", arguments, self._outputs(node, meta)))
+
+    def _control(self, node: torch.fx.Node) -> list[dict]:
+        """The arguments of torch.cond or while_loop: tensors, and its graphs."""
+        arguments = []
+        for value in node.args:
+            if isinstance(value, torch.fx.Node) and value.op == "get_attr":
+                graph = self._inner(getattr(node.graph.owning_module, value.target).graph)
+                arguments.append({"name": "", "arg": {"as_graph": {"name": value.target, "graph": graph}}, "kind": 1})
+            elif isinstance(value, (list, tuple)) and not value:
+                arguments.append({"name": "", "arg": {"as_tensors": []}, "kind": 1})
+            else:
+                arguments.append({"name": "", "arg": self.argument(value), "kind": 1})
+        return arguments
+
+    def _inner(self, graph: torch.fx.Graph) -> dict:
+        inner = _Writer()
+        inner.symbols, inner._expr = self.symbols, self._expr
+        inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
+        for node in graph.nodes:
+            if node.op == "call_function":
+                inner.call(node)
+            elif node.op == "get_attr" and isinstance(getattr(graph.owning_module, node.target, None), torch.Tensor):
+                raise UnsupportedError("a region of control flow holds a tensor of its own")
+        results = next(n for n in graph.nodes if n.op == "output").args[0]
+        outputs = [inner.argument(r) for r in (results if isinstance(results, (list, tuple)) else [results])]
+        return inner.graph(inputs, outputs)
 
     def opaque(self, node: torch.fx.Node, reason: str):
         """A node whose arguments have no form in the schema: what it reads and makes, and that only torch runs it."""
@@ -220,6 +254,8 @@ class _Writer:
                     parts.append(self.tensor(name, part))
                 else:
                     raise UnsupportedError(f"{node.target} returns a {type(part).__name__}, which is not supported")
+            if not isinstance(node.target, torch._ops.OpOverload):
+                return [{"as_tensors": parts}]
             if isinstance(meta, list) or str(node.target._schema.returns[0].type).startswith("List"):
                 return [{"as_tensors": parts}]
             return [{"as_none": True} if p is None else {"as_tensor": p} for p in parts]
@@ -237,20 +273,23 @@ class _Writer:
             metadata["nn_module_stack"] = ";".join(f"{key},{path},{_type_name(kind)}" for key, (path, kind) in stack.items())
         return {"target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata, "name": node.name}
 
+    def graph(self, inputs, outputs):
+        return {
+            "inputs": inputs,
+            "outputs": outputs,
+            "nodes": self.nodes,
+            "tensor_values": self.tensors,
+            "sym_int_values": self.sym_ints,
+            "sym_bool_values": self.sym_bools,
+            "is_single_tensor_return": False,
+            "custom_obj_values": {},
+        }
+
     def document(self, inputs, outputs, input_specs, output_specs, ranges):
         return json.dumps(
             {
                 "graph_module": {
-                    "graph": {
-                        "inputs": inputs,
-                        "outputs": outputs,
-                        "nodes": self.nodes,
-                        "tensor_values": self.tensors,
-                        "sym_int_values": self.sym_ints,
-                        "sym_bool_values": self.sym_bools,
-                        "is_single_tensor_return": False,
-                        "custom_obj_values": {},
-                    },
+                    "graph": self.graph(inputs, outputs),
                     "signature": {"input_specs": input_specs, "output_specs": output_specs},
                     "module_call_graph": [],
                 },

@@ -214,14 +214,14 @@ ingot_status ingot_ops_describe(char** json) {
 ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
   return guard([&] {
     ir::Graph g = ir::parse(function_of(required(plan, "plan"), function).graph);
-    for (ir::Weight& w : g.weights) {
+    g.fill_weights([&](ir::Weight& w, const ir::Type&) {
       for (const plan::Weight& p : plan->plan->weights) {
         if (p.name != w.name) continue;
         w.data = p.data;
         w.bytes = p.bytes;
       }
       if (w.data == nullptr && w.bytes > 0) fail(Code::invalid_input, "weight \"{}\" has no data: the plan was saved without it", w.name);
-    }
+    });
     std::vector<runtime::HostTensor> in, out;
     read_tensors(inputs, input_count, in);
     read_tensors(outputs, output_count, out);

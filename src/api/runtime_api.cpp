@@ -9,6 +9,7 @@
 #include "backend/run/device.h"
 #include "base/text.h"
 #include "plan/describe.h"
+#include "plan/regions.h"
 #include "runtime/strided.h"
 
 namespace ingot::api {
@@ -317,6 +318,16 @@ ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t
   return guard([&] { required(out, "out") = binding(required(plan, "plan"), function, Kind::output, index); });
 }
 
+ingot_status ingot_plan_output_is_open(const ingot_plan* plan, uint32_t function, size_t index, int* open) {
+  return guard([&] {
+    binding(required(plan, "plan"), function, Kind::output, index);  // there is one
+    const plan::Function& f = function_of(*plan, function);
+    const plan::Binding& b = f.bindings[count(f, Kind::input) + index];
+    const std::vector<uint32_t> known = plan::known_after(f);
+    required(open, "open") = std::any_of(b.dims.begin(), b.dims.end(), [&](plan::SizeRef d) { return known[d] > 0; });
+  });
+}
+
 ingot_status ingot_plan_state_count(const ingot_plan* plan, uint32_t function, size_t* states) {
   return guard([&] { required(states, "states") = count(function_of(required(plan, "plan"), function), Kind::state); });
 }
@@ -417,6 +428,26 @@ ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* 
     read_tensors(inputs, input_count, required(session, "session").inputs);
     read_tensors(outputs, output_count, session->outputs);
     session->session.run(session->inputs, session->outputs);
+    for (size_t o = 0; o < session->outputs.size(); ++o) {
+      if (!session->session.is_open(o)) continue;
+      session->output_dims.resize(session->outputs.size());
+      session->output_dims[o] = session->session.output_dims(o);
+    }
+  });
+}
+
+ingot_status ingot_session_set_output_memory(ingot_session* session, ingot_output_memory give, void* user) {
+  return guard([&] {
+    runtime::Session& s = required(session, "session").session;
+    if (give == nullptr) return s.set_output_memory({});
+    s.set_output_memory([give, user](size_t output, std::span<const int64_t> dims) {
+      int64_t elements = 1;
+      for (int64_t d : dims) elements *= d;
+      auto* memory = static_cast<std::byte*>(give(user, output, dims.data(), static_cast<int32_t>(dims.size())));
+      if (memory == nullptr && elements > 0)
+        throw Error(Code::out_of_memory, fmt::format("there is no memory for output {}, of {} elements", output, elements)).fix("use smaller inputs, or free memory");
+      return memory;
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #include "capture/importer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "capture/expression.h"
 #include "capture/origin.h"
@@ -319,6 +320,10 @@ void Importer::add_nodes(Json graph, Scope& scope) {
         try {
           if (target == "aten._assert_scalar.default") {
             add_check(node, scope);
+          } else if (target == "higher_order.cond" || target == "higher_order.while_loop") {
+            add_control(node, target, scope);
+          } else if (target == "aten.item.default" || target == "aten._local_scalar_dense.default") {
+            add_read(node, scope);
           } else if (target.starts_with("higher_order.")) {
             inline_region(node, target, scope);
           } else {
@@ -519,6 +524,130 @@ void Importer::add_row(Json node, const std::string& target, Scope& scope) {
   }
   for (ValueId v : call.in) {
     if (auto found = foreign_.find(v); found != foreign_.end()) throw Error(Code::unsupported, found->second);
+  }
+  add_results(std::move(call), names, std::move(types), scope);
+}
+
+void Importer::add_read(Json node, Scope& scope) {
+  Json outputs = node.at("outputs"), inputs = node.at("inputs");
+  for (auto o : outputs.array()) {
+    std::string_view kind, form;
+    Json out = outputs.child(o).only(kind);
+    if (kind != "as_sym_int") continue;  // lower refuses what uses it
+    Json name = out.only(form);
+    if (form != "as_name") continue;
+    const std::optional<ir::SymbolId> read = size_named(scope, name.string()).as_symbol();
+    if (!read) continue;
+    const std::string& symbol = g_.symbols[*read].name;
+    if (std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& x) { return x.to == ir::Output::To::size && x.name == symbol; })) continue;
+    for (auto i : inputs.array()) {
+      std::string_view form_of;
+      Json from = inputs.child(i).at("arg").only(form_of);
+      if (form_of != "as_tensor") continue;
+      const ValueId v = value_named(scope, from.at("name").string());
+      if (foreign_.contains(v) || is_float(g_.type(v).dtype)) continue;
+      g_.outputs.push_back({v, symbol, {}, ir::Output::To::size});
+    }
+  }
+}
+
+// A graph inside, whose inputs stand for operands of these types. It has the symbols of the one around.
+ir::GraphRef Importer::inner_graph(Json graph, const std::vector<Type>& operands, const Scope& outer) {
+  Graph around = std::exchange(g_, Graph());
+  g_.symbols = around.symbols;
+  auto foreign = std::exchange(foreign_, {});
+  struct Back {
+    Importer& importer;
+    Graph& around;
+    std::unordered_map<ValueId, std::string>& foreign;
+    ~Back() {
+      around.symbols = std::move(importer.g_.symbols);
+      importer.g_ = std::move(around);
+      importer.foreign_ = std::move(foreign);
+    }
+  } back{*this, around, foreign};
+  Scope scope = scope_of(graph);
+  scope.known_sizes = outer.known_sizes;
+  Json inputs = graph.at("inputs");
+  size_t next = 0;
+  for (auto i : inputs.array()) {
+    std::string_view kind;
+    Json input = inputs.child(i).only(kind);
+    if (kind != "as_tensor") fail(Code::unsupported, "a number is handed into a region of control flow (an int that changes from turn to turn, or a size)");
+    if (next == operands.size()) fail(Code::format, "the model's JSON is damaged: a region has too few arguments");
+    const std::string name(input.at("name").string());
+    // Its sizes are those of what is handed in, whatever torch calls them inside.
+    scope.values[input.at("name").string()] = g_.add_input(name, operands[next++]);
+  }
+  if (next != operands.size()) fail(Code::format, "the model's JSON is damaged: a region has too many arguments");
+  add_nodes(graph, scope);
+  Json outputs = graph.at("outputs");
+  for (auto o : outputs.array()) {
+    std::string_view kind;
+    Json out = outputs.child(o).only(kind);
+    if (kind != "as_tensor") fail(Code::unsupported, "a region of control flow gives a number");
+    const std::string name(out.at("name").string());
+    g_.outputs.push_back({value_named(scope, out.at("name").string()), name, {}});
+  }
+  Graph made = g_;
+  return std::make_shared<const Graph>(std::move(made));
+}
+
+void Importer::add_control(Json node, const std::string& target, Scope& scope) {
+  struct Depth {
+    int& at;
+    ~Depth() { --at; }
+  } depth{++depth_};
+  if (depth_ > 16) fail(Code::format, "the model's JSON is damaged: regions are nested too deeply");
+  const bool branch = target == "higher_order.cond";
+  std::vector<Json> graphs;
+  Call call;
+  int64_t carried = -1;
+  Json inputs = node.at("inputs");
+  for (auto i : inputs.array()) {
+    std::string_view kind;
+    Json v = inputs.child(i).at("arg").only(kind);
+    if (kind == "as_graph") {
+      graphs.push_back(v.at("graph"));
+    } else if (kind == "as_tensor") {
+      tensor(call, scope, v);
+    } else if (kind == "as_tensors") {
+      for (auto t : v.array()) tensor(call, scope, v.child(t));
+      if (carried < 0) carried = static_cast<int64_t>(call.in.size());
+    } else if (v.is_array() && v.array().size() == 0) {
+      if (carried < 0) carried = static_cast<int64_t>(call.in.size());
+    } else {
+      fail(Code::unsupported, "a {} as an operand of control flow is not supported", kind);
+    }
+  }
+  const size_t first = branch ? 1 : 0;
+  if (graphs.size() != 2 || call.in.size() < first) fail(Code::format, "the model's JSON is damaged: {} has no two graphs", target);
+  for (ValueId v : call.in) {
+    if (auto found = foreign_.find(v); found != foreign_.end()) throw Error(Code::unsupported, found->second);
+  }
+  std::vector<Type> operands;
+  for (size_t i = first; i < call.in.size(); ++i) operands.push_back(g_.type(call.in[i]));
+  List list;
+  const ir::OriginId outer = g_.current_origin;
+  for (const Json& g : graphs) list.push_back(inner_graph(g, operands, scope));
+  g_.current_origin = outer;
+  call.attributes.set("target", target);
+  call.attributes.set("graphs", std::move(list));
+  if (!branch) call.attributes.set("carried", carried);
+  std::vector<std::string_view> names;
+  std::vector<Type> types;
+  Json outputs = node.at("outputs");
+  auto result = [&](Json t) {
+    names.push_back(t.at("name").string());
+    types.push_back(meta(meta_named(scope, names.back())).type);
+  };
+  for (auto o : outputs.array()) {
+    std::string_view kind;
+    Json out = outputs.child(o).only(kind);
+    if (kind == "as_tensor") result(out);
+    if (kind == "as_tensors") {
+      for (auto t : out.array()) result(out.child(t));
+    }
   }
   add_results(std::move(call), names, std::move(types), scope);
 }

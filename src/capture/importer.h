@@ -51,6 +51,11 @@ class Importer {
   void add_opaque(Json node, const std::string& target, std::string reason, Scope&);
   void add_results(Call, const std::vector<std::string_view>& names, std::vector<ir::Type>, Scope&);
   void inline_region(Json node, std::string_view target, Scope&);
+  // torch.cond and while_loop: a call with a captured graph of its own for each region.
+  void add_control(Json node, const std::string& target, Scope&);
+  ir::GraphRef inner_graph(Json graph, const std::vector<ir::Type>& operands, const Scope& outer);
+  // .item() of an integer: a size that is read from data.
+  void add_read(Json node, Scope&);
   ir::Attribute argument(Call&, const Scope&, Json arg);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);

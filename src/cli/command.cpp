@@ -208,10 +208,24 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
     int32_t rank = 0;
     const int64_t* dims = nullptr;
     check(ingot_session_output(session.get(), o, &rank, &dims));
-    outputs.push_back(HostArray::empty(function.outputs[o].dtype, {dims, dims + rank}));
+    int open = 0;
+    check(ingot_plan_output_is_open(plan.get(), index, o, &open));
+    outputs.push_back(HostArray::empty(function.outputs[o].dtype, open ? std::vector<int64_t>(static_cast<size_t>(rank)) : std::vector<int64_t>(dims, dims + rank)));
   }
   out.clear();
   for (HostArray& a : outputs) out.push_back(a.tensor());
+  check(ingot_session_set_output_memory(session.get(), &Runner::late_output, this));
+}
+
+// Memory for an output whose sizes are read from data.
+void* Runner::late_output(void* user, size_t output, const int64_t* dims, int32_t rank) {
+  auto& runner = *static_cast<Runner*>(user);
+  try {
+    HostArray& a = runner.outputs[output] = HostArray::empty(runner.function.outputs[output].dtype, {dims, dims + rank});
+    return a.tensor().data;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 HostArray Runner::state(size_t index) {
@@ -223,6 +237,13 @@ HostArray Runner::state(size_t index) {
   return a;
 }
 
-void Runner::run() { check(ingot_session_run_with(session.get(), in.data(), in.size(), out.data(), out.size())); }
+void Runner::run() {
+  for (size_t o = 0; o < out.size(); ++o) {
+    int open = 0;
+    check(ingot_plan_output_is_open(plan.get(), index, o, &open));
+    if (open) out[o].data = nullptr;
+  }
+  check(ingot_session_run_with(session.get(), in.data(), in.size(), out.data(), out.size()));
+}
 
 }  // namespace ingot::cli

@@ -78,6 +78,7 @@ struct Runner {
   // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();
+  static void* late_output(void* user, size_t output, const int64_t* dims, int32_t rank);
   HostArray state(size_t index);  // as the runs so far have left it
 };
 

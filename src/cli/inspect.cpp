@@ -67,6 +67,16 @@ void run(const Arguments& a) {
                     std::string(std::string_view(b["dtype"])).c_str(), dims_text(b["dims"]).c_str(), order_text(b).c_str());
       }
     }
+    simdjson::dom::array regions;
+    if (f["regions"].get(regions) == simdjson::SUCCESS) {
+      for (auto r : regions) {
+        std::string line = "  " + text_of(r["kind"]) + ":";
+        for (auto c : simdjson::dom::array(r["calls"])) line += " " + text_of(c);
+        for (auto x : simdjson::dom::array(r["reads"])) line += ", then reads size " + text_of(x);
+        std::puts(line.c_str());
+      }
+      continue;
+    }
     for (auto p : simdjson::dom::array(f["programs"])) {
       std::printf("  on %s: %zu steps\n", std::string(std::string_view(p["target"])).c_str(), simdjson::dom::array(p["steps"]).size());
       if (a.steps) print_steps(p);

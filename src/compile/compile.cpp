@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compile/expand.h"
 #include "compile/function.h"
+#include "compile/regions.h"
 #include "compile/split.h"
 
 namespace ingot::compile {
@@ -84,6 +85,7 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
       out.weights.push_back(std::move(p));
     }
     first_origin.push_back(static_cast<uint32_t>(out.origins.size()));
+    if (f.regions) continue;  // the functions that they run have them
     for (const Origin& o : f.graph.origins) out.origins.push_back({o.file, o.code, o.module, o.target, o.line});
   }
   return first_origin;
@@ -102,6 +104,10 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   Prepare prepare;
   std::vector<DerivedTensor> derived;
   for (const NamedGraph& f : functions) {
+    if (f.regions) {
+      parts.emplace_back();
+      continue;
+    }
     parts.push_back(split(expand_lacking(f.graph, backend), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
@@ -131,6 +137,11 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     report(functions[i].name, 0.5 + 0.4 * static_cast<double>(i) / static_cast<double>(functions.size()));
+    if (functions[i].regions) {
+      out.functions[i].programs.emplace_back();
+      if (record != nullptr) record->functions.emplace_back();
+      continue;
+    }
     LeafPlaces leaves = places_of(parts[i].main, in_plan);
     leaves.derived = parts[i].derived_leaf;
     add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i], record != nullptr ? record->functions.emplace_back() : ignored);
@@ -174,6 +185,9 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
       if (c.origin != none_id) c.origin += first_origin[i];
     }
     out.functions[i].graph = print(functions[i].graph);
+  }
+  for (size_t i = functions.size(); i-- > 0;) {  // what is called is complete first
+    if (functions[i].regions) emit_regions(functions[i], i, out);
   }
   std::string names;
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();

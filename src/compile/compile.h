@@ -7,15 +7,12 @@
 
 #include "compile/options.h"
 #include "compile/schedule/schedule.h"
-#include "ir/graph.h"
+#include "ir/regions.h"
 #include "plan/plan.h"
 
 namespace ingot::compile {
 
-struct NamedGraph {
-  std::string name;  // of the function
-  ir::Graph graph;   // canonical
-};
+using ir::NamedGraph;
 
 // What compiling decided, for people and for whoever compares a program with its graph.
 struct Record {

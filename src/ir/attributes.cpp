@@ -122,6 +122,16 @@ std::vector<int64_t> Attributes::integers(std::string_view name) const {
   return out;
 }
 
+std::vector<GraphRef> Attributes::graphs(std::string_view name) const {
+  std::vector<GraphRef> out;
+  for (const Attribute& a : get<List>(*this, name, "a list")) {
+    const auto* g = std::get_if<GraphRef>(&a.value);
+    if (g == nullptr) fail(Code::format, "attribute \"{}\" is not a list of graphs", name);
+    out.push_back(*g);
+  }
+  return out;
+}
+
 Scalar Attributes::scalar(std::string_view name) const {
   const Attribute& a = at(name);
   if (auto* b = std::get_if<bool>(&a.value)) return *b;

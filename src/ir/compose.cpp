@@ -18,6 +18,29 @@ Dim Handle::dim(Axis a) const {
   return rank() == 0 ? Dim(1) : dims()[static_cast<size_t>(a)];
 }
 
+Dim read_size(Handle number, const std::optional<Dim>& bound) {
+  Graph& g = number.graph();
+  SymbolId s;
+  if (!g.expected_sizes.empty()) {
+    s = g.expected_sizes.front();
+    g.expected_sizes.erase(g.expected_sizes.begin());
+  } else {
+    auto taken = [&](const std::string& name) { return std::any_of(g.symbols.begin(), g.symbols.end(), [&](const Symbol& x) { return x.name == name; }); };
+    size_t n = 0;
+    while (taken(fmt::format("d{}", n))) ++n;
+    s = static_cast<SymbolId>(g.symbols.size());
+    g.symbols.push_back({fmt::format("d{}", n)});
+  }
+  Symbol& symbol = g.symbols[s];
+  if (bound) {
+    symbol.max = std::max(symbol.min, std::min(symbol.max, bound->range(g.symbols).max));
+    symbol.opt = std::clamp(symbol.opt, symbol.min, symbol.max);
+    if (!bound->is_constant()) require(g, Dim::symbol(s), Check::less_equal, *bound, "a size that is read from data is within its bound");
+  }
+  g.outputs.push_back({reshape(cast(number, DType::i64), {}).id(), g.symbols[s].name, {}, Output::To::size});
+  return Dim::symbol(s);
+}
+
 Handle make_node(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
   std::vector<Type> types = infer(g, op, in, attributes);
   return {&g, g.add(op, std::move(in), std::move(attributes), std::move(types[0]))};

@@ -148,6 +148,9 @@ std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool so
 Handle matmul(Handle a, Handle b);                                    // torch.matmul's rules for ranks 1 and up
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);
 
+// A size that is read from a 0-d i64 while the graph runs, at most `bound`: a new symbol, or the next of Graph::expected_sizes.
+Dim read_size(Handle number, const std::optional<Dim>& bound);
+
 inline Handle to_float(Handle x) { return cast(x, float_type(x.dtype())); }
 
 }  // namespace ingot::ir

@@ -42,6 +42,30 @@ ValueId Graph::add_weight(Weight weight, Type type) {
   return weights.back().value;
 }
 
+void Graph::make_weight(size_t input, Weight weight) {
+  weight.value = inputs[input].value;
+  Node& node = nodes[values[weight.value].producer];
+  node.op = Op::weight;
+  node.attributes = leaf_attributes(weight.name, weight.order);
+  values[weight.value].name = weight.name;
+  inputs.erase(inputs.begin() + static_cast<ptrdiff_t>(input));
+  weights.insert(std::upper_bound(weights.begin(), weights.end(), weight.value, [](ValueId v, const Weight& w) { return v < w.value; }), std::move(weight));
+}
+
+void Graph::fill_weights(const std::function<void(Weight&, const Type&)>& fill) {
+  for (Weight& w : weights) fill(w, type(w.value));
+  for (Node& node : nodes) {
+    if (node.op != Op::branch && node.op != Op::loop) continue;
+    List filled;
+    for (const GraphRef& inner : node.attributes.graphs("graphs")) {
+      Graph copy = *inner;
+      copy.fill_weights(fill);
+      filled.push_back(GraphRef(std::make_shared<const Graph>(std::move(copy))));
+    }
+    node.attributes.set("graphs", std::move(filled));
+  }
+}
+
 ValueId Graph::add(Op op, std::vector<ValueId> in, Attributes attributes, Type type) { return nodes[add_node(op, std::move(in), std::move(attributes), {std::move(type)})].out[0]; }
 
 NodeId Graph::add_node(Op op, std::vector<ValueId> in, Attributes attributes, std::vector<Type> types) {
@@ -86,7 +110,7 @@ namespace {
 }  // namespace
 
 ValueId Graph::written_by(const Output& o) const {
-  if (o.to == Output::To::caller) return none_id;
+  if (o.to == Output::To::caller || o.to == Output::To::size) return none_id;
   for (const Input& i : inputs) {
     if (o.to == Output::To::input && i.name == o.name) return i.value;
   }
@@ -98,13 +122,13 @@ ValueId Graph::written_by(const Output& o) const {
 
 std::vector<ValueId> written_by_outputs(const Graph& g) {
   std::vector<ValueId> out(g.outputs.size(), none_id);
-  if (std::all_of(g.outputs.begin(), g.outputs.end(), [](const Output& o) { return o.to == Output::To::caller; })) return out;
+  if (std::all_of(g.outputs.begin(), g.outputs.end(), [](const Output& o) { return o.to == Output::To::caller || o.to == Output::To::size; })) return out;
   std::unordered_map<std::string_view, ValueId> inputs, weights;
   for (const Input& i : g.inputs) inputs.emplace(i.name, i.value);
   for (const Weight& w : g.weights) weights.emplace(w.name, w.value);
   for (size_t i = 0; i < out.size(); ++i) {
     const Output& o = g.outputs[i];
-    if (o.to == Output::To::caller) continue;
+    if (o.to == Output::To::caller || o.to == Output::To::size) continue;
     const auto& leaves = o.to == Output::To::input ? inputs : weights;
     auto found = leaves.find(o.name);
     if (found == leaves.end()) fail_unknown_leaf(o);

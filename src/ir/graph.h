@@ -4,6 +4,7 @@
 // topological order; a pass builds a new graph or edits in place and calls compact().
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,11 +69,14 @@ struct Ref {
   bool operator==(const Ref&) const = default;
 };
 
+class Graph;
+using GraphRef = std::shared_ptr<const Graph>;  // never null; equal when it is the same one
+
 struct Attribute;
 using List = std::vector<Attribute>;
 struct Attribute {
   // monostate is Python's None. Numbers are equal as Scalars are.
-  std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, AffineMap, Ref, List> value;
+  std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, AffineMap, Ref, GraphRef, List> value;
   Attribute() = default;
   template <class T>
     requires(!std::is_same_v<std::decay_t<T>, Attribute>)
@@ -106,6 +110,7 @@ class Attributes {
   std::vector<int64_t> integers(std::string_view name) const;
   const AffineMap& map(std::string_view name) const;
   Scalar scalar(std::string_view name) const;
+  std::vector<GraphRef> graphs(std::string_view name) const;
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
   size_t size() const { return items_.size(); }
@@ -162,8 +167,9 @@ struct Input {
   std::vector<int64_t> order = {};
 };
 struct Output {
-  // Where the value goes: to the caller, or into the memory of the input or weight called `name`, once all else has run.
-  enum class To : uint8_t { caller, input, weight };
+  // Where the value goes: to the caller, or into the memory of the input or weight called `name`, once all else has run. Or it gives a size: a 0-d i64 that is
+  // read while the graph runs and becomes the value of the symbol called `name`. What uses that symbol runs after it.
+  enum class To : uint8_t { caller, input, weight, size };
   ValueId value;
   std::string name;
   // Strides recorded at capture as a permutation: dims sorted from outermost to innermost in
@@ -206,6 +212,10 @@ class Graph {
 
   ValueId add_input(std::string name, Type type, std::vector<int64_t> order = {});
   ValueId add_weight(Weight weight, Type type);  // Weight::value is filled in
+  // An input becomes this weight.
+  void make_weight(size_t input, Weight weight);
+  // Calls `fill` for each weight, those of the graphs inside too.
+  void fill_weights(const std::function<void(Weight&, const Type&)>& fill);
   // Appends a node with one result of the given type (see infer for deriving it).
   ValueId add(Op op, std::vector<ValueId> in, Attributes attributes, Type type);
   NodeId add_node(Op op, std::vector<ValueId> in, Attributes attributes, std::vector<Type> types);
@@ -222,6 +232,8 @@ class Graph {
   // While set, new nodes get this origin and group.
   OriginId current_origin = none_id;
   uint32_t current_group = 0;
+  // Symbols that torch recorded for sizes that come from data, in the order in which read_size (compose.h) gives them.
+  std::vector<SymbolId> expected_sizes;
 
   // Users of every value: node ids, in order (an output is not a user).
   std::vector<std::vector<NodeId>> users() const;

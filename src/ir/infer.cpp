@@ -31,6 +31,8 @@ class Infer {
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
       case Op::attention: return {attention()};
+      case Op::branch: return branch();
+      case Op::loop: return loop();
       default: bad("has no rule for its result type");
     }
   }
@@ -107,6 +109,60 @@ class Infer {
     count(0);
     a_.dim("dim");
     return {DType::i64, {}};
+  }
+
+  // The graphs of a branch or a loop, each with as many inputs as there are operands from `first` on, of their dtypes and ranks.
+  std::vector<GraphRef> graphs(size_t first) {
+    std::vector<GraphRef> out = a_.graphs("graphs");
+    if (out.size() != 2) bad("has {} graphs, not 2", out.size());
+    for (const GraphRef& g : out) {
+      if (g->inputs.size() + first != in_.size()) bad("a graph takes {} operands, got {}", g->inputs.size(), in_.size() - first);
+      for (size_t i = 0; i < g->inputs.size(); ++i) like(g->type(g->inputs[i].value), type(first + i));
+    }
+    return out;
+  }
+  void like(const Type& given, const Type& wanted) {
+    if (given.dtype != wanted.dtype || given.rank() != wanted.rank()) {
+      bad("a tensor of {} of rank {} stands where {} of rank {} is needed", name_of(given.dtype), given.rank(), name_of(wanted.dtype), wanted.rank());
+    }
+  }
+  // What the graph gives; its sizes are sizes of the graph around it.
+  std::vector<Type> results(const Graph& g) {
+    std::vector<Type> out;
+    std::vector<SymbolId> used;
+    for (const Output& o : g.outputs) {
+      if (o.to == Output::To::size) continue;
+      if (o.to != Output::To::caller) bad("a graph inside writes to \"{}\"", o.name);
+      out.push_back(g.type(o.value));
+      for (const Dim& d : out.back().dims) d.collect_symbols(used);
+    }
+    for (SymbolId s : used) {
+      if (s >= g_.symbols.size() || s >= g.symbols.size() || g_.symbols[s].name != g.symbols[s].name) bad("the size of a result is not known outside");
+    }
+    return out;
+  }
+  void condition(const Type& t) {
+    if (t.dtype != DType::b8 || t.rank() != 0) bad("the condition is no 0-d b8");
+  }
+
+  std::vector<Type> branch() {
+    condition(type(0));
+    std::vector<GraphRef> g = graphs(1);
+    std::vector<Type> out = results(*g[0]), other = results(*g[1]);
+    if (out.size() != other.size()) bad("one graph gives {} results, the other {}", out.size(), other.size());
+    for (size_t i = 0; i < out.size(); ++i) like(other[i], out[i]);
+    return out;
+  }
+
+  std::vector<Type> loop() {
+    std::vector<GraphRef> g = graphs(0);
+    const int64_t carried = a_.integer("carried");
+    if (carried < 0 || carried > static_cast<int64_t>(in_.size())) bad("carries {} of {} operands", carried, in_.size());
+    std::vector<Type> test = results(*g[0]), next = results(*g[1]);
+    if (test.size() != 1 || static_cast<int64_t>(next.size()) != carried) bad("its graphs give {} and {} results", test.size(), next.size());
+    condition(test[0]);
+    for (size_t i = 0; i < next.size(); ++i) like(next[i], type(i));
+    return next;
   }
 
   Type scan() {

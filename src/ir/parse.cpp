@@ -198,12 +198,23 @@ class Parser {
     if (text_.substr(at_, 4) == "map(") return map();
     std::string_view n = name();
     if (n == "none") return {};
+    if (n == "graph") return graph();
     if (n == "true") return true;
     if (n == "false") return false;
     if (n == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (n == "inf") return std::numeric_limits<double>::infinity();
     if (auto t = dtype_from_name(n)) return *t;
     bad(fmt::format("unknown word \"{}\"", n));
+  }
+
+  // Graphs inside graphs are few; a damaged file may say otherwise.
+  Attribute graph() {
+    constexpr int most = 16;
+    if (depth_ == most) bad("graphs are nested too deep");
+    const std::string text = quoted();
+    Parser inner(text);
+    inner.depth_ = depth_ + 1;
+    return GraphRef(std::make_shared<const Graph>(inner.run()));
   }
 
   Attribute number() {
@@ -286,8 +297,8 @@ class Parser {
       if (peek() == 't') {
         if (name() != "to") bad("an output goes \"to\" somewhere");
         std::string_view where = name();
-        if (where != "input" && where != "weight") bad("an output goes to an input or a weight");
-        o.to = where == "input" ? Output::To::input : Output::To::weight;
+        if (where != "input" && where != "weight" && where != "size") bad("an output goes to an input, a weight or a size");
+        o.to = where == "input" ? Output::To::input : where == "weight" ? Output::To::weight : Output::To::size;
       }
       g_.outputs.push_back(std::move(o));
     } else if (kind == "inputs") {
@@ -403,7 +414,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
-  int line_ = 1;
+  int line_ = 1, depth_ = 0;
   bool located_ = false;  // the error under way names its line
   Graph g_;
   std::map<std::string, SymbolId, std::less<>> symbols_;

@@ -5,6 +5,8 @@
 //   %0 = input() {name="x"} : f32[B, 16]
 //   %1 = relu(%0) {} : f32[B, 16] @0 #3
 //   output %1 "y" [0, 1]
+//
+// A graph that is an attribute stands as a quoted text.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -51,6 +53,7 @@ class Printer {
       attribute(to_attribute(o.order));
       if (o.to == Output::To::input) put(" to input");
       if (o.to == Output::To::weight) put(" to weight");
+      if (o.to == Output::To::size) put(" to size");
       put("\n");
     }
     for (const Check& c : g_.checks) {
@@ -136,6 +139,9 @@ class Printer {
             put("&{}", v.index);
           } else if constexpr (std::is_same_v<T, AffineMap>) {
             map(v);
+          } else if constexpr (std::is_same_v<T, GraphRef>) {
+            put("graph ");
+            quote(print(*v));
           } else {
             out_ += '[';
             for (size_t i = 0; i < v.size(); ++i) {

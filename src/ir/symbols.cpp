@@ -1,5 +1,7 @@
 #include "ir/symbols.h"
 
+#include <algorithm>
+
 namespace ingot::ir {
 
 namespace {
@@ -8,11 +10,24 @@ void visit_scalar(const Scalar& s, FunctionRef<void(const Dim&)> visit) {
   if (const auto* d = std::get_if<Dim>(&s.value)) visit(*d);
 }
 
+// Sizes of a graph inside, but for those that it reads itself.
+void visit_graph(const Graph& g, FunctionRef<void(const Dim&)> visit) {
+  const std::vector<uint32_t> own = read_symbols(g);
+  std::vector<SymbolId> symbols;
+  auto outer = [&](const Dim& d) {
+    symbols.clear();
+    d.collect_symbols(symbols);
+    if (std::none_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return own[s] != none_id; })) visit(d);
+  };
+  for (const Node& n : g.nodes) visit_sizes(g, n, outer);
+}
+
 void visit_attribute(const Attribute& a, FunctionRef<void(const Dim&)> visit) {
   if (const auto* d = std::get_if<Dim>(&a.value)) visit(*d);
   if (const auto* list = std::get_if<List>(&a.value)) {
     for (const Attribute& part : *list) visit_attribute(part, visit);
   }
+  if (const auto* inner = std::get_if<GraphRef>(&a.value)) visit_graph(**inner, visit);
   if (const auto* map = std::get_if<AffineMap>(&a.value)) {
     for (const Dim& d : map->dims) visit(d);
     for (const AffineMap::Axis& axis : map->axes) visit(axis.offset);
@@ -39,6 +54,17 @@ bool reads_symbol(const Graph& g, const Node& node) {
   bool reads = false;
   visit_sizes(g, node, [&](const Dim& d) { reads = reads || !d.is_constant(); });
   return reads;
+}
+
+std::vector<uint32_t> read_symbols(const Graph& g) {
+  std::vector<uint32_t> out(g.symbols.size(), none_id);
+  for (uint32_t o = 0; o < g.outputs.size(); ++o) {
+    if (g.outputs[o].to != Output::To::size) continue;
+    for (SymbolId s = 0; s < g.symbols.size(); ++s) {
+      if (g.symbols[s].name == g.outputs[o].name) out[s] = o;
+    }
+  }
+  return out;
 }
 
 std::optional<LinearSize> linear_size(const Dim& dim) {

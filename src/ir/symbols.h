@@ -14,6 +14,8 @@ void visit_sizes(const Graph&, const Node&, FunctionRef<void(const Dim&)> visit)
 // The symbols in them, in order, some more than once.
 std::vector<SymbolId> used_symbols(const Graph&, const Node&);
 bool reads_symbol(const Graph&, const Node&);
+// Per symbol: the output that reads it from data (Output::To::size), or none_id.
+std::vector<uint32_t> read_symbols(const Graph&);
 
 // The size as a symbol times a number plus a number: an axis of this size gives the symbol (export with 2*d, d+1). Nothing when it is another expression.
 std::optional<LinearSize> linear_size(const Dim&);

@@ -29,6 +29,7 @@ class Verifier {
       const Output& o = g_.outputs[i];
       if (o.value >= made_.size() || !made_[o.value]) bad("output \"{}\" does not exist", o.name);
       order(o);
+      if (o.to == Output::To::size) read(o);
       if (ValueId leaf = written[i]; leaf != none_id && !can_be_written(g_.type(leaf), g_.type(o.value))) bad("what is written to \"{}\" has another type", o.name);
     }
     for (const Check& c : g_.checks) {
@@ -57,6 +58,13 @@ class Verifier {
       if (known_equal(memory.dims[i], value.dims[i], g_.symbols) == Truth::no) return false;
     }
     return true;
+  }
+
+  void read(const Output& o) {
+    const Type& t = g_.type(o.value);
+    if (t.dtype != DType::i64 || t.rank() != 0) bad("size \"{}\" is read from {} of rank {}", o.name, name_of(t.dtype), t.rank());
+    if (std::none_of(g_.symbols.begin(), g_.symbols.end(), [&](const Symbol& s) { return s.name == o.name; })) bad("size \"{}\" is read, but there is none of that name", o.name);
+    if (!read_.insert(o.name).second) bad("size \"{}\" is read twice", o.name);
   }
 
   void symbols() {
@@ -168,6 +176,7 @@ class Verifier {
   size_t at_ = none;  // the node at hand
   std::vector<bool> made_;
   std::vector<SymbolId> ids_;
+  std::set<std::string_view> read_;
   size_t leaves_ = 0, weights_ = 0;
 };
 

@@ -31,8 +31,13 @@ std::string functional_name(const std::string& target) {
 
 class Expander {
  public:
-  explicit Expander(const Graph& from)
-      : from_(from), values_(from, to_, [this](const Node& n) { return again(n); }), read_(from.values.size(), false), known_sizes_(from.symbols.size(), false) {
+  Expander(const Graph& from, SizesFromData data, std::vector<bool> known_sizes = {})
+      : from_(from), data_(data), values_(from, to_, [this](const Node& n) { return again(n); }), read_(from.values.size(), false), known_sizes_(std::move(known_sizes)) {
+    known_sizes_.resize(from.symbols.size(), false);
+    if (data == SizesFromData::allowed) {
+      const std::vector<uint32_t> reads = ir::read_symbols(from);
+      for (size_t s = 0; s < reads.size(); ++s) known_sizes_[s] = known_sizes_[s] || reads[s] != ir::none_id;
+    }
     for (const ir::Input& input : from.inputs) know(input.value);
     for (const Node& n : from.nodes) {
       for (ValueId v : n.in) read_[v] = true;
@@ -58,11 +63,14 @@ class Expander {
       }
     }
     auto give = [&](ir::Output o) {
+      if (o.to == ir::Output::To::size) o.value = ir::reshape(ir::cast(ir::Handle(&to_, o.value), ir::DType::i64), {}).id();
       if (o.to == ir::Output::To::input) o.value = as_it_lies(o.name, o.value);
       o.value = fitting(o);
       to_.outputs.push_back(std::move(o));
     };
-    for (const ir::Output& o : from_.outputs) give({values_.read(o.value), o.name, o.order, o.to});
+    for (const ir::Output& o : from_.outputs) {
+      if (o.to != ir::Output::To::size || data_ == SizesFromData::allowed) give({values_.read(o.value), o.name, o.order, o.to});
+    }
     for (ValueId leaf : values_.written_leaves()) {
       const ir::Weight* w = from_.weight_of(leaf);
       give({values_.read(leaf), w != nullptr ? w->name : input_name(leaf), {}, w != nullptr ? ir::Output::To::weight : ir::Output::To::input});
@@ -145,7 +153,16 @@ class Expander {
     to_.current_origin = node.origin;
     ++to_.current_group;
     ops::Results results;
+    to_.expected_sizes = unknown_sizes(node);
+    const std::vector<ir::SymbolId> expected = to_.expected_sizes;
     try {
+      if (node.attributes.find("graphs") != nullptr) {
+        results = control(node);
+        name_sizes(node, results);
+        for (size_t i = 0; i < node.out.size(); ++i) check(node, target, from_.type(node.out[i]), results[i].type());
+        define(id, results);
+        return;
+      }
       const ops::Operator* op = ops::find(target);
       bool writes = false;
       if (op == nullptr) {
@@ -163,6 +180,15 @@ class Expander {
         results[0] = ir::Handle(&to_, values_.read(node.in[0]));
       }
       if (results.size() < node.out.size()) fail(Code::internal, "{} ({}) has {} results where torch recorded {}", node_name(node), target, results.size(), node.out.size());
+      if (data_ == SizesFromData::refused && !to_.outputs.empty()) {
+        refuse(id, "it reads a size from the values of a tensor, which runs here only where the whole model does");
+        return;
+      }
+      if (!to_.expected_sizes.empty()) {
+        refuse(id, size_reason(to_.expected_sizes[0]));
+        return;
+      }
+      for (ir::SymbolId s : expected) known_sizes_[s] = true;
       // Of what nobody reads torch itself records one thing on the CPU and another on a GPU (statistics of batch_norm).
       for (size_t i = 0; i < node.out.size(); ++i) {
         if (i == 0 || read_[node.out[i]]) check(node, target, from_.type(node.out[i]), results[i].type());
@@ -181,12 +207,65 @@ class Expander {
       if (e.origin.empty()) e.origin = where(node);
       throw;
     }
+    define(id, results);
+    values_.note_views(id);
+  }
+
+  void define(ir::NodeId id, const ops::Results& results) {
+    const Node& node = from_.nodes[id];
     for (size_t i = 0; i < node.out.size(); ++i) {
       ValueId v = results[i].id();
       values_.define(node.out[i], v);
       if (to_.values[v].name.empty()) to_.values[v].name = from_.values[node.out[i]].name;
     }
-    values_.note_views(id);
+  }
+
+  // torch may have a name of its own for a size of a result that is known here: it is read like one that comes from data.
+  void name_sizes(const Node& node, const ops::Results& results) {
+    for (size_t i = 0; i < node.out.size(); ++i) {
+      const ir::Dims recorded = from_.type(node.out[i]).dims;
+      for (size_t d = 0; d < recorded.size() && d < results[i].dims().size(); ++d) {
+        auto s = recorded[d].as_symbol();
+        auto next = s ? std::find(to_.expected_sizes.begin(), to_.expected_sizes.end(), *s) : to_.expected_sizes.end();
+        if (next == to_.expected_sizes.end()) continue;
+        std::iter_swap(to_.expected_sizes.begin(), next);
+        const ir::Dim size = results[i].dims()[d];
+        ir::read_size(ir::Handle(&to_, to_.add(Op::size, {}, {{"dim", size}}, {ir::DType::i64, {}})), size);
+        known_sizes_[*s] = true;
+      }
+    }
+  }
+
+  // A branch or a loop: its graphs are expanded too.
+  ops::Results control(const Node& node) {
+    const bool branch = node.attributes.string("target") == "higher_order.cond";
+    ir::List graphs;
+    const std::vector<ir::GraphRef> captured = node.attributes.graphs("graphs");
+    for (const ir::GraphRef& g : captured) {
+      Expander inner(*g, data_, known_sizes_);
+      Graph made = inner.run();
+      if (!inner.missing.empty()) {
+        const Missing& m = inner.missing[0];
+        fail(Code::unsupported, "inside it {}: {}", m.target, m.reason);
+      }
+      for (const ir::Output& o : made.outputs) {
+        if (o.to == ir::Output::To::input || o.to == ir::Output::To::weight) fail(Code::unsupported, "inside it \"{}\" is written in place", o.name);
+      }
+      graphs.push_back(ir::GraphRef(std::make_shared<const Graph>(std::move(made))));
+    }
+    std::vector<ValueId> in;
+    for (ValueId v : node.in) in.push_back(values_.read(v));
+    ir::Attributes attributes{{"graphs", std::move(graphs)}};
+    if (branch) {
+      in[0] = ir::reshape(ir::to_bool(ir::Handle(&to_, in[0])), {}).id();
+    } else {
+      attributes.set("carried", node.attributes.integer("carried"));
+    }
+    const Op op = branch ? Op::branch : Op::loop;
+    const ir::NodeId made = to_.add_node(op, in, attributes, ir::infer(to_, op, in, attributes));
+    ops::Results out;
+    for (ValueId v : to_.nodes[made].out) out.push_back(ir::Handle(&to_, v));
+    return out;
   }
 
   std::string node_name(const Node& node) const {
@@ -208,23 +287,41 @@ class Expander {
         return true;
       }
     }
-    if (auto symbol = unknown_size(node)) {
-      refuse(id,
-             fmt::format(
-                 "the size {} does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean index) or from a number given as an input",
-                 from_.symbols[*symbol].name));
+    // What it reads from data itself is in the sizes of its results alone.
+    const std::vector<ir::SymbolId> unknown = unknown_sizes(node);
+    const std::vector<ir::SymbolId> made = data_ == SizesFromData::allowed ? plain_sizes(node) : std::vector<ir::SymbolId>();
+    for (ir::SymbolId s : unknown) {
+      if (std::find(made.begin(), made.end(), s) != made.end()) continue;
+      refuse(id, size_reason(s));
       return true;
     }
     return false;
   }
 
-  // A size that the node's results or arguments use and that no axis of a tensor before it gives.
-  std::optional<ir::SymbolId> unknown_size(const Node& node) const {
-    std::optional<ir::SymbolId> unknown;
+  std::string size_reason(ir::SymbolId s) const {
+    return fmt::format(
+        "the size {} does not follow from the sizes of the inputs: it comes from the values of a tensor (nonzero, item, boolean index) or from a number given as an input",
+        from_.symbols[s].name);
+  }
+
+  // Sizes that the node's results or arguments use and that no axis of a tensor before it gives.
+  std::vector<ir::SymbolId> unknown_sizes(const Node& node) const {
+    std::vector<ir::SymbolId> unknown;
     for (ir::SymbolId s : ir::used_symbols(from_, node)) {
-      if (!known_sizes_[s]) unknown = s;
+      if (!known_sizes_[s] && std::find(unknown.begin(), unknown.end(), s) == unknown.end()) unknown.push_back(s);
     }
     return unknown;
+  }
+
+  // Axes of the results that are a size of their own.
+  std::vector<ir::SymbolId> plain_sizes(const Node& node) const {
+    std::vector<ir::SymbolId> out;
+    for (ValueId v : node.out) {
+      for (const ir::Dim& d : from_.type(v).dims) {
+        if (auto s = d.as_symbol()) out.push_back(*s);
+      }
+    }
+    return out;
   }
 
   void know(ValueId v) {
@@ -279,6 +376,7 @@ class Expander {
   }
 
   const Graph& from_;
+  const SizesFromData data_;
   Graph to_;
   Versions values_;
   std::vector<bool> read_;         // per value of from_
@@ -287,14 +385,14 @@ class Expander {
 
 }  // namespace
 
-std::vector<Missing> missing_rows(const Graph& captured) {
-  Expander expander(captured);
+std::vector<Missing> missing_rows(const Graph& captured, SizesFromData data) {
+  Expander expander(captured, data);
   expander.run();
   return std::move(expander.missing);
 }
 
 Graph expand_rows(const Graph& captured) {
-  Expander expander(captured);
+  Expander expander(captured, SizesFromData::allowed);
   Graph out = expander.run();
   if (expander.missing.empty()) {
     for (const ir::Input& input : captured.inputs) {  // one that nothing reads, or that is a result as it is

@@ -25,7 +25,9 @@ const std::vector<Pass>& passes();
 
 // Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
 ir::Graph expand_rows(const ir::Graph& captured);
-std::vector<Missing> missing_rows(const ir::Graph& captured);  // of all rows, in order
+// Of all rows, in order. Whether sizes may be read from data (nonzero, item): only in a graph that runs here as a whole.
+enum class SizesFromData : bool { refused, allowed };
+std::vector<Missing> missing_rows(const ir::Graph& captured, SizesFromData = SizesFromData::allowed);
 // expand_rows, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 

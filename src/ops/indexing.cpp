@@ -25,25 +25,73 @@ Value same_type(const Value& x, const Value& source) {
   return source;
 }
 
+// Row-major numbers of the elements that are not zero, in order: i64 [u]. The count u is read from data.
+Value nonzero_elements(const Value& x) {
+  const Dim n = x.numel();
+  Graph& g = x.graph();
+  Value flag = reshape(to_bool(x), {n}), so_far = scan("sum", cast(flag, DType::i64), 0);
+  const Dim count = read_size(sum(cast(flag, DType::i64), {}), n);
+  // Each goes to its place among those found; all others to one place behind, which nobody reads.
+  Value place = select(flag, so_far - 1, n);
+  Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, iota(g, n), "set");
+  return view(found, slice_map(found.dims(), 0, 0, count, 1));
+}
+
+// The index along each axis of row-major element numbers in a tensor of these sizes.
+std::vector<Value> unravel(const Value& element, const Dims& dims) {
+  std::vector<Value> out(dims.size());
+  Value rest = element;
+  for (size_t d = dims.size(); d-- > 0;) {
+    out[d] = d > 0 ? map(Op::mod, {rest, dims[d]}) : rest;
+    if (d > 0) rest = map(Op::floordiv, {rest, dims[d]});
+  }
+  return out;
+}
+
+// The indices of the elements that are not zero, a tensor for each axis.
+std::vector<Value> nonzero_along_axes(const Value& x) {
+  if (x.rank() == 0) fail(Code::unsupported, "nonzero of a tensor without axes");
+  const Dims dims = x.dims();
+  return unravel(nonzero_elements(x), dims);
+}
+
+// torch's advanced indexing: which axes are indexed, and where the index dims go.
 struct Positions {
+  Value x;  // the axes of each boolean index are one
   std::vector<int64_t> axes;
   std::vector<Value> indices;
   int64_t position = 0;
 };
 
-// torch's advanced indexing: where the index dims go.
 Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& indices) {
   Positions p;
   bool adjacent = true;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (!indices[i]) continue;
-    if (indices[i]->dtype() == DType::b8) fail(Code::unsupported, "a boolean index: its result has a size that depends on data");
-    if (!p.axes.empty() && p.axes.back() + 1 != static_cast<int64_t>(i)) adjacent = false;
-    p.axes.push_back(static_cast<int64_t>(i));
-    p.indices.push_back(position(*indices[i]));
+  Dims dims;
+  size_t next = 0;  // axis of x
+  auto axis = [&]() -> const Dim& {
+    if (next >= x.dims().size()) fail(Code::invalid_input, "index: too many indices for rank {}", x.rank());
+    return x.dims()[next++];
+  };
+  for (const std::optional<Value>& index : indices) {
+    const auto here = static_cast<int64_t>(dims.size());
+    const bool mask = index && index->dtype() == DType::b8;
+    dims.push_back(mask ? Dim(1) : axis());
+    if (!index) continue;
+    if (mask) {
+      if (index->rank() == 0) fail(Code::unsupported, "a boolean index without axes");
+      for (const Dim& d : index->dims()) {
+        const Dim& covered = axis();
+        require(x.graph(), covered, Check::equal, d, "a boolean index has the sizes of the axes that it covers");
+        dims.back() *= covered;
+      }
+    }
+    if (!p.axes.empty() && p.axes.back() + 1 != here) adjacent = false;
+    p.axes.push_back(here);
+    p.indices.push_back(mask ? nonzero_elements(*index) : position(*index));
   }
   if (p.axes.empty()) fail(Code::unsupported, "index without indices");
-  if (p.axes.back() >= x.rank()) fail(Code::invalid_input, "index: {} indices for rank {}", indices.size(), x.rank());
+  dims.insert(dims.end(), x.dims().begin() + static_cast<ptrdiff_t>(next), x.dims().end());
+  p.x = reshape(x, dims);
   p.position = adjacent ? p.axes[0] : 0;
   return p;
 }
@@ -73,8 +121,8 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, cons
     return put_where(x, *indices[0], values, accumulate);
   }
   Positions p = positions_of(x, indices);
-  Value shape = gather(x, p.axes, p.indices, p.position, true);
-  return scatter(x, p.axes, p.indices, p.position, expand(values, shape.dims()), accumulate ? "add" : "set");
+  Value shape = gather(p.x, p.axes, p.indices, p.position, true);
+  return reshape(scatter(p.x, p.axes, p.indices, p.position, expand(values, shape.dims()), accumulate ? "add" : "set"), x.dims());
 }
 
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
@@ -118,12 +166,26 @@ const Definition definitions[] = {
     {"index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices) {
        Positions p = positions_of(x, indices);
-       return gather(x, p.axes, p.indices, p.position, true);
+       return gather(p.x, p.axes, p.indices, p.position, true);
      }},
     {"_unsafe_index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
      [](Value x, std::vector<std::optional<Value>> indices) {
        Positions p = positions_of(x, indices);
-       return gather(x, p.axes, p.indices, p.position, true);
+       return gather(p.x, p.axes, p.indices, p.position, true);
+     }},
+    {"{nonzero,argwhere}(Tensor self)", Types::each,
+     [](Value x) {
+       std::vector<Value> columns;
+       for (const Value& c : nonzero_along_axes(x)) columns.push_back(unsqueeze(c, 1));
+       return columns.size() == 1 ? columns[0] : concat(std::move(columns), 1);
+     }},
+    {"nonzero_numpy(Tensor self)", Types::each, [](Value x) { return nonzero_along_axes(x); }},
+    {"where(Tensor condition)", Types::each, [](Value x) { return nonzero_along_axes(x); }},
+    {"masked_select(Tensor self, Tensor mask)", Types::each,
+     [](Value x, Value mask) {
+       const Dims dims = require_broadcast(x.graph(), {x.dims(), mask.dims()});
+       const Dim n = product(dims);
+       return gather(reshape(expand(x, dims), {n}), {0}, {nonzero_elements(expand(mask, dims))}, 0, false);
      }},
     {"index_select(Tensor self, int dim, Tensor index)", Types::each,
      [](Value x, int64_t dim, Value index) {

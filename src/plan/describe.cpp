@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "plan/regions.h"
 
 namespace ingot::plan {
 
@@ -180,6 +181,39 @@ void order(Json& j, const std::vector<uint8_t>& axes) {
   j.close(']');
 }
 
+constexpr const char* region_kinds[] = {"straight", "branch", "loop"};
+
+// Of a function that has any: what they run and which sizes they read. Of one that regions run: that it is such.
+void regions(Json& j, const Plan& plan, const Function& f) {
+  const auto index = static_cast<uint32_t>(&f - plan.functions.data());
+  const bool called = std::any_of(plan.functions.begin(), plan.functions.begin() + index, [&](const Function& by) {
+    return std::any_of(by.regions.begin(), by.regions.end(),
+                       [&](const Region& r) { return std::any_of(r.calls.begin(), r.calls.end(), [&](const Call& c) { return c.function == index; }); });
+  });
+  if (called) {
+    j.key("called");
+    j.boolean(true);
+  }
+  if (f.regions.empty()) return;
+  j.key("regions");
+  j.open('[');
+  for (const Region& r : f.regions) {
+    j.open('{');
+    j.key("kind");
+    j.text(region_kinds[static_cast<size_t>(r.kind)]);
+    j.key("calls");
+    j.open('[');
+    for (const Call& c : r.calls) j.text(plan.functions[c.function].name);
+    j.close(']');
+    j.key("reads");
+    j.open('[');
+    for (const Region::Read& x : r.reads) j.text(f.symbols[x.symbol].name);
+    j.close(']');
+    j.close('}');
+  }
+  j.close(']');
+}
+
 void function(Json& j, const Plan& plan, const Function& f) {
   j.open('{');
   j.key("name");
@@ -211,6 +245,7 @@ void function(Json& j, const Plan& plan, const Function& f) {
     j.close('}');
   }
   j.close(']');
+  const std::vector<uint32_t> known = known_after(f);
   for (auto [kind, name] : {std::pair(Binding::Kind::input, "inputs"), std::pair(Binding::Kind::output, "outputs"), std::pair(Binding::Kind::state, "states")}) {
     j.key(name);
     j.open('[');
@@ -228,10 +263,15 @@ void function(Json& j, const Plan& plan, const Function& f) {
         j.key("written");
         j.boolean(true);
       }
+      if (std::any_of(b.dims.begin(), b.dims.end(), [&](SizeRef d) { return known[d] > 0; })) {  // its sizes are read from data
+        j.key("open");
+        j.boolean(true);
+      }
       j.close('}');
     }
     j.close(']');
   }
+  regions(j, plan, f);
   j.key("programs");
   j.open('[');
   for (size_t t = 0; t < f.programs.size(); ++t) {
@@ -337,7 +377,38 @@ struct Printer {
     out += "\n";
   }
 
+  std::string value(const Function& f, uint32_t v) { return v < f.bindings.size() ? f.bindings[v].name : fmt::format("value {}", v - f.bindings.size()); }
+
+  void regions(const Function& f) {
+    for (size_t v = 0; v < f.values.size(); ++v) {
+      out += fmt::format("  value {}: {}", v, ir::name_of(f.values[v].dtype));
+      sizes(f, f.values[v].dims, "[]");
+      out += "\n";
+    }
+    for (size_t n = 0; n < f.regions.size(); ++n) {
+      const Region& r = f.regions[n];
+      out += fmt::format("  region {} {}", n, region_kinds[static_cast<size_t>(r.kind)]);
+      if (r.condition != UINT32_MAX) out += (r.kind == Region::Kind::branch ? " by " : " while ") + value(f, r.condition);
+      out += "\n";
+      for (const Region::Carried& c : r.carried) out += fmt::format("    {} begins as {}, then {}\n", value(f, c.value), value(f, c.first), value(f, c.next));
+      for (const Call& c : r.calls) {
+        const Function& callee = plan.functions[c.function];
+        out += "    " + callee.name + ":";
+        for (size_t i = 0; i < c.values.size(); ++i) {
+          const bool first = callee.bindings[i].kind == Binding::Kind::output && (i == 0 || callee.bindings[i - 1].kind == Binding::Kind::input);
+          out += (first ? " -> " : i > 0 ? ", " : " ") + value(f, c.values[i]);
+        }
+        out += "\n";
+      }
+      for (const Region::Read& x : r.reads) out += fmt::format("    {} = {}\n", f.symbols[x.symbol].name, value(f, x.value));
+    }
+  }
+
   void program(const Function& f, const Program& p) {
+    if (!f.regions.empty()) {
+      out += f.name + " in regions\n";
+      return regions(f);
+    }
     out += fmt::format("{} on {}\n", f.name, target.target.text());
     for (size_t k = 0; k < p.buffers.size(); ++k) {
       const Buffer& b = p.buffers[k];

@@ -102,28 +102,53 @@ std::vector<bool> only_first_values(const Plan& plan) {
   return out;
 }
 
+namespace {
+
+// The function and all that its regions run, in order.
+std::vector<bool> with_callees(const Plan& plan, size_t function) {
+  std::vector<bool> stays(plan.functions.size());
+  stays[function] = true;
+  for (size_t f = function; f < stays.size(); ++f) {
+    if (!stays[f]) continue;
+    for (const Region& r : plan.functions[f].regions) {
+      for (const Call& c : r.calls) stays[c.function] = true;
+    }
+  }
+  return stays;
+}
+
+}  // namespace
+
 Plan part(const Plan& whole, size_t function) {
   if (function >= whole.functions.size()) fail(Code::invalid_input, "there is no function {}: the plan has {}, counted from 0", function, whole.functions.size());
   Plan out;
-  out.functions.push_back(whole.functions[function]);
+  const std::vector<bool> functions = with_callees(whole, function);
+  const std::vector<uint32_t> function_number = numbered(functions);
+  out.functions = kept(whole.functions, functions);
   out.targets = whole.targets;
   out.origins = whole.origins;
   out.signature = whole.signature;
   out.provenance = whole.provenance;
   out.file = whole.file;
   out.code_from = whole.code_from;
-  Function& f = out.functions[0];
   std::vector<bool> weights(whole.weights.size());
   std::vector<std::vector<bool>> derived;
-  for (const Binding& b : f.bindings) {
-    if (b.kind == Binding::Kind::state) weights[b.weight] = true;
+  for (Function& f : out.functions) {
+    for (const Binding& b : f.bindings) {
+      if (b.kind == Binding::Kind::state) weights[b.weight] = true;
+    }
+    for (Region& r : f.regions) {
+      for (Call& c : r.calls) c.function = function_number[c.function];
+    }
   }
   for (size_t t = 0; t < out.targets.size(); ++t) {
     Program& prepare = out.targets[t].prepare.programs[0];
     std::vector<bool>& made = derived.emplace_back(whole.targets[t].derived.size());
-    for (const Buffer& b : f.programs[t].buffers) {
-      if (b.kind == Buffer::Kind::weight) weights[b.index] = true;
-      if (b.kind == Buffer::Kind::derived) made[b.index] = true;
+    for (const Function& f : out.functions) {
+      for (const Buffer& b : f.programs[t].buffers) {
+        if (b.kind == Buffer::Kind::weight) weights[b.index] = true;
+        if (b.kind == Buffer::Kind::derived) made[b.index] = true;
+      }
     }
     shrink(prepare, needed_steps(prepare, made, weights));
     // A step that stays may write derived weights that only others read.
@@ -133,13 +158,15 @@ Plan part(const Plan& whole, size_t function) {
   }
   out.weights = kept(whole.weights, weights);
   std::vector<uint32_t> weight_number = numbered(weights);
-  for (Binding& b : f.bindings) {
-    if (b.kind == Binding::Kind::state) b.weight = weight_number[b.weight];
+  for (Function& f : out.functions) {
+    for (Binding& b : f.bindings) {
+      if (b.kind == Binding::Kind::state) b.weight = weight_number[b.weight];
+    }
   }
   for (size_t t = 0; t < out.targets.size(); ++t) {
     out.targets[t].derived = kept(whole.targets[t].derived, derived[t]);
     std::vector<uint32_t> derived_number = numbered(derived[t]);
-    renumber(f.programs[t], weight_number, derived_number);
+    for (Function& f : out.functions) renumber(f.programs[t], weight_number, derived_number);
     renumber(out.targets[t].prepare.programs[0], weight_number, derived_number);
   }
   return out;

@@ -80,7 +80,40 @@ struct Binding {
 // What one target does for a function. Sizes are the function's.
 struct Program {
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;             // one region; regions and branches come with data-dependent sizes
+  std::vector<Step> steps;
+};
+
+// A tensor that one region makes and others read. Row-major.
+struct Value {
+  DType dtype;
+  std::vector<SizeRef> dims;
+};
+
+// A function that a region runs: a value of the function around for each of its bindings, in their order, and a size for each of its symbols
+// (UINT32_MAX: it reads the symbol itself, or has no use for it). Values are numbered: the bindings of the function around come first, then Function::values.
+struct Call {
+  uint32_t function;                   // of Plan::functions; behind the one that calls it
+  std::vector<uint32_t> values;
+  std::vector<SizeRef> symbols;
+};
+
+struct Region {
+  enum class Kind : uint8_t { straight, branch, loop };
+  // A loop runs its condition, then its body while that is true. `value` begins as a copy of `first`, and is what the body wrote to `next` from turn to turn.
+  struct Carried {
+    uint32_t first, value, next;
+  };
+  // A number of type int64 becomes the value of a symbol.
+  struct Read {
+    uint32_t value, symbol;
+    uint32_t origin = UINT32_MAX;      // Plan::origins
+    SizeRef bound = UINT32_MAX;        // a size that it is not above, if one is known
+  };
+  Kind kind;
+  uint32_t condition = UINT32_MAX;     // branch: a 0-d bool. loop: the one that the condition writes
+  std::vector<Call> calls;             // straight: one, or none where only sizes are read; branch: if true, if false; loop: condition, body
+  std::vector<Carried> carried;
+  std::vector<Read> reads;             // once it has run
 };
 
 struct Function {
@@ -91,6 +124,9 @@ struct Function {
   std::vector<Check> checks;
   std::string graph;                   // the canonical graph it was made from, text form
   std::vector<Program> programs;       // one for each of Plan::targets; a prepare function has its target's alone
+  // In order. Empty where all sizes are known at the beginning and nothing branches: then the programs say what is done. Else the programs are empty.
+  std::vector<Region> regions;
+  std::vector<Value> values;           // between regions
 };
 
 // Where a symbol's value comes from: the size of an input's axis, which is linear in it.

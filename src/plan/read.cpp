@@ -11,6 +11,7 @@
 #include "plan/file.h"
 #include "plan/made_here.h"
 #include "plan/plan.h"
+#include "plan/regions.h"
 #include "plan_generated.h"
 
 namespace ingot::plan {
@@ -77,6 +78,8 @@ class Reader {
     each(f->programs(), [&](const fb::Program& p) { out.programs.push_back(program(p)); });
     out.graph = text(f->graph(), "a graph");
     each(f->checks(), [&](const fb::Check& c) { out.checks.push_back({c.left(), c.right(), c.equal(), c.origin(), text(c.why(), "the reason of a check")}); });
+    each(f->regions(), [&](const fb::Region& r) { out.regions.push_back(region(r)); });
+    each(f->values(), [&](const fb::Value& v) { out.values.push_back({dtype(v.dtype()), numbers(v.dims())}); });
     return out;
   }
 
@@ -153,6 +156,15 @@ class Reader {
     spend(v->size());
     const auto* data = reinterpret_cast<const std::byte*>(v->data());
     return {data, data + v->size()};
+  }
+
+  Region region(const fb::Region& r) {
+    if (r.kind() > static_cast<uint8_t>(Region::Kind::loop)) fail(Code::format, "a region of the plan is of an unknown kind");
+    Region out{static_cast<Region::Kind>(r.kind()), r.condition(), {}, {}, {}};
+    each(r.calls(), [&](const fb::Call& c) { out.calls.push_back({c.function(), numbers(c.values()), numbers(c.symbols())}); });
+    each(r.carried(), [&](const fb::Carried& c) { out.carried.push_back({c.first(), c.value(), c.next()}); });
+    each(r.reads(), [&](const fb::Read& x) { out.reads.push_back({x.value(), x.symbol(), x.origin(), x.bound()}); });
+    return out;
   }
 
   Program program(const fb::Program& p) {
@@ -363,12 +375,13 @@ void verify(const Plan& plan) {
   if (plan.targets.empty()) fail(Code::format, "the plan is for no device");
   for (const Function& f : plan.functions) {
     verify_function(plan, f);
+    if (!f.regions.empty()) verify_regions(plan, static_cast<size_t>(&f - plan.functions.data()));
     if (f.programs.size() != plan.targets.size()) fail(Code::format, "function \"{}\" of the plan has {} programs for {} targets", f.name, f.programs.size(), plan.targets.size());
     for (size_t t = 0; t < plan.targets.size(); ++t) verify_program(plan, plan.targets[t], f, f.programs[t]);
   }
   for (const ForTarget& t : plan.targets) {
     const Function& prepare = t.prepare;
-    if (!prepare.bindings.empty() || !prepare.symbols.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
+    if (!prepare.bindings.empty() || !prepare.symbols.empty() || !prepare.regions.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");
     verify_function(plan, prepare);
     if (prepare.programs.size() != 1) fail(Code::format, "the plan's prepare function has {} programs", prepare.programs.size());
     verify_program(plan, t, prepare, prepare.programs[0]);

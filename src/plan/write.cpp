@@ -69,7 +69,33 @@ class Writer {
     auto a3 = b_.CreateVector(bindings);
     auto a4 = b_.CreateVector(checks);
     auto a5 = b_.CreateVector(programs);
-    return fb::CreateFunction(b_, n, a1, a2, a3, a4, g, a5);
+    // A straight function is what it was before there were regions.
+    Offset<flatbuffers::Vector<Offset<fb::Region>>> a6 = 0;
+    Offset<flatbuffers::Vector<Offset<fb::Value>>> a7 = 0;
+    if (!f.regions.empty()) {
+      a6 = regions(f.regions);
+      std::vector<Offset<fb::Value>> values;
+      for (const Value& v : f.values) values.push_back(fb::CreateValue(b_, static_cast<uint8_t>(v.dtype), b_.CreateVector(v.dims)));
+      a7 = b_.CreateVector(values);
+    }
+    return fb::CreateFunction(b_, n, a1, a2, a3, a4, g, a5, a6, a7);
+  }
+
+  Offset<flatbuffers::Vector<Offset<fb::Region>>> regions(const std::vector<Region>& list) {
+    std::vector<Offset<fb::Region>> out;
+    for (const Region& r : list) {
+      std::vector<Offset<fb::Call>> calls;
+      for (const Call& c : r.calls) calls.push_back(fb::CreateCall(b_, c.function, b_.CreateVector(c.values), b_.CreateVector(c.symbols)));
+      std::vector<Offset<fb::Carried>> carried;
+      for (const Region::Carried& c : r.carried) carried.push_back(fb::CreateCarried(b_, c.first, c.value, c.next));
+      std::vector<Offset<fb::Read>> reads;
+      for (const Region::Read& x : r.reads) reads.push_back(fb::CreateRead(b_, x.value, x.symbol, x.origin, x.bound));
+      auto a1 = b_.CreateVector(calls);
+      auto a2 = b_.CreateVector(carried);
+      auto a3 = b_.CreateVector(reads);
+      out.push_back(fb::CreateRegion(b_, static_cast<uint8_t>(r.kind), r.condition, a1, a2, a3));
+    }
+    return b_.CreateVector(out);
   }
 
   Offset<fb::Program> program(const Program& p) {

@@ -196,6 +196,16 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   return out;
 }
 
+int64_t bytes_moved(const Resolved::Step& step) {
+  int64_t bytes = 0;
+  for (const backend::TensorRef& t : step.operands) {
+    auto size = static_cast<int64_t>(ir::size_of(t.dtype));
+    for (int d = 0; d < t.rank; ++d) size *= t.strides[d] == 0 ? 1 : t.dims[d];
+    bytes += size;
+  }
+  return bytes;
+}
+
 bool point_at_weights(Resolved& r, const Memory& memory) {
   bool changed = false;
   for (const Resolved::WeightOperand& w : r.of_weights) {

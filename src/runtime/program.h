@@ -83,6 +83,8 @@ struct Memory {
   std::vector<size_t> weight_bytes, derived_bytes;
 };
 
+// Of every operand of a step once, broadcast axes not counted.
+int64_t bytes_moved(const Resolved::Step&);
 // Its steps find the weights where `memory` says.
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
 // Where the steps find the weights from now on; true if an address is another one. The sizes stay resolved: they do not depend on addresses.

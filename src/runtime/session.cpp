@@ -44,6 +44,7 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
   for (const plan::Binding& b : loaded_.function->bindings) {
     if (b.kind == plan::Binding::Kind::state) state_entries_.push_back(state_->entry_of(b.weight));
   }
+  if (!loaded_.function->regions.empty()) routine_ = std::make_unique<Routine>(*weights_, function);
   output_dims_.resize(loaded_.outputs);
   wanted_.resize(loaded_.symbols.size());
 }
@@ -123,6 +124,7 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
     const plan::SymbolSource& source = loaded_.symbols[s];
     wanted_[s] = source.binding == UINT32_MAX ? f.symbols[s].opt : source.size.symbol_at(inputs[source.binding].dims[source.axis]);
   }
+  if (routine_ != nullptr) routine_->bound(wanted_);
   take_weights();
   Resolved* known = executor_.find(wanted_, set_->memory);
   if (known == nullptr) {
@@ -142,7 +144,12 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
 
 const std::vector<std::vector<int64_t>>& Session::resolve(std::span<const HostTensor> inputs) {
   Resolved& r = find(inputs);
-  for (size_t o = 0; o < loaded_.outputs; ++o) output_dims_[o] = r.binding_dims[loaded_.inputs + o];
+  for (size_t o = 0; o < loaded_.outputs; ++o) {
+    output_dims_[o] = r.binding_dims[loaded_.inputs + o];
+    if (is_open(o) && !routine_->is_bounded(loaded_.inputs + o)) {
+      output_dims_[o].assign(output_dims_[o].size(), -1);
+    }
+  }
   return output_dims_;
 }
 
@@ -158,6 +165,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
 void Session::give_back() noexcept {
   arena_ = MemoryBlock();
   scratch_ = MemoryBlock();
+  if (routine_ != nullptr) routine_->give_back();
   for (auto* copies : {&gathered_, &staged_}) {
     for (MemoryBlock& block : *copies) block = MemoryBlock();
   }
@@ -186,7 +194,12 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   for (size_t o = 0; o < outputs.size(); ++o) {
     const plan::Binding& b = loaded_.function->bindings[inputs.size() + o];
     const std::vector<int64_t>& dims = r.binding_dims[inputs.size() + o];
-    bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && lies_in({}, outputs[o]) && std::equal(dims.begin(), dims.end(), outputs[o].dims);
+    if (is_open(o) && outputs[o].data == nullptr && output_memory_) {
+      pointers_[inputs.size() + o] = nullptr;
+      continue;
+    }
+    bool fits = outputs[o].dtype == b.dtype && outputs[o].rank == static_cast<int>(dims.size()) && lies_in({}, outputs[o]) &&
+                (is_open(o) || std::equal(dims.begin(), dims.end(), outputs[o].dims));
     if (!fits)
       fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name,
            ir::torch_name_of(outputs[o].dtype), shape_text(outputs[o]));
@@ -201,13 +214,15 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     pointers_[first_state + i] = state_->is_bound(state_entries_[i]) ? take(first_state + i, t, true) : static_cast<std::byte*>(t.data);
   }
   if (loaded_.writes) check_overlap(inputs, outputs);
-  work();
+  work(outputs);
   if (!device() && !loaded_.writes) return;
   bool host = from_host_;  // the caller may change it when this returns, and pinned memory is read late
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) host = give(i, inputs[i]) || host;
   }
-  for (size_t o = 0; o < outputs.size(); ++o) host = give(inputs.size() + o, outputs[o]) || host;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o].data != nullptr) host = give(inputs.size() + o, outputs[o]) || host;
+  }
   auto bound = [&](size_t i) -> const HostTensor* { return state_->is_bound(state_entries_[i]) ? &state_->memory(state_entries_[i], *stream_) : nullptr; };
   for (size_t i = 0; i < loaded_.states; ++i) {
     if (const HostTensor* t = bound(i)) host = give(first_state + i, *t) || host;
@@ -223,7 +238,32 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   }
 }
 
-void Session::work() {
+// The regions of a function, with the memory of its values.
+void Session::work_regions(std::span<const HostTensor> outputs) {
+  if (stream_->recorded_by_caller()) {
+    throw Error(Code::invalid_input, fmt::format("\"{}\" reads sizes or conditions from data while it runs, so it cannot be recorded into a CUDA graph", loaded_.function->name))
+        .fix("call it outside of the capture");
+  }
+  room_.assign(pointers_.size(), 0);
+  for (size_t o = 0; o < outputs.size(); ++o) room_[loaded_.inputs + o] = outputs[o].data != nullptr ? bytes_of(outputs[o]) : 0;
+  const bool recording = !profiling_ && recording_ && device();
+  Allocator& from = run_memory_ != nullptr ? *run_memory_ : memory();
+  struct Return {
+    Routine* routine;
+    ~Return() {
+      if (routine != nullptr) routine->give_back();
+    }
+  } return_at_end{run_memory_ != nullptr ? routine_.get() : nullptr};
+  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, output_memory_, recording, profiling_});
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const std::span<const int64_t> dims = routine_->dims(loaded_.inputs + o);
+    output_dims_[o].assign(dims.begin(), dims.end());
+  }
+  if (profiling_) timed_ = routine_->timed();
+}
+
+void Session::work(std::span<const HostTensor> outputs) {
+  if (routine_ != nullptr) return work_regions(outputs);
   const Resolved& r = executor_.current();
   if (run_memory_ == nullptr) return work_in(arena_.data(), scratch_.data());
   size_t alignment = weights_->backend().alignment(), arena = (r.arena_bytes + alignment - 1) / alignment * alignment;
@@ -235,7 +275,9 @@ void Session::work() {
 void Session::work_in(std::byte* arena, std::byte* scratch) {
   const bool recording = !profiling_ && recording_ && device() && !stream_->recorded_by_caller();
   executor_.run(pointers_, arena, scratch, *workers_, *stream_, recording, profiling_);
-  if (profiling_) nanoseconds_ = stream_->nanoseconds();
+  if (!profiling_) return;
+  timed_.clear();
+  note_times(executor_, *stream_, timed_);
 }
 
 // Where kernels find the binding's elements, in its order: the tensor itself, or a copy (`filled`: with what it holds).
@@ -343,22 +385,14 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
 
 std::string Session::profile() const {
   std::string s = "{\"steps\": [";
-  for (size_t n = 0; n < nanoseconds_.size() && executor_.last() != nullptr; ++n) {
-    const plan::Step& step = loaded_.program->steps[n];
-    const Resolved::Step& at = executor_.last()->steps[n];
-    // Bytes of every operand once, broadcast axes not counted.
-    int64_t bytes = 0;
-    for (const backend::TensorRef& t : at.operands) {
-      auto size = static_cast<int64_t>(ir::size_of(t.dtype));
-      for (int d = 0; d < t.rank; ++d) size *= t.strides[d] == 0 ? 1 : t.dims[d];
-      bytes += size;
-    }
-    if (n > 0) s += ", ";
-    s += "{\"label\": ";
+  bool more = false;
+  for (const Timed& t : timed_) {
+    const plan::Step& step = t.function->program->steps[t.step];
+    s += std::exchange(more, true) ? ", {\"label\": " : "{\"label\": ";
     append_json_string(s, step.label);
     s += ", \"kernel\": ";
     append_json_string(s, step.kernel);
-    s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", nanoseconds_[n], bytes, fmt::join(at.sizes, ", "));
+    s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", t.nanoseconds, t.bytes, fmt::join(t.sizes, ", "));
   }
   return s + fmt::format("], \"resolutions\": {}}}", resolutions());
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/routine.h"
 #include "runtime/state.h"
 #include "runtime/weights.h"
 
@@ -14,7 +15,7 @@ namespace ingot::runtime {
 class Session {
  public:
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
-  // Dims of every output for these inputs; range and shape errors as in run().
+  // Dims of every output for these inputs; range and shape errors as in run(). Of one whose sizes are read from data: the most they can be, or -1 where that is not known.
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
   // Inputs may have any strides; those that lie in the order of their binding are read where they are. Outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
   // GPU, tensors may be on the host or there (in that order). When all of them are there, run() returns before it is done: it is work in the
@@ -25,6 +26,12 @@ class Session {
   // Each run takes its memory from there and gives it back before it returns, when on a GPU the stream may still be using it; null: memory of the
   // session's own, kept from run to run.
   void set_run_memory(Allocator* from) { run_memory_ = from; }
+  // Gives memory for each output whose sizes are read from data and for which run() is given none. Empty: as at first.
+  void set_output_memory(OutputMemory give) { output_memory_ = std::move(give); }
+  // Sizes of an output: after resolve() what that gave, after run() what they were.
+  const std::vector<int64_t>& output_dims(size_t output) const { return output_dims_[output]; }
+  // Whether the sizes of an output are read from data.
+  bool is_open(size_t output) const { return routine_ != nullptr && routine_->is_open(loaded_.inputs + output); }
   // Until all runs so far are done. Error when one of them could not go on (an index out of range).
   void wait() { stream_->wait(); }
   // The weights of runs from now on: a fork of those that it has, or what they are a fork of. What it resolved and recorded stays. Error (invalid_input) for others.
@@ -37,11 +44,12 @@ class Session {
   // The state that is set, but for memory of the caller's.
   void reset();
   size_t states() const { return loaded_.states; }
+  size_t outputs() const { return loaded_.outputs; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return executor_.kept(); }
   // How often sizes were resolved.
-  size_t resolutions() const { return executor_.resolutions(); }
+  size_t resolutions() const { return routine_ != nullptr ? routine_->resolutions() : executor_.resolutions(); }
   // Whether the arena and the copies of strided tensors are kept from run to run, as at first; else each run takes them and gives them back.
   void set_keeping(bool on) { keeping_ = on; }
   // Whether work on a GPU is recorded (CUDA graphs), as at first.
@@ -56,7 +64,8 @@ class Session {
   void check_ranges(std::span<const HostTensor> inputs) const;
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
-  void work();
+  void work(std::span<const HostTensor> outputs);
+  void work_regions(std::span<const HostTensor> outputs);
   void work_in(std::byte* arena, std::byte* scratch);
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
@@ -76,6 +85,9 @@ class Session {
   std::unique_ptr<backend::Stream> stream_;
   bool device_;  // not the host
   Executor executor_;
+  std::unique_ptr<Routine> routine_;  // of a function with regions
+  OutputMemory output_memory_;
+  std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_;  // with run_memory_ not used
   Allocator* run_memory_ = nullptr;
@@ -93,7 +105,7 @@ class Session {
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
-  std::vector<int64_t> nanoseconds_;  // of the last profiled run, a step each
+  std::vector<Timed> timed_;  // of the last profiled run, a step each
 };
 
 }  // namespace ingot::runtime

@@ -108,6 +108,14 @@ void Stepper::run(size_t step) {
   stream_->wait();
 }
 
+std::vector<std::byte> Stepper::read_binding(size_t binding, size_t bytes) const {
+  std::vector<std::byte> out(bytes);
+  if (bytes == 0) return out;
+  stream_->copy(out.data(), bindings_[binding].data(), bytes);
+  stream_->wait();
+  return out;
+}
+
 std::vector<std::byte> Stepper::read(plan::BufferId buffer) const {
   const Place& place = places_[buffer];
   std::vector<std::byte> out(place.bytes);

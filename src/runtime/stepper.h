@@ -21,6 +21,8 @@ class Stepper {
   size_t steps() const { return loaded_.steps.size(); }
   // Returns when it is done.
   void run(size_t step);
+  // The elements of a binding, which are `bytes`.
+  std::vector<std::byte> read_binding(size_t binding, size_t bytes) const;
   // All bytes of a buffer that steps have among their operands; nothing where none touches it.
   std::vector<std::byte> read(plan::BufferId buffer) const;
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "torch/engines.h"
 
 namespace {
@@ -128,6 +129,32 @@ struct Results {
   }
 };
 
+// Memory that a run asks for.
+class Late {
+ public:
+  using Allocate = ingot::FunctionRef<Managed*(size_t output, int32_t rank, const int64_t* dims)>;
+  Late(size_t outputs, Allocate allocate) : allocate_(allocate), made_(outputs, nullptr) {}
+  Late(const Late&) = delete;
+  Late& operator=(const Late&) = delete;
+  ~Late() {
+    for (size_t o = 0; o < made_.size(); ++o) drop(o);
+  }
+  static void* give(void* user, size_t output, const int64_t* dims, int32_t rank) {
+    auto& late = *static_cast<Late*>(user);
+    late.drop(output);
+    Managed* memory = late.made_[output] = late.allocate_(output, rank, dims);
+    return memory != nullptr ? static_cast<char*>(memory->view.data) + memory->view.byte_offset : nullptr;
+  }
+  Managed* take(size_t output) { return std::exchange(made_[output], nullptr); }
+
+ private:
+  void drop(size_t output) {
+    if (Managed* memory = take(output); memory != nullptr && memory->deleter != nullptr) memory->deleter(memory);
+  }
+  Allocate allocate_;
+  std::vector<Managed*> made_;
+};
+
 void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* args) {
   const std::shared_ptr<Entry> entry = registered(engine);
   Lease lease(*entry, function);
@@ -157,27 +184,47 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
   check(ingot_session_resolve(lease.get(), tensors, count));
   Results results{python.tuple(static_cast<intptr_t>(made))};
   if (results.tuple == nullptr) return nullptr;
-  for (size_t o = 0; o < made; ++o) {
+  auto allocate = [&](size_t o, int32_t rank, const int64_t* dims) {
     View like{};
-    check(ingot_session_output(lease.get(), o, &like.rank, &like.dims));
+    like.rank = rank;
+    like.dims = dims;
     like.device_type = device;
     like.device = std::max(gpu, 0);
     like.dtype = data_type(lease.outputs()[o]);
     Managed* memory = nullptr;
+    if (exchange.allocate(&like, &memory, nullptr, [](void*, const char*, const char*) {}) != 0) memory = nullptr;
+    return memory;
+  };
+  auto give = [&](size_t o, Managed* memory) {
     void* object = nullptr;
-    if (exchange.allocate(&like, &memory, nullptr, [](void*, const char*, const char*) {}) != 0) raise(INGOT_OUT_OF_MEMORY, "no memory for output " + std::to_string(o));
+    if (exchange.to_object(memory, &object) != 0) return false;
+    python.set_item(results.tuple, static_cast<intptr_t>(o), object);
+    return true;
+  };
+  for (size_t o = 0; o < made; ++o) {
     ingot_tensor& t = tensors[count + o] = ingot_tensor{};
-    t.data = static_cast<char*>(memory->view.data) + memory->view.byte_offset;
     t.dtype = lease.outputs()[o];
-    t.rank = memory->view.rank;
+    check(ingot_session_output(lease.get(), o, &t.rank, &t.dims));
+    if (lease.is_open(o)) {
+      t = unknown_output(t.dtype, t.rank);
+      continue;
+    }
+    Managed* memory = allocate(o, t.rank, t.dims);
+    if (memory == nullptr) raise(INGOT_OUT_OF_MEMORY, "no memory for output " + std::to_string(o));
+    t.data = static_cast<char*>(memory->view.data) + memory->view.byte_offset;
     t.dims = memory->view.dims;
     t.strides = memory->view.strides;
-    if (exchange.to_object(memory, &object) != 0) return nullptr;
-    python.set_item(results.tuple, static_cast<intptr_t>(o), object);
+    if (!give(o, memory)) return nullptr;
   }
+  // Results whose sizes are known while the model runs: made then, without Python's lock, and handed over behind it.
+  Late late(made, allocate);
+  if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late));
   {
     Unlocked unlocked;
     check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
+  }
+  for (size_t o = 0; o < made; ++o) {
+    if (lease.is_open(o) && !give(o, late.take(o))) return nullptr;
   }
   return std::exchange(results.tuple, nullptr);
 }

@@ -45,6 +45,10 @@ void describe(Entry& entry, uint32_t function, Entry::Function& into) {
     ingot_binding b;
     check(ingot_plan_output(entry.plan, function, o, &b));
     into.outputs.push_back(b.dtype);
+    int open = 0;
+    check(ingot_plan_output_is_open(entry.plan, function, o, &open));
+    into.open.push_back(open != 0);
+    into.any_open = into.any_open || open != 0;
   }
   check(ingot_plan_state_count(entry.plan, function, &into.states));
 }

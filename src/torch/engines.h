@@ -28,6 +28,8 @@ struct Entry {
     std::vector<Order> orders;               // of the inputs
     size_t written = 0, states = 0;
     std::vector<ingot_dtype> outputs;
+    std::vector<bool> open;                  // outputs whose sizes are read from data
+    bool any_open = false;
   };
   std::unordered_map<int64_t, Function> functions;
 
@@ -53,6 +55,8 @@ class Lease {
   size_t written() const { return function_->written; }
   size_t states() const { return function_->states; }
   const std::vector<ingot_dtype>& outputs() const { return function_->outputs; }
+  bool is_open(size_t output) const { return function_->open[output]; }
+  bool any_open() const { return function_->any_open; }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ingot_session* get() const { return session_; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,32 +84,74 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   tensor.put_back();
 }
 
-// The same for eager calls of functions that write nothing but their outputs: it makes these itself, row-major, so that a call is few steps.
-std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t function) {
+// Tensors for outputs whose sizes are known while the model runs.
+struct Late {
+  const Lease& lease;
+  int32_t gpu;
+  std::vector<std::optional<Tensor>>& outputs;
+
+  static void* give(void* user, size_t output, const int64_t* dims, int32_t rank) {
+    const auto& late = *static_cast<Late*>(user);
+    try {
+      Tensor& t = late.outputs[output].emplace(empty_in({}, rank, dims, late.lease.outputs()[output], late.gpu, "output " + std::to_string(output)));
+      return t.mutable_data_ptr();
+    } catch (const std::exception&) {  // the caller is C, and says that there is no memory
+      return nullptr;
+    }
+  }
+};
+
+// The same with outputs that it makes itself, row-major: for eager calls of functions that write nothing else, so that a call is few steps, and for those whose outputs
+// have sizes that the model reads from data. `state` as of execute.
+std::vector<Tensor> run_with(std::vector<Tensor> inputs, std::vector<Tensor> state, Tensor plan, int64_t function) {
   const std::shared_ptr<Entry> entry = find(plan, {});
   Lease lease(*entry, function);
-  if (lease.written() + lease.states() > 0) raise(INGOT_INVALID_INPUT, "ingot::run: the function writes state; ingot::execute runs it");
-  const size_t count = inputs.size(), made = lease.outputs().size();
+  if (lease.written() + lease.states() != state.size())
+    raise(INGOT_INVALID_INPUT,
+          "ingot::run: the function writes " + std::to_string(lease.written() + lease.states()) + " tensors, but " + std::to_string(state.size()) + " are given as state");
+  const size_t count = inputs.size() + lease.written(), made = lease.outputs().size();
   CallTensors all(count + made);
   ingot_tensor* tensors = all.data();
   Given tensor(entry->gpu);
-  for (size_t i = 0; i < count; ++i) tensors[i] = tensor.view(inputs[i], lease.order(i), false);
-  check(ingot_session_resolve(lease.get(), tensors, count));
-  std::vector<Tensor> outputs;
-  outputs.reserve(made);
-  for (size_t o = 0; o < made; ++o) {
-    int32_t rank = 0;
-    const int64_t* dims = nullptr;
-    check(ingot_session_output(lease.get(), o, &rank, &dims));
-    outputs.push_back(empty_in({}, rank, dims, lease.outputs()[o], entry->gpu, "output " + std::to_string(o)));
-    tensors[count + o] = view(outputs.back(), true, entry->gpu);
+  size_t next_input = 0, next_state = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const bool written = i < lease.written_inputs().size() && lease.written_inputs()[i];
+    if (!written && next_input == inputs.size()) raise(INGOT_INVALID_INPUT, "ingot::run: an input is missing");
+    tensors[i] = tensor.view(written ? state[next_state++] : inputs[next_input++], lease.order(i), written);
   }
+  check(ingot_session_resolve(lease.get(), tensors, count));
+  std::vector<std::optional<Tensor>> outputs(made);
+  Late late{lease, entry->gpu, outputs};
+  for (size_t o = 0; o < made; ++o) {
+    ingot_tensor& t = tensors[count + o] = ingot_tensor{};
+    t.dtype = lease.outputs()[o];
+    check(ingot_session_output(lease.get(), o, &t.rank, &t.dims));
+    if (lease.is_open(o)) {
+      t = unknown_output(t.dtype, t.rank);
+      continue;
+    }
+    outputs[o] = empty_in({}, t.rank, t.dims, t.dtype, entry->gpu, "output " + std::to_string(o));
+    t = view(*outputs[o], true, entry->gpu);
+  }
+  for (size_t i = 0; i < lease.states(); ++i) {
+    ingot_tensor memory = tensor.view(state[lease.written() + i], {}, true);
+    check(ingot_session_bind_state(lease.get(), i, &memory));
+  }
+  for (const Tensor& t : state) count_write(t);
+  if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late));
   check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
-  return outputs;
+  tensor.put_back();
+  std::vector<Tensor> out;
+  out.reserve(made);
+  for (std::optional<Tensor>& t : outputs) out.push_back(std::move(*t));
+  return out;
 }
+
+std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t function) { return run_with(std::move(inputs), {}, std::move(plan), function); }
 
 STABLE_TORCH_LIBRARY(ingot, m) {
   m.def("run(Tensor[] inputs, Tensor plan, int function) -> Tensor[]");
+  m.def("run_with(Tensor[] inputs, Tensor(a!)[] state, Tensor plan, int function) -> Tensor[]");
   m.def(
       "execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, "
       "Tensor plan, int function) -> ()");
@@ -116,6 +159,7 @@ STABLE_TORCH_LIBRARY(ingot, m) {
 STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) {
   m.impl("execute", TORCH_BOX(&execute));
   m.impl("run", TORCH_BOX(&run));
+  m.impl("run_with", TORCH_BOX(&run_with));
 }
 
 }  // namespace

@@ -115,6 +115,12 @@ inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dty
   return Tensor(handle);
 }
 
+// An output whose sizes are not known yet and that has no memory.
+inline ingot_tensor unknown_output(ingot_dtype type, int32_t rank) {
+  static constexpr std::array<int64_t, 64> zeros{};
+  return {nullptr, type, rank, zeros.data(), nullptr};
+}
+
 // The tensors of one call; few need no heap.
 class CallTensors {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -135,6 +136,39 @@ struct Verifier::State {
     return out;
   }
 
+  // A function at these sizes; its results, in the order of its bindings.
+  std::vector<std::vector<std::byte>> run(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs, std::vector<StepError>& out) {
+    const plan::Function& f = plan->functions[index];
+    if (!f.regions.empty()) return run_regions(index, std::move(symbols), std::move(inputs), out);
+    const compile::Record::Program& program = record.functions[index];
+    const Graph& g = program.graph;
+    Values values(g, symbols);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Type& type = g.type(g.inputs[i].value);
+      values.set(g.inputs[i].value, unpack(type.dtype, sizes_of(type.dims, symbols), inputs[i]));
+    }
+    for (const Weight& w : g.weights) {
+      const uint32_t derived = program.derived[w.value];
+      values.set(w.value, derived == none_id ? weight(w.name, g.type(w.value), symbols) : prepared->up_to(record.prepare.graph.outputs[derived].value));
+    }
+    stepper.begin(index, symbols, inputs);
+    for (StepError& e : steps(f, f.programs[stepper.placement().target], program, values)) out.push_back(std::move(e));
+    std::vector<int64_t> sizes(f.sizes.code.size());
+    evaluate(f.sizes, symbols, sizes);
+    std::vector<std::vector<std::byte>> results;
+    for (size_t b = 0; b < f.bindings.size(); ++b) {
+      if (f.bindings[b].kind != plan::Binding::Kind::output) continue;
+      size_t bytes = size_of(f.bindings[b].dtype);
+      for (plan::SizeRef d : f.bindings[b].dims) bytes *= static_cast<size_t>(sizes[d]);
+      results.push_back(stepper.read_binding(b, bytes));
+    }
+    return results;
+  }
+
+  std::vector<std::vector<std::byte>> run_regions(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs, std::vector<StepError>& out);
+
+  bool stopped(const std::vector<StepError>& steps) const { return settings.stop && !steps.empty() && steps.back().over(); }
+
   void result(const compile::StepResult& r, const plan::Step& s, Values& values, bool complete, StepError& e) {
     const std::vector<std::byte> buffer = stepper.read(r.place.buffer);
     const Data found = elements(r.place, values.symbols(), buffer);
@@ -147,6 +181,75 @@ struct Verifier::State {
     if (complete && !buffer.empty()) values.replace(r.of, elements(r.whole, values.symbols(), buffer));
   }
 };
+
+// A function with regions, one after another (runtime/routine.cpp), with values in memory of the host.
+class Verifier::RegionWalk {
+ public:
+  using Bytes = std::vector<std::byte>;
+  RegionWalk(State& state, size_t index, std::vector<int64_t> symbols, std::vector<Bytes> inputs, std::vector<StepError>& out)
+      : state_(state), f_(state.plan->functions[index]), symbols_(std::move(symbols)), sizes_(f_.sizes.code.size()), values_(f_.bindings.size() + f_.values.size()), out_(out) {
+    std::move(inputs.begin(), inputs.end(), values_.begin());
+    evaluate(f_.sizes, symbols_, sizes_);
+  }
+
+  std::vector<Bytes> run() {
+    for (const plan::Region& r : f_.regions) {
+      switch (r.kind) {
+        case plan::Region::Kind::straight:
+          if (!r.calls.empty()) call(r.calls[0]);
+          break;
+        case plan::Region::Kind::branch: call(r.calls[is_true(r.condition) ? 0 : 1]); break;
+        case plan::Region::Kind::loop: loop(r); break;
+      }
+      if (state_.stopped(out_)) break;
+      for (const plan::Region::Read& x : r.reads) {
+        std::memcpy(&symbols_[x.symbol], values_[x.value].data(), sizeof(int64_t));
+        evaluate(f_.sizes, symbols_, sizes_);
+      }
+    }
+    std::vector<Bytes> results;
+    for (size_t b = 0; b < f_.bindings.size(); ++b) {
+      if (f_.bindings[b].kind == plan::Binding::Kind::output) results.push_back(values_[b]);
+    }
+    return results;
+  }
+
+ private:
+  bool is_true(uint32_t value) const { return values_[value][0] != std::byte{0}; }
+
+  void loop(const plan::Region& r) {
+    for (const plan::Region::Carried& c : r.carried) values_[c.value] = values_[c.first];
+    for (call(r.calls[0]); is_true(r.condition) && !state_.stopped(out_); call(r.calls[0])) {
+      call(r.calls[1]);
+      for (const plan::Region::Carried& c : r.carried) values_[c.value] = std::move(values_[c.next]);
+    }
+  }
+
+  void call(const plan::Call& c) {
+    const plan::Function& f = state_.plan->functions[c.function];
+    std::vector<int64_t> symbols;
+    for (size_t s = 0; s < f.symbols.size(); ++s) symbols.push_back(c.symbols[s] != UINT32_MAX ? sizes_[c.symbols[s]] : f.symbols[s].opt);
+    std::vector<Bytes> inputs;
+    std::vector<uint32_t> results;
+    for (size_t i = 0; i < c.values.size(); ++i) {
+      if (f.bindings[i].kind == plan::Binding::Kind::input) inputs.push_back(values_[c.values[i]]);
+      if (f.bindings[i].kind == plan::Binding::Kind::output) results.push_back(c.values[i]);
+    }
+    std::vector<Bytes> made = state_.run(c.function, std::move(symbols), std::move(inputs), out_);
+    for (size_t i = 0; i < results.size(); ++i) values_[results[i]] = std::move(made[i]);
+  }
+
+  State& state_;
+  const plan::Function& f_;
+  std::vector<int64_t> symbols_, sizes_;
+  std::vector<Bytes> values_;
+  std::vector<StepError>& out_;
+};
+
+std::vector<std::vector<std::byte>> Verifier::State::run_regions(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs,
+                                                                 std::vector<StepError>& out) {
+  return RegionWalk(*this, index, std::move(symbols), std::move(inputs), out).run();
+}
 
 Verifier::Verifier(std::shared_ptr<const plan::Plan> plan, const compile::Record& record, Settings settings)
     : state_(new State{plan, record, settings, runtime::Stepper(plan, settings.device, settings.threads), std::nullopt}) {}
@@ -164,27 +267,36 @@ std::vector<StepError> Verifier::prepare() {
 std::vector<StepError> Verifier::function(size_t index, std::span<const runtime::HostTensor> inputs) {
   State& s = *state_;
   const plan::Function& f = s.plan->functions[index];
-  const compile::Record::Program& program = s.record.functions[index];
-  const Graph& g = program.graph;
-  std::vector<std::vector<int64_t>> dims;
-  for (const runtime::HostTensor& t : inputs) dims.emplace_back(t.dims, t.dims + t.rank);
-  Values values(g, bind_symbols(g, dims));
+  std::vector<int64_t> symbols(f.symbols.size());
+  const std::vector<plan::SymbolSource> sources = plan::symbol_sources(f);
+  const auto count = static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
+  if (inputs.size() != count) fail(Code::invalid_input, "{} inputs are given, the plan takes {}", inputs.size(), count);
   std::vector<std::vector<std::byte>> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Type& type = g.type(g.inputs[i].value);
-    if (inputs[i].dtype != type.dtype)
-      fail(Code::invalid_input, "input \"{}\" is {}, the plan takes {}", g.inputs[i].name, torch_name_of(inputs[i].dtype), torch_name_of(type.dtype));
-    if (runtime::missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", g.inputs[i].name);
+    const plan::Binding& b = f.bindings[i];
+    if (inputs[i].dtype != b.dtype) fail(Code::invalid_input, "input \"{}\" is {}, the plan takes {}", b.name, torch_name_of(inputs[i].dtype), torch_name_of(b.dtype));
+    if (inputs[i].rank != static_cast<int>(b.dims.size())) fail(Code::invalid_input, "input \"{}\" has rank {}, the plan takes rank {}", b.name, inputs[i].rank, b.dims.size());
+    if (runtime::missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", b.name);
     std::vector<std::byte>& lying = bytes.emplace_back(runtime::bytes_of(inputs[i]));
-    if (!lying.empty()) runtime::copy_strided(inputs[i], f.bindings[i].order, lying.data(), true);
-    values.set(g.inputs[i].value, unpack(type.dtype, sizes_of(type.dims, values.symbols()), lying));
+    if (!lying.empty()) runtime::copy_strided(inputs[i], b.order, lying.data(), true);
   }
-  for (const Weight& w : g.weights) {
-    const uint32_t derived = program.derived[w.value];
-    values.set(w.value, derived == none_id ? s.weight(w.name, g.type(w.value), values.symbols()) : s.prepared->up_to(s.record.prepare.graph.outputs[derived].value));
+  for (size_t n = 0; n < symbols.size(); ++n) {
+    const plan::SymbolSource& source = sources[n];
+    symbols[n] = source.binding == UINT32_MAX ? f.symbols[n].opt : source.size.symbol_at(inputs[source.binding].dims[source.axis]);
+    if (symbols[n] < f.symbols[n].min || symbols[n] > f.symbols[n].max)
+      fail(Code::invalid_input, "size {} is {}, outside {}..{}", f.symbols[n].name, symbols[n], f.symbols[n].min, f.symbols[n].max);
   }
-  s.stepper.begin(index, values.symbols(), bytes);
-  return s.steps(f, f.programs[s.stepper.placement().target], program, values);
+  std::vector<int64_t> sizes(f.sizes.code.size());
+  evaluate(f.sizes, symbols, sizes);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t d = 0; d < f.bindings[i].dims.size(); ++d) {
+      const int64_t wanted = sizes[f.bindings[i].dims[d]];
+      if (inputs[i].dims[d] != wanted) fail(Code::invalid_input, "axis {} of input \"{}\" has size {}, but {} is needed", d, f.bindings[i].name, inputs[i].dims[d], wanted);
+    }
+  }
+  std::vector<StepError> out;
+  s.run(index, std::move(symbols), std::move(bytes), out);
+  return out;
 }
 
 std::string to_json(std::string_view target, std::span<const StepError> steps) {

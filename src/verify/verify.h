@@ -49,6 +49,7 @@ class Verifier {
 
  private:
   struct State;
+  class RegionWalk;
   std::unique_ptr<State> state_;
 };
 

@@ -84,7 +84,9 @@ void Scheduler::copy_outputs() {
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
     const BufferView& now = (moved ? *moved : s_).places[o.value];
-    if (o.to == Output::To::caller || s_.in_place.contains(i) || !bound.contains(o.value) || out_.buffers.list[now.buffer].kind == plan::Buffer::Kind::arena) continue;
+    if (o.to == Output::To::caller || o.value == c_.written[i] || s_.in_place.contains(i) || !bound.contains(o.value) ||
+        out_.buffers.list[now.buffer].kind == plan::Buffer::Kind::arena)
+      continue;
     const Type& t = g_.type(o.value);
     BufferView aside{out_.buffers.arena(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
     if (!moved) moved = s_;
@@ -93,7 +95,7 @@ void Scheduler::copy_outputs() {
   }
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
-    if (o.to == Output::To::caller || s_.in_place.contains(i)) continue;
+    if (o.to == Output::To::caller || o.value == c_.written[i] || s_.in_place.contains(i)) continue;  // what is written to itself is there
     const Type& t = g_.type(c_.written[i]);
     const plan::BufferId memory = out_.buffers.leaf(plan::Buffer::Kind::binding, bound.at(c_.written[i]), product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype))));
     copy(moved ? *moved : s_, o.value, {memory, t.dtype, row_major(t.dims)}, "write " + o.name);

@@ -1,0 +1,185 @@
+#include "plan/regions.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace ingot::plan {
+
+namespace {
+
+constexpr size_t max_rank = 24;
+
+class Verifier {
+ public:
+  Verifier(const Plan& plan, size_t index) : plan_(plan), f_(plan.functions[index]), index_(index) {}
+
+  void run() {
+    if (std::any_of(f_.programs.begin(), f_.programs.end(), [](const Program& p) { return !p.steps.empty() || !p.buffers.empty(); })) bad("it has regions and steps");
+    for (const Value& v : f_.values) {
+      if (v.dims.size() > max_rank) bad("a value has an impossible rank");
+      for (uint32_t d : v.dims) size(d, "a value");
+    }
+    check_reads();
+    known_ = known_after(f_);
+    for (const Binding& b : f_.bindings) {
+      for (uint32_t d : b.dims) {
+        if (b.kind != Binding::Kind::output && known_[d] != 0) bad("the size of an input is read from data");
+      }
+      written_.push_back(b.kind != Binding::Kind::output);
+    }
+    written_.resize(f_.bindings.size() + f_.values.size(), false);
+    for (region_ = 0; region_ < f_.regions.size(); ++region_) region(f_.regions[region_]);
+    for (size_t v = 0; v < f_.bindings.size(); ++v) {
+      if (!written_[v]) bad("a result is never written");
+    }
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& what) const { fail(Code::format, "function \"{}\" of the plan is damaged: {}", f_.name, what); }
+  void size(uint32_t s, const char* what) const {
+    if (s >= f_.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
+  }
+
+  // Each symbol is read once, and none that an input gives.
+  void check_reads() {
+    std::vector<bool> given(f_.symbols.size());
+    const std::vector<SymbolSource> sources = symbol_sources(f_);
+    for (size_t s = 0; s < given.size(); ++s) given[s] = sources[s].binding != UINT32_MAX;
+    for (const Region& r : f_.regions) {
+      for (const Region::Read& read : r.reads) {
+        if (read.symbol >= given.size()) bad("a region reads a size that does not exist");
+        if (given[read.symbol]) bad("size " + f_.symbols[read.symbol].name + " is read twice");
+        given[read.symbol] = true;
+        if (read.bound != UINT32_MAX) size(read.bound, "a bound");
+        if (read.origin != UINT32_MAX && read.origin >= plan_.origins.size()) bad("a region names an origin that does not exist");
+      }
+    }
+  }
+
+  DType dtype(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dtype : f_.values[v - f_.bindings.size()].dtype; }
+  const std::vector<SizeRef>& dims(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dims : f_.values[v - f_.bindings.size()].dims; }
+  bool is_result(uint32_t v) const { return v >= f_.bindings.size() || f_.bindings[v].kind == Binding::Kind::output; }
+  // Of a value that a region uses now.
+  void use(uint32_t v) const {
+    if (v >= written_.size()) bad("a region names a value that does not exist");
+    for (uint32_t d : dims(v)) {
+      if (known_[d] > region_) bad("a region uses a size before it is read");
+    }
+  }
+  void read(uint32_t v) const {
+    use(v);
+    if (!written_[v]) bad("a region reads a value before it is written");
+  }
+  void write(uint32_t v) {
+    use(v);
+    if (!is_result(v)) bad("a region writes what is read-only");
+    written_[v] = true;
+  }
+  void number(uint32_t v, DType type) const {
+    if (dtype(v) != type || !dims(v).empty()) bad("a region reads a number from what is none");
+  }
+  void alike(uint32_t a, uint32_t b) const {
+    if (dtype(a) != dtype(b) || dims(a).size() != dims(b).size()) bad("a loop carries values of different types");
+  }
+
+  void region(const Region& r) {
+    const size_t calls = r.kind == Region::Kind::straight ? std::min<size_t>(r.calls.size(), 1) : 2;
+    if (r.calls.size() != calls) bad("a region has " + std::to_string(r.calls.size()) + " calls");
+    if (r.kind != Region::Kind::loop && !r.carried.empty()) bad("a region that is no loop carries values");
+    if (r.kind == Region::Kind::branch) {
+      read(r.condition);
+      number(r.condition, DType::b8);
+    }
+    for (const Region::Carried& c : r.carried) {
+      read(c.first);
+      use(c.value);
+      use(c.next);
+      alike(c.first, c.value);
+      alike(c.first, c.next);
+      // The body writes to `next`, and the two change places.
+      if (c.value < f_.bindings.size() || c.next < f_.bindings.size() || c.value == c.next) bad("a loop carries what is no value of its own");
+      written_[c.value] = true;
+    }
+    const std::vector<bool> before = written_;
+    std::vector<bool> after;
+    for (const Call& c : r.calls) {
+      // What one of two branches alone writes is not written.
+      if (r.kind == Region::Kind::branch && after.empty() && &c != r.calls.data()) {
+        after = written_;
+        written_ = before;
+      }
+      call(c);
+    }
+    if (!after.empty()) std::transform(after.begin(), after.end(), written_.begin(), written_.begin(), [](bool a, bool b) { return a && b; });
+    if (r.kind == Region::Kind::loop) {
+      read(r.condition);
+      number(r.condition, DType::b8);
+      for (const Region::Carried& c : r.carried) read(c.next);
+    }
+    for (const Region::Read& x : r.reads) {
+      read(x.value);
+      number(x.value, DType::i64);
+      if (x.bound != UINT32_MAX && known_[x.bound] > region_) bad("a bound is not known in time");
+    }
+  }
+
+  void call(const Call& c) {
+    if (c.function <= index_ || c.function >= plan_.functions.size()) bad("a region runs a function that does not exist, or is before it");
+    const Function& f = plan_.functions[c.function];
+    if (c.values.size() != f.bindings.size()) bad("a region gives " + std::to_string(c.values.size()) + " values for the bindings of \"" + f.name + "\"");
+    if (c.symbols.size() != f.symbols.size()) bad("a region gives other sizes than \"" + f.name + "\" has");
+    for (SizeRef s : c.symbols) {
+      if (s == UINT32_MAX) continue;
+      size(s, "a call");
+      if (known_[s] > region_) bad("a region uses a size before it is read");
+    }
+    for (size_t i = 0; i < c.values.size(); ++i) {
+      const Binding& b = f.bindings[i];
+      const uint32_t v = c.values[i];
+      if (b.kind != Binding::Kind::output) read(v);
+      use(v);
+      if (dtype(v) != b.dtype || dims(v).size() != b.dims.size()) bad("a value is not like the binding of \"" + f.name + "\" that it stands for");
+      const Binding* own = v < f_.bindings.size() ? &f_.bindings[v] : nullptr;
+      const std::vector<uint8_t> order = own != nullptr ? own->order : std::vector<uint8_t>();
+      if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" lies otherwise than what stands for it");
+      if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes what does not lie in rows");
+      if (b.kind == Binding::Kind::input && b.written && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
+      if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight)) bad("a state of \"" + f.name + "\" is another one here");
+      if (b.kind == Binding::Kind::output) {
+        // Nothing that is read meanwhile is written.
+        for (size_t k = 0; k < c.values.size(); ++k) {
+          if (k != i && c.values[k] == v) bad("\"" + f.name + "\" writes a value twice, or reads it too");
+        }
+        write(v);
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const Function& f_;
+  const size_t index_;
+  size_t region_ = 0;
+  std::vector<uint32_t> known_;  // see known_after
+  std::vector<bool> written_;    // per value
+};
+
+}  // namespace
+
+std::vector<uint32_t> known_after(const Function& f) {
+  std::vector<uint32_t> symbols(f.symbols.size(), 0);
+  for (uint32_t r = 0; r < f.regions.size(); ++r) {
+    for (const Region::Read& read : f.regions[r].reads) symbols[read.symbol] = r + 1;
+  }
+  std::vector<uint32_t> out;
+  for (const SizeInstruction& i : f.sizes.code) {
+    const bool leaf = i.op == SizeInstruction::Op::constant || i.op == SizeInstruction::Op::symbol;
+    out.push_back(i.op == SizeInstruction::Op::constant ? 0 : leaf ? symbols[i.a] : std::max(out[i.a], out[i.b]));
+  }
+  return out;
+}
+
+void verify_regions(const Plan& plan, size_t function) { Verifier(plan, function).run(); }
+
+}  // namespace ingot::plan

@@ -1,0 +1,283 @@
+"""Sizes read from data, branches and loops: one plan, whose regions run one after another."""
+
+import copy
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
+
+import ingot
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Selected(nn.Module):
+    """Boolean index, nonzero and what is known before, together."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 8)
+
+    def forward(self, x):
+        h = self.linear(x)
+        keep = h.amax(-1) > 0.3
+        return h[keep].softmax(-1), keep.nonzero().squeeze(1), h.sum()
+
+
+class MaskedSelect(nn.Module):
+    def forward(self, x):
+        return torch.masked_select(x, x > 0) * 2
+
+
+class Nonzero(nn.Module):
+    def forward(self, x):
+        return (x > 0.5).nonzero() * 2, x.sum()
+
+
+class Where(nn.Module):
+    def forward(self, x):
+        rows, columns = torch.where(x > 0)
+        return rows * 10 + columns
+
+
+class MaskBesideIndex(nn.Module):
+    """A mask over two axes and a list of positions behind it."""
+
+    def forward(self, x):
+        y = x.unsqueeze(-1) * torch.arange(3, dtype=x.dtype)
+        return y[x > 0], y[:, x[0] > 0], y[x[:, 0] > 0][:, 1]
+
+
+class PutMasked(nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        y[y > 0] = y[y > 0].exp()
+        return y.index_put((x < 0,), x[x < 0].abs(), accumulate=True)
+
+
+class TwoReads(nn.Module):
+    """The second size is read of what the first one selects."""
+
+    def forward(self, x):
+        first = x[x[:, 0] > 0]
+        return first[first[:, 1] > 0].cumsum(0), first.sum(0)
+
+
+class Outer(nn.Module):
+    def forward(self, x):
+        v = x[x > 0.5]
+        return v.unsqueeze(0) * v.unsqueeze(1)
+
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.a(x).relu(), lambda x: self.b(x) - 1, (x,)) + 1
+
+
+class NestedBranch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        def inner(x):
+            return torch.cond(x.mean() > 0.1, lambda x: self.a(x), lambda x: self.b(x).relu(), (x,))
+
+        return torch.cond(x.sum() > 0, inner, lambda x: x * 3, (x,)).sum(-1), x + 1
+
+
+class BranchOfSelected(nn.Module):
+    def forward(self, x):
+        v = x[x > 0]
+        return torch.cond(v.sum() > 3, lambda v: v * 2, lambda v: v - 1, (v,))
+
+
+class Loop(nn.Module):
+    """As many turns as the data says: none, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        turns = (x[:, 0] > 0).sum()
+        return while_loop(lambda i, x: i < turns, lambda i, x: (i + 1, self.linear(x).tanh()), (torch.zeros((), dtype=torch.int64), x))
+
+
+class LoopThatSwaps(nn.Module):
+    """What is carried changes places, so a turn must not write what it reads."""
+
+    def forward(self, x):
+        return while_loop(lambda a, b, i: i < 3, lambda a, b, i: (b + 1, a.clone(), i + 1), (x, x * 2, torch.zeros((), dtype=torch.int64)))[:2]
+
+
+class Counted(nn.Module):
+    """A buffer that is read in the first region and written in the last."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        found = x[x > self.count * 0.1]
+        self.count.add_((x > 0).sum())
+        return self.linear(x) + self.count, found * 2
+
+
+MODELS = [Selected, MaskedSelect, Nonzero, Where, MaskBesideIndex, PutMasked, TwoReads, Outer, Branch, NestedBranch, BranchOfSelected, Loop, LoopThatSwaps, Counted]
+
+
+def flat(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def same(ours, theirs):
+    assert len(flat(ours)) == len(flat(theirs))
+    for a, b in zip(flat(ours), flat(theirs)):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        torch.testing.assert_close(a, b)
+
+
+def inputs(rows, count=3):
+    generator = torch.Generator().manual_seed(rows)
+    made = [torch.randn(rows, 4, generator=generator) for _ in range(count)]
+    return [*made, torch.zeros(rows, 4), torch.ones(rows, 4), -torch.ones(rows, 4)]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_ahead_of_time(kind, tmp_path):
+    """Dynamic sizes, one engine, saved, loaded, and in a session of its own."""
+    model = kind().eval()
+    eager = copy.deepcopy(model)
+    rows = ingot.Input(min_shape=(2, 4), opt_shape=(5, 4), max_shape=(40, 4), dtype=torch.float32)
+    compiled = ingot.compile(model, inputs=[rows], fallback="error")
+    assert compiled.report.whole
+    assert any(f.get("regions") for f in compiled.engine.inspect()["functions"]), "it is one straight function"
+    for n in (2, 5, 17, 40, 5):
+        for x in inputs(n):
+            same(compiled(x), eager(x))
+    ingot.save(compiled, tmp_path / "model.ingot")
+    loaded, engine = ingot.load(tmp_path / "model.ingot"), ingot.load_engine(tmp_path / "model.ingot")
+    session = engine.session()
+    if not list(model.buffers()):
+        for x in inputs(9):
+            same(loaded(x), eager(x))
+            results = [torch.from_numpy(r) for r in session.run(x.numpy())]
+            for a, b in zip(results, flat(eager(x))):
+                assert a.shape == b.shape
+                torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_torch_compile(kind):
+    torch.compiler.reset()
+    model = kind().eval()
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="ingot")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        for n in (5, 7):
+            for x in inputs(n):
+                same(compiled(x), eager(x))
+
+
+@pytest.mark.parametrize("kind", [Selected, TwoReads, Branch, NestedBranch, Loop, Outer])
+def test_the_reference_agrees(kind):
+    """The interpreter on the whole graph, and every step of the plan by itself."""
+    model = kind().eval()
+    x = inputs(6)[0]
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    report = compiled.verify(x)
+    assert not [s for s in report.steps if s["over"]] and len(report.steps) > 1
+
+
+class Item(nn.Module):
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= x.shape[0])
+        return x[:k].cumsum(0), x[k:].sum()
+
+
+def test_item():
+    x = torch.randn(6, 3)
+    compiled = ingot.compile(Item(), inputs=[x, torch.tensor(3)], fallback="error")
+    for k in range(7):
+        same(compiled(x, torch.tensor(k)), Item()(x, torch.tensor(k)))
+    with pytest.raises(ingot.InputError, match=r"a size that the model reads from data \(u\d+\) is 7, outside 0..6"):
+        compiled(x, torch.tensor(7))
+    with pytest.raises(ingot.InputError, match="is -1, outside"):
+        compiled(x, torch.tensor(-1))
+    same(compiled(x, torch.tensor(2)), Item()(x, torch.tensor(2)))
+
+
+def test_a_size_without_bound():
+    class Range(nn.Module):
+        def forward(self, n):
+            return torch.arange(n.item()) * 2.0
+
+    compiled = ingot.compile(Range(), inputs=[torch.tensor(4)], fallback="error")
+    for k in (0, 1, 4, 1000):
+        same(compiled(torch.tensor(k)), Range()(torch.tensor(k)))
+
+
+def test_steps_are_timed_and_memory_may_be_given():
+    compiled = ingot.compile(MaskedSelect(), inputs=[torch.randn(8, 4)], fallback="error")
+    session, x = compiled.engine.session(), torch.randn(8, 4)
+    profile = session.profile(x.numpy(), runs=2)
+    assert profile and all(step["nanoseconds"] >= 0 for step in profile)
+    room = torch.full((32,), -1.0)
+    count = int((x > 0).sum())
+    session.run(x.numpy(), out=[room.numpy()])
+    same(room[:count], MaskedSelect()(x))
+    assert (room[count:] == -1).all()
+    with pytest.raises(ingot.InputError, match="needs .* bytes, and the tensor given for it has 4"):
+        session.run(torch.ones(8, 4).numpy(), out=[room[:1].numpy()])
+
+
+def test_partly_in_torch_reads_sizes_in_torch():
+    """Where the model does not run here as a whole, torch reads the sizes, and the report says so."""
+
+    class Partly(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            h = self.linear(x).relu() + torch.special.bessel_j0(x)
+            return h[h > 0.5] * 2
+
+    model = Partly()
+    x = torch.randn(5, 4)
+    compiled = ingot.compile(model, inputs=[x])
+    same(compiled(x), model(x))
+    assert not compiled.report.whole and "it comes from the values of a tensor" in str(compiled.report)
+
+
+def test_what_control_flow_cannot_hold_runs_in_torch():
+    class Random(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: torch.special.bessel_j0(x), lambda x: x + 1, (x,)) * 2
+
+    x = torch.randn(3, 4)
+    compiled = ingot.compile(Random(), inputs=[x])
+    for sample in inputs(3):
+        same(compiled(sample), Random()(sample))
+    with pytest.raises(ingot.UnsupportedError, match="inside it aten.special_bessel_j0"):
+        ingot.compile(Random(), inputs=[x], fallback="error")
+
+
+def test_inspect_shows_regions(tmp_path):
+    compiled = ingot.compile(Loop(), inputs=[torch.randn(5, 4)], fallback="error")
+    ingot.save(compiled, tmp_path / "loop.ingot")
+    cli = os.environ.get("INGOT_CLI", ROOT / "build" / "release" / "ingot")
+    text = subprocess.run([cli, "inspect", tmp_path / "loop.ingot"], capture_output=True, text=True, check=True).stdout
+    assert "loop: forward." in text and ".condition" in text and ".body" in text
