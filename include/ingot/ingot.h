@@ -326,6 +326,11 @@ INGOT_API ingot_status ingot_state_reset(ingot_state* state);
 /* Copies an entry, by its name, to or from `bytes` bytes (its size), row-major, in memory of the host or of the state's device. */
 INGOT_API ingot_status ingot_state_read(ingot_state* state, const char* name, void* data, size_t bytes);
 INGOT_API ingot_status ingot_state_write(ingot_state* state, const char* name, const void* data, size_t bytes);
+/* All entries as a file (safetensors: a name, dtype and shape each, row-major), written atomically. */
+INGOT_API ingot_status ingot_state_save(ingot_state* state, const char* path);
+/* Every entry gets its value of such a file, which must have been saved from a state with the same entries, in any process or on any device, else INGOT_FORMAT. Nothing
+ * else of the file is believed. */
+INGOT_API ingot_status ingot_state_load(ingot_state* state, const char* path);
 /* An entry lies in the caller's memory from now on, with the values that are there: every run reads and writes it in place. It has the entry's dtype and sizes and any
  * strides (on the state's GPU: none), and must outlive its use. data NULL: in memory of the state's own again, with the value that its weight has then. */
 INGOT_API ingot_status ingot_state_bind(ingot_state* state, const char* name, const ingot_tensor* memory);

@@ -79,6 +79,8 @@ _SIGNATURES = {
     "ingot_state_reset": [c_void_p],
     "ingot_state_read": [c_void_p, c_char_p, c_void_p, c_size_t],
     "ingot_state_write": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_save": [c_void_p, c_char_p],
+    "ingot_state_load": [c_void_p, c_char_p],
     "ingot_state_bind": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_state_tensor": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_int64, c_uint8, c_void_p, cast
 
-from . import _values
+from . import _values, atomic
 from ._library import Handle, check, lib
 from .errors import InputError
 
@@ -95,6 +96,20 @@ class State(Handle, Mapping):
         """The entry gets these values, as many as it has or one for all."""
         given = _values.broadcast(value, self._binding(name))
         check(lib().ingot_state_write(self.pointer, name.encode(), given.ctypes.data, given.nbytes))
+
+    @property
+    def bytes(self) -> int:
+        """Of all entries."""
+        return sum(_values.numpy_type(b["dtype"]).itemsize * math.prod(b["dims"]) for b in self._bindings.values())
+
+    def save(self, path):
+        """Writes all entries as a file of safetensors, atomically."""
+        check(lib().ingot_state_save(self.pointer, atomic.encoded(path)))
+
+    def load(self, path) -> "State":
+        """Every entry gets the value that it had when `save` wrote the file, in a state with the same entries; another file is a FormatError."""
+        check(lib().ingot_state_load(self.pointer, atomic.encoded(path)))
+        return self
 
     def fork(self) -> "State":
         """Another state with the same values, in memory of its own."""

@@ -2,6 +2,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "runtime/state.h"
+#include "runtime/state_file.h"
 
 using namespace ingot;
 using namespace ingot::api;
@@ -65,6 +66,14 @@ ingot_status ingot_state_write(ingot_state* state, const char* name, const void*
     if (bytes > 0) required(static_cast<const std::byte*>(data), "data");
     state_of(state).copy(entry, const_cast<void*>(data), bytes, false);  // only read
   });
+}
+
+ingot_status ingot_state_save(ingot_state* state, const char* path) {
+  return guard([&] { runtime::save(state_of(state), &required(path, "path")); });
+}
+
+ingot_status ingot_state_load(ingot_state* state, const char* path) {
+  return guard([&] { runtime::load(state_of(state), &required(path, "path")); });
 }
 
 ingot_status ingot_state_bind(ingot_state* state, const char* name, const ingot_tensor* memory) {

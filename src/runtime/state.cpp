@@ -168,6 +168,22 @@ void State::copy(size_t entry, void* data, size_t bytes, bool out) {
   });
 }
 
+void State::copy_all(std::byte* data, bool out) {
+  with_stream([&](backend::Stream& stream) {
+    std::vector<MemoryBlock> made(entries_.size());
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (out) memory(i, stream);
+      check_reachable(entries_[i]);
+      if (entries_[i].memory.data == nullptr) made[i] = room(entries_[i]);
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (made[i].data() != nullptr) settle(entries_[i], std::move(made[i]));
+      transfer(entries_[i], data, out, stream);
+      data += bytes_of(entries_[i].memory);
+    }
+  });
+}
+
 void State::reset(bool own_only) {
   with_stream([&](backend::Stream& stream) {
     auto changes = [&](const Entry& e) { return e.memory.data != nullptr && !(e.bound && own_only) && bytes_of(e.memory) > 0; };

@@ -70,6 +70,8 @@ class State {
   void bind(size_t entry, const HostTensor& memory);
   // An entry to (`out`) or from dense row-major memory of the host or the device.
   void copy(size_t entry, void* data, size_t bytes, bool out);
+  // All entries to (`out`) or from dense memory of the host, one after another.
+  void copy_all(std::byte* data, bool out);
   // The weights' values again, wherever the entries lie; or where they are the state's own alone.
   void reset(bool own_only = false);
   // Another state with the same values, all in memory of its own.

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import threading
 
 import numpy as np
@@ -198,6 +199,32 @@ def test_of_an_engine():
     assert same(keys, eager[1].attention[0].keys)
     b.reset()
     assert b["position"] == 0
+
+
+def test_files(tmp_path):
+    model, module = compiled()
+    engine, session, eager = module.engine, module.engine.session(), copy.deepcopy(model)
+    a, path = engine.new_state(), tmp_path / "a.safetensors"
+    for n in range(3):
+        session.run(token(n).numpy(), state=a), eager(token(n))
+    a.save(path)
+    _, again = compiled()
+    b = again.engine.new_state()
+    assert b.load(path) is b and b["position"] == 3 and b.bytes == sum(v.nbytes for v in b.values())
+    assert same(again.engine.session().run(token(7).numpy(), state=b)[0], eager(token(7)))
+    # Any reader of safetensors reads it.
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    assert list(header) == list(a) and header["position"] == {"dtype": "I64", "shape": [1], "data_offsets": header["position"]["data_offsets"]}
+    begin, end = header["attention.1.keys"]["data_offsets"]
+    assert np.array_equal(np.frombuffer(data[8 + length :][begin:end], np.float32), a.read("attention.1.keys").ravel())
+    path.write_bytes(data[:-1])
+    with pytest.raises(ingot.FormatError, match="bytes of values, and a state like this one has"):
+        b.load(path)
+    with pytest.raises(ingot.FormatError, match="is no saved state with the entries of this one"):
+        b.load(__file__)
+    assert b["position"] == 4
 
 
 def test_of_torchs_memory():
