@@ -251,10 +251,15 @@ class Weights {
   Owner handle_;
 };
 
-// The memory that a model writes, apart from sessions: an entry for each buffer, by its name. For any thread, one use at a time: a second one throws.
+// The memory that a model writes, apart from sessions: an entry for each buffer and each input that it writes, by its name. A run takes an input from there that is given
+// without data. For any thread, one use at a time: a second one throws.
 class State {
  public:
-  State(const Plan& plan, const Weights& weights) : handle_(detail::make<decltype(handle_)>(ingot_state_create, plan.handle(), weights.handle())) {}
+  using Sizes = std::vector<std::pair<std::string, int64_t>>;  // of dynamic axes of inputs that are written, by name; others are as usual
+  State(const Plan& plan, const Weights& weights, const Sizes& sizes = {})
+      : handle_(detail::make<decltype(handle_)>(ingot_state_create_with, plan.handle(), weights.handle(), view(sizes).data(), sizes.size())) {}
+  // Larger ones: what is there keeps its indices, the rest is zeros.
+  void grow(const Sizes& sizes) { detail::check(ingot_state_grow(handle_.get(), view(sizes).data(), sizes.size())); }
   // What each entry is.
   std::vector<Binding> entries() const {
     size_t count = 0;
@@ -297,6 +302,11 @@ class State {
 
  private:
   using Owner = detail::Handle<ingot_state, ingot_state_release>;
+  static std::vector<ingot_size> view(const Sizes& sizes) {
+    std::vector<ingot_size> out;
+    for (const auto& [name, value] : sizes) out.push_back({name.c_str(), value});
+    return out;
+  }
   explicit State(Owner handle) : handle_(std::move(handle)) {}
 
   Owner handle_;

@@ -38,7 +38,7 @@ std::string header_of(const State& state, size_t& values) {
   std::string text = "{";
   values = 0;
   for (size_t i = 0; i < state.size(); ++i) {
-    const plan::Weight& w = state.weight(i);
+    const plan::Weight& w = state.what(i);
     if (i > 0) text += ",";
     append_json_string(text, w.name);
     text += fmt::format(":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", file_name_of(w.dtype), fmt::join(w.dims, ","), values, values + w.bytes);
@@ -55,7 +55,7 @@ std::string header_of(const State& state, size_t& values) {
 std::string entries_of(const State& state) {
   std::string out;
   for (size_t i = 0; i < state.size(); ++i) {
-    const plan::Weight& w = state.weight(i);
+    const plan::Weight& w = state.what(i);
     out += fmt::format("{}{} ({} {})", i > 0 ? ", " : "", w.name, ir::torch_name_of(w.dtype), shape_text(value_of(w, nullptr, nullptr)));
   }
   return out.empty() ? "none" : out;
