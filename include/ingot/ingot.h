@@ -317,6 +317,9 @@ INGOT_API void ingot_session_release(ingot_session* session);
  *   ingot_session_run_with(session, ...);                     // writes a
  *   ingot_state_fork(a, &b);                                  // from here on both go their own way
  *
+ * It also has an entry for each row-major input that some function writes, by the input's name: so a cache has a length of its own, which an axis of a buffer cannot have in torch.
+ * A run whose tensor for that input has no memory (data NULL, the dims of the entry) reads and writes the entry. Such an entry begins with zeros, and takes memory when it is first used.
+ *
  * A state is used by one run or call at a time, of any thread; a second one that comes meanwhile gets INGOT_INVALID_INPUT and changes nothing. On a GPU a run with
  * a state comes after all earlier work with it, in whichever stream that was (but while the caller records a stream, the order is the caller's), and the functions
  * below return when what they do is done. A function that fails leaves its states as they were. */
@@ -324,23 +327,36 @@ INGOT_API void ingot_session_release(ingot_session* session);
 /* Every entry gets memory on the device of the weights and the value that its weight has now. An entry whose value the plan was saved without gets none until it is
  * written or bound, or until the weight has a value. */
 INGOT_API ingot_status ingot_state_create(const ingot_plan* plan, ingot_weights* weights, ingot_state** out);
-/* How many entries there are, and what each is. What is pointed at lives as long as the state. */
+/* The same with sizes for dynamic axes of inputs, by the names that ingot_plan_describe has for them; others have their usual sizes. */
+typedef struct ingot_size {
+  const char* name;
+  int64_t value;
+} ingot_size;
+INGOT_API ingot_status ingot_state_create_with(const ingot_plan* plan, ingot_weights* weights, const ingot_size* sizes, size_t count, ingot_state** out);
+/* Larger sizes: what is in an entry keeps its indices, the rest is zeros, and it lies elsewhere from then on. INGOT_INVALID_INPUT for smaller ones, and for entries in bound memory. */
+INGOT_API ingot_status ingot_state_grow(ingot_state* state, const ingot_size* sizes, size_t count);
+/* How many entries there are, and what each is. What is pointed at lives as long as the state does not grow. */
 INGOT_API ingot_status ingot_state_count(const ingot_state* state, size_t* entries);
 INGOT_API ingot_status ingot_state_entry(const ingot_state* state, size_t index, ingot_binding* out);
-/* Another state with a copy of every entry, in memory of its own. */
+/* Another state with the same sizes and a copy of every entry, in memory of its own. */
 INGOT_API ingot_status ingot_state_fork(ingot_state* state, ingot_state** out);
-/* Every entry of `to` gets the value of the same entry of `from`, a state of the same plan on the same device. */
+/* Every entry of `to` gets the value of the same entry of `from`, a state of the same plan on the same device with the same sizes. */
 INGOT_API ingot_status ingot_state_copy(ingot_state* to, ingot_state* from);
 /* Every entry gets the value that its weight has now, also in memory that is bound. */
 INGOT_API ingot_status ingot_state_reset(ingot_state* state);
 /* Copies an entry, by its name, to or from `bytes` bytes (its size), row-major, in memory of the host or of the state's device. */
 INGOT_API ingot_status ingot_state_read(ingot_state* state, const char* name, void* data, size_t bytes);
 INGOT_API ingot_status ingot_state_write(ingot_state* state, const char* name, const void* data, size_t bytes);
+/* All entries as a file (safetensors: a name, dtype and shape each, row-major), written atomically. */
+INGOT_API ingot_status ingot_state_save(ingot_state* state, const char* path);
+/* Every entry gets its value of such a file, which must have been saved from a state with the same entries, in any process or on any device, else INGOT_FORMAT. Nothing
+ * else of the file is believed. */
+INGOT_API ingot_status ingot_state_load(ingot_state* state, const char* path);
 /* An entry lies in the caller's memory from now on, with the values that are there: every run reads and writes it in place. It has the entry's dtype and sizes and any
  * strides (on the state's GPU: none), and must outlive its use. data NULL: in memory of the state's own again, with the value that its weight has then. */
 INGOT_API ingot_status ingot_state_bind(ingot_state* state, const char* name, const ingot_tensor* memory);
 /* Where an entry lies, to be read and written without a copy while no run uses the state. It lies there until the state is released or memory is bound to the entry;
- * its dims and strides live as long. */
+ * its dims and strides live as long. A state that grows moves its entries. */
 INGOT_API ingot_status ingot_state_tensor(ingot_state* state, const char* name, ingot_tensor* out);
 /* A session that runs with the state keeps it until it gets another one. */
 INGOT_API void ingot_state_release(ingot_state* state);

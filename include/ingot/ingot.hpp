@@ -193,6 +193,8 @@ class Plan {
   }
   std::vector<Binding> inputs(uint32_t function = 0) const { return bindings(function, 0, ingot_plan_input); }
   std::vector<Binding> outputs(uint32_t function = 0) const { return bindings(function, 1, ingot_plan_output); }
+  // Buffers that the function writes: see State.
+  std::vector<Binding> states(uint32_t function = 0) const { return bindings(function, 2, ingot_plan_state); }
   std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
   std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
   std::string programs() const { return detail::text(ingot_plan_programs, handle_.get()); }
@@ -202,8 +204,9 @@ class Plan {
   template <class Create, class... A>
   explicit Plan(Create create, A... arguments) : handle_(detail::make<decltype(handle_)>(create, arguments...)) {}
   std::vector<Binding> bindings(uint32_t function, size_t kind, decltype(ingot_plan_input)* get) const {
-    size_t counts[2];
+    size_t counts[3];
     detail::check(ingot_plan_count(handle_.get(), function, &counts[0], &counts[1]));
+    detail::check(ingot_plan_state_count(handle_.get(), function, &counts[2]));
     std::vector<Binding> out;
     for (size_t i = 0; i < counts[kind]; ++i) {
       ingot_binding b;
@@ -225,7 +228,18 @@ class Weights {
   void set(const std::string& name, std::span<T, N> values) {
     detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), nullptr, 1));
   }
+  // Values of any strides in memory of the host or the device, read where they are: the memory has to outlive the weights.
+  void borrow(const std::string& name, const Tensor& values) {
+    const ingot_tensor view = values.view();
+    detail::check(ingot_weights_set(handle_.get(), name.c_str(), view.data, values.count() * size_of(view.dtype), view.strides, 0));
+  }
   void commit() { detail::check(ingot_weights_commit(handle_.get())); }
+  // The number of the GPU that they are on; -1: the host.
+  int32_t device() const {
+    int32_t gpu;
+    detail::check(ingot_weights_device(handle_.get(), &gpu));
+    return gpu;
+  }
   // Others beside these, with the values of the last commit; they share what is equal. Sessions go from one to the other by Session::set_weights.
   Weights fork() const { return Weights(detail::make<Owner>(ingot_weights_fork, handle_.get())); }
   ingot_weights* handle() const { return handle_.get(); }
@@ -237,10 +251,15 @@ class Weights {
   Owner handle_;
 };
 
-// The memory that a model writes, apart from sessions: an entry for each buffer, by its name. For any thread, one use at a time: a second one throws.
+// The memory that a model writes, apart from sessions: an entry for each buffer and each input that it writes, by its name. A run takes an input from there that is given
+// without data. For any thread, one use at a time: a second one throws.
 class State {
  public:
-  State(const Plan& plan, const Weights& weights) : handle_(detail::make<decltype(handle_)>(ingot_state_create, plan.handle(), weights.handle())) {}
+  using Sizes = std::vector<std::pair<std::string, int64_t>>;  // of dynamic axes of inputs that are written, by name; others are as usual
+  State(const Plan& plan, const Weights& weights, const Sizes& sizes = {})
+      : handle_(detail::make<decltype(handle_)>(ingot_state_create_with, plan.handle(), weights.handle(), view(sizes).data(), sizes.size())) {}
+  // Larger ones: what is there keeps its indices, the rest is zeros.
+  void grow(const Sizes& sizes) { detail::check(ingot_state_grow(handle_.get(), view(sizes).data(), sizes.size())); }
   // What each entry is.
   std::vector<Binding> entries() const {
     size_t count = 0;
@@ -265,6 +284,9 @@ class State {
   void write(const std::string& name, std::span<T, N> values) {
     detail::check(ingot_state_write(handle_.get(), name.c_str(), values.data(), values.size_bytes()));
   }
+  // All entries, as a file of safetensors; of one that was saved from a state with the same entries.
+  void save(const std::string& path) const { detail::check(ingot_state_save(handle_.get(), path.c_str())); }
+  void load(const std::string& path) { detail::check(ingot_state_load(handle_.get(), path.c_str())); }
   // The tensor's memory, which has to outlive its use; without data: the state's own again.
   void bind(const std::string& name, const Tensor& memory) {
     const ingot_tensor view = memory.view();
@@ -280,6 +302,11 @@ class State {
 
  private:
   using Owner = detail::Handle<ingot_state, ingot_state_release>;
+  static std::vector<ingot_size> view(const Sizes& sizes) {
+    std::vector<ingot_size> out;
+    for (const auto& [name, value] : sizes) out.push_back({name.c_str(), value});
+    return out;
+  }
   explicit State(Owner handle) : handle_(std::move(handle)) {}
 
   Owner handle_;

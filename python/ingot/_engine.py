@@ -180,12 +180,12 @@ class Engine:
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
 
-    def new_state(self, memory=()) -> "State":
+    def new_state(self, memory=(), **sizes) -> "State":
         """The memory that the functions write, for sessions to run with, begun with the plan's values. memory: {name: array or tensor} that entries lie in instead of
-        memory of the state's own, with the values that are there."""
+        memory of the state's own, with the values that are there. sizes: of dynamic axes of inputs that are written, by the names in `symbols`."""
         from .state import new_state
 
-        return new_state(self, memory)
+        return new_state(self, memory, sizes)
 
     def new_weights(self, state_dict=(), *, strict=True) -> "Weights":
         """Weights beside the engine's, with these values by state-dict name instead of its own: a version, an adapter. All others are shared."""
@@ -255,7 +255,7 @@ class Session(Handle):
         """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
 
         An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
-        state of the session's own. `weights` (`Engine.new_weights`) are read instead of the engine's.
+        state of the session's own; written inputs that the state has are left out of the arrays. `weights` (`Engine.new_weights`) are read instead of the engine's.
         """
         if weights is not None:
             from .weights import of_engine
@@ -266,6 +266,9 @@ class Session(Handle):
             finally:
                 check(lib().ingot_session_set_weights(self.pointer, self._engine._weights.pointer))
         if state is not None:
+            from .state import complete
+
+            arrays = complete(state, arrays, self._engine.inputs(self._function))
             check(lib().ingot_session_set_state(self.pointer, state.pointer))
             try:
                 return self.run(*arrays, out=out)
@@ -276,10 +279,10 @@ class Session(Handle):
         self._engine.follow()
         bindings = self._engine.inputs(self._function)
         for array, binding in zip(arrays, bindings):
-            if binding.get("written") and not (isinstance(array, np.ndarray) and array.flags.writeable and native(array) is array):
+            if binding.get("written") and not hasattr(array, "fill_in") and not (isinstance(array, np.ndarray) and array.flags.writeable and native(array) is array):
                 raise InputError(f"the model writes input {binding['name']!r}, which is no writeable array in this machine's byte order")
         inputs = (Tensor * max(len(arrays), 1))()
-        keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
+        keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
         late = [i for i, array in enumerate(made) if array is None]
         for array, binding in zip(made, self._engine.outputs(self._function)):

@@ -33,6 +33,14 @@ class Error(ctypes.Structure):
     _fields_ = [("status", c_int), ("message", c_char_p), ("origin", c_char_p), ("remedy", c_char_p)]
 
 
+class Binding(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", c_int32), ("dims", POINTER(c_int64)), ("written", c_int32), ("order", c_void_p)]
+
+
+class Size(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_int64)]
+
+
 _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
 OutputMemory = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t, POINTER(c_int64), c_int32)
 
@@ -75,12 +83,17 @@ _SIGNATURES = {
     "ingot_session_reset": [c_void_p],
     "ingot_session_set_state": [c_void_p, c_void_p],
     "ingot_session_set_weights": [c_void_p, c_void_p],
-    "ingot_state_create": [c_void_p, c_void_p, POINTER(c_void_p)],
+    "ingot_state_create_with": [c_void_p, c_void_p, POINTER(Size), c_size_t, POINTER(c_void_p)],
+    "ingot_state_grow": [c_void_p, POINTER(Size), c_size_t],
+    "ingot_state_count": [c_void_p, POINTER(c_size_t)],
+    "ingot_state_entry": [c_void_p, c_size_t, POINTER(Binding)],
     "ingot_state_fork": [c_void_p, POINTER(c_void_p)],
     "ingot_state_copy": [c_void_p, c_void_p],
     "ingot_state_reset": [c_void_p],
     "ingot_state_read": [c_void_p, c_char_p, c_void_p, c_size_t],
     "ingot_state_write": [c_void_p, c_char_p, c_void_p, c_size_t],
+    "ingot_state_save": [c_void_p, c_char_p],
+    "ingot_state_load": [c_void_p, c_char_p],
     "ingot_state_bind": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_state_tensor": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_int64, c_uint8, c_void_p, cast
+from ctypes import POINTER, byref, c_int64, c_size_t, c_uint8, c_void_p, cast
 
-from . import _values
-from ._library import Handle, check, lib
+from . import _values, atomic
+from ._library import Binding, Handle, Size, check, lib
 from .errors import InputError
 
 
 class State(Handle, Mapping):
-    """One entry for each buffer that some function of the engine writes, by its name; functions share them. `Engine.new_state` makes one.
+    """One entry for each buffer that some function of the engine writes, by its name, and for each input that one writes; functions share them. `Engine.new_state` makes
+    one. A run takes inputs from there that are not given.
 
     `state[name]` is the entry itself, not a copy: a numpy array (bfloat16 as uint16), on a GPU a torch tensor; `state.tensor(name)` is always a torch tensor. Both keep
     the state's memory alive. One run or call uses a state at a time, of any thread; a second one that comes meanwhile is an InputError.
@@ -22,9 +24,18 @@ class State(Handle, Mapping):
     def __init__(self, engine, pointer, memory=()):
         super().__init__(pointer)
         self._engine, self._memory = engine, {}
-        self._bindings = {b["name"]: b for function in range(len(engine.functions)) for b in engine.states(function)}
+        self._bindings = self._entries()
         for name, value in dict(memory).items():
             self._bind(name, value)
+
+    def _entries(self):
+        count, found = c_size_t(), {}
+        check(lib().ingot_state_count(self.pointer, byref(count)))
+        for i in range(count.value):
+            b = Binding()
+            check(lib().ingot_state_entry(self.pointer, i, byref(b)))
+            found[b.name.decode()] = {"name": b.name.decode(), "dtype": _values._DTYPES[b.dtype], "dims": b.dims[: b.rank]}
+        return found
 
     def _bind(self, name, value):
         given = value.detach() if hasattr(value, "detach") else value
@@ -96,6 +107,27 @@ class State(Handle, Mapping):
         given = _values.broadcast(value, self._binding(name))
         check(lib().ingot_state_write(self.pointer, name.encode(), given.ctypes.data, given.nbytes))
 
+    def grow(self, **sizes) -> "State":
+        """Larger sizes for dynamic axes, by their names: what entries hold keeps its indices, the rest is zeros. Entries move: take `state[name]` anew."""
+        table = _table(sizes)
+        check(lib().ingot_state_grow(self.pointer, table, len(sizes)))
+        self._bindings = self._entries()
+        return self
+
+    @property
+    def bytes(self) -> int:
+        """Of all entries."""
+        return sum(_values.numpy_type(b["dtype"]).itemsize * math.prod(b["dims"]) for b in self._bindings.values())
+
+    def save(self, path):
+        """Writes all entries as a file of safetensors, atomically."""
+        check(lib().ingot_state_save(self.pointer, atomic.encoded(path)))
+
+    def load(self, path) -> "State":
+        """Every entry gets the value that it had when `save` wrote the file, in a state with the same entries; another file is a FormatError."""
+        check(lib().ingot_state_load(self.pointer, atomic.encoded(path)))
+        return self
+
     def fork(self) -> "State":
         """Another state with the same values, in memory of its own."""
         out = c_void_p()
@@ -117,13 +149,39 @@ class State(Handle, Mapping):
         return "State(" + ", ".join(f"{n}: {b['dtype']} {b['dims']}" for n, b in self._bindings.items()) + ")"
 
 
-def new_state(engine, memory) -> State:
+def _table(sizes):
+    return (Size * max(len(sizes), 1))(*(Size(name.encode(), value) for name, value in sizes.items()))
+
+
+def new_state(engine, memory, sizes) -> State:
     if engine._weights is None:
         raise engine.not_here()
     engine.follow()
     out = c_void_p()
-    check(lib().ingot_state_create(engine._plan.pointer, engine._weights.pointer, byref(out)))
+    check(lib().ingot_state_create_with(engine._plan.pointer, engine._weights.pointer, _table(sizes), len(sizes), byref(out)))
     return State(engine, out, memory)
+
+
+class InState:
+    """Stands for an input that lies in the session's state."""
+
+    def __init__(self, dims):
+        self.dims = dims
+
+    def fill_in(self, tensor, binding):
+        numbers = (c_int64 * max(len(self.dims), 1))(*self.dims)
+        tensor.data, tensor.dtype, tensor.rank = None, _values._DTYPES.index(binding["dtype"]), len(self.dims)
+        tensor.dims = cast(numbers, POINTER(c_int64))
+        return numbers
+
+
+def complete(state, arrays, bindings):
+    """The arrays, with what stands for the inputs that the state has, where these are not given."""
+    has = [b["name"] if b.get("written") and b["name"] in state else None for b in bindings]
+    if len(arrays) != has.count(None):
+        return arrays
+    rest = iter(arrays)
+    return [next(rest) if name is None else InState(state._bindings[name]["dims"]) for name in has]
 
 
 class _OnGpu:

@@ -2,6 +2,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "runtime/state.h"
+#include "runtime/state_file.h"
 
 using namespace ingot;
 using namespace ingot::api;
@@ -10,20 +11,33 @@ namespace {
 
 runtime::State& state_of(const ingot_state* state) { return *required(state, "state").state; }
 
+runtime::State::Sizes sizes_of(const ingot_size* sizes, size_t count) {
+  if (count > 0) required(sizes, "sizes");
+  runtime::State::Sizes out;
+  for (size_t i = 0; i < count; ++i) out.emplace_back(&required(sizes[i].name, "name"), sizes[i].value);
+  return out;
+}
+
 size_t entry_of(const ingot_state* state, const char* name) { return state_of(state).find(&required(name, "name")); }
 
 }  // namespace
 
 extern "C" {
 
-ingot_status ingot_state_create(const ingot_plan* plan, ingot_weights* weights, ingot_state** out) {
+ingot_status ingot_state_create(const ingot_plan* plan, ingot_weights* weights, ingot_state** out) { return ingot_state_create_with(plan, weights, nullptr, 0, out); }
+
+ingot_status ingot_state_create_with(const ingot_plan* plan, ingot_weights* weights, const ingot_size* sizes, size_t count, ingot_state** out) {
   return guard([&] {
     required(out, "out"), required(plan, "plan");
     if (required(weights, "weights").given != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
-    auto made = std::make_shared<runtime::State>(weights->weights, system_allocator(), runtime::State::Of::shared);
+    auto made = std::make_shared<runtime::State>(weights->weights, system_allocator(), runtime::State::Of::shared, sizes_of(sizes, count));
     made->begin();
     *out = new ingot_state{std::move(made)};
   });
+}
+
+ingot_status ingot_state_grow(ingot_state* state, const ingot_size* sizes, size_t count) {
+  return guard([&] { state_of(state).grow(sizes_of(sizes, count)); });
 }
 
 ingot_status ingot_state_count(const ingot_state* state, size_t* entries) {
@@ -34,7 +48,7 @@ ingot_status ingot_state_entry(const ingot_state* state, size_t index, ingot_bin
   return guard([&] {
     const size_t all = state_of(state).size();
     if (index >= all) fail(Code::invalid_input, "there is no entry {}: the state has {}, counted from 0", index, all);
-    const plan::Weight& w = state_of(state).weight(index);
+    const plan::Weight& w = state_of(state).what(index);
     required(out, "out") = {w.name.c_str(), static_cast<ingot_dtype>(w.dtype), static_cast<int32_t>(w.dims.size()), w.dims.data(), 1, nullptr};
   });
 }
@@ -65,6 +79,14 @@ ingot_status ingot_state_write(ingot_state* state, const char* name, const void*
     if (bytes > 0) required(static_cast<const std::byte*>(data), "data");
     state_of(state).copy(entry, const_cast<void*>(data), bytes, false);  // only read
   });
+}
+
+ingot_status ingot_state_save(ingot_state* state, const char* path) {
+  return guard([&] { runtime::save(state_of(state), &required(path, "path")); });
+}
+
+ingot_status ingot_state_load(ingot_state* state, const char* path) {
+  return guard([&] { runtime::load(state_of(state), &required(path, "path")); });
 }
 
 ingot_status ingot_state_bind(ingot_state* state, const char* name, const ingot_tensor* memory) {

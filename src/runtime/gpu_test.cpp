@@ -244,6 +244,31 @@ TEST(Gpu, AStateGoesFromStreamToStream) {
   EXPECT_EQ(seen[1], 2);
 }
 
+// y = cache += x; the cache is the state's.
+TEST(Gpu, AStateOfItsOwnSizesGrowsThere) {
+  SKIP_WITHOUT_ALL;
+  ir::Graph g = ir::parse(
+      "ingot-graph 1\nsymbol B 1 2 8\nsymbol L 1 4 64\n%0 = input() {name=\"x\"} : f32[B, L]\n%1 = input() {name=\"cache\"} : f32[B, L]\n"
+      "%2 = add(%1, %0) {} : f32[B, L]\noutput %2 \"y\" []\n");
+  g.outputs.push_back({g.outputs[0].value, "cache", {}, ir::Output::To::input});
+  compile::Options options;
+  options.set("target", "cuda:sm_90");
+  auto weights = on_gpu(std::make_shared<plan::Plan>(compile::compile(g, options)));
+  Session session(weights, 0, 1);
+  auto state = std::make_shared<State>(weights, system_allocator(), State::Of::shared, State::Sizes{{"L", 2}});
+  session.set_state(state);
+  auto run = [&](int64_t b, int64_t l) {
+    std::vector<float> x(static_cast<size_t>(b * l), 1), y(x.size());
+    const int64_t dims[] = {b, l};
+    const HostTensor in[] = {{x.data(), ir::DType::f32, 2, dims, nullptr}, {nullptr, ir::DType::f32, 2, dims, nullptr}}, out{y.data(), ir::DType::f32, 2, dims, nullptr};
+    session.run(in, {&out, 1});
+    return y;
+  };
+  for (float n = 1; n < 5; ++n) EXPECT_EQ(run(2, 2), std::vector<float>(4, n));
+  state->grow({{"L", 3}, {"B", 3}});
+  EXPECT_EQ(run(3, 3), (std::vector<float>{5, 5, 1, 5, 5, 1, 1, 1, 1}));
+}
+
 TEST(Gpu, StateStaysThere) {
   SKIP_WITHOUT_ALL;
   Session session(on_gpu(counting()), 0, 1);

@@ -45,6 +45,7 @@ Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads,
     if (b.kind == plan::Binding::Kind::state) state_entries_.push_back(state_->entry_of(b.weight));
   }
   if (!loaded_.function->regions.empty()) routine_ = std::make_unique<Routine>(*weights_, function);
+  input_entries_.assign(loaded_.inputs, State::none);
   output_dims_.resize(loaded_.outputs);
   wanted_.resize(loaded_.symbols.size());
 }
@@ -179,6 +180,8 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     e.message = "an earlier call: " + e.message;
     throw;
   }
+  std::optional<State::Use> use;
+  inputs = from_state(inputs, use);
   Resolved& r = find(inputs);
   if (run_memory_ == nullptr) {
     grow(arena_, r.arena_bytes, memory(), "the arena of a session");
@@ -206,8 +209,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     if (missing_data(outputs[o])) fail(Code::invalid_input, "output \"{}\" has no memory: its pointer is NULL", b.name);
     pointers_[inputs.size() + o] = take(inputs.size() + o, outputs[o], false);
   }
-  std::optional<State::Use> use;
-  if (loaded_.states > 0) use.emplace(*state_, stream_.get());
+  if (loaded_.states > 0 && !use) use.emplace(*state_, stream_.get());
   const size_t first_state = inputs.size() + outputs.size();
   for (size_t i = 0; i < loaded_.states; ++i) {
     const HostTensor& t = state_->memory(state_entries_[i], *stream_);
@@ -328,6 +330,28 @@ size_t Session::state_entry(size_t index) const {
 void Session::set_state(std::shared_ptr<State> state) {
   if (state != nullptr) state->check_fits(*weights_);
   state_ = state != nullptr ? std::move(state) : own_state_;
+  for (size_t i = 0; i < loaded_.inputs; ++i) {
+    const plan::Binding& b = loaded_.function->bindings[i];
+    input_entries_[i] = b.written ? state_->input(b.name) : State::none;
+  }
+}
+
+// Written inputs that are given without memory lie in the state, where it has them: it is in use from then on.
+std::span<const HostTensor> Session::from_state(std::span<const HostTensor> inputs, std::optional<State::Use>& use) {
+  if (inputs.size() != loaded_.inputs || std::none_of(inputs.begin(), inputs.end(), missing_data)) return inputs;
+  completed_.assign(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (input_entries_[i] == State::none || !missing_data(inputs[i])) continue;
+    const plan::Weight& what = state_->what(input_entries_[i]);
+    if (inputs[i].dtype != what.dtype || inputs[i].rank != static_cast<int>(what.dims.size()) || !std::equal(what.dims.begin(), what.dims.end(), inputs[i].dims)) {
+      throw Error(Code::invalid_input, fmt::format("input \"{}\" is given without memory as {} {}, and the state has it as {} {}", what.name, ir::torch_name_of(inputs[i].dtype),
+                                                   shape_text(inputs[i]), ir::torch_name_of(what.dtype), shape_text(value_of(what, nullptr, nullptr))))
+          .fix("give the sizes of the state (ingot_state_entry), or memory for the input");
+    }
+    if (!use) use.emplace(*state_, stream_.get());
+    completed_[i] = state_->memory(input_entries_[i], *stream_);
+  }
+  return completed_;
 }
 
 void Session::copy_state(size_t index, void* data, size_t bytes, bool out) {

@@ -1,6 +1,7 @@
 // Plans at run time: sessions, which run a function on the device of its weights.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class Session {
   Resolved& find(std::span<const HostTensor> inputs);
   void take_weights();
   void check_ranges(std::span<const HostTensor> inputs) const;
+  std::span<const HostTensor> from_state(std::span<const HostTensor> inputs, std::optional<State::Use>& use);
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
   void work(std::span<const HostTensor> outputs);
@@ -95,6 +97,8 @@ class Session {
   std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device
   std::shared_ptr<State> own_state_, state_;  // state_: that runs use
   std::vector<size_t> state_entries_;  // of the function's states in it
+  std::vector<size_t> input_entries_;  // of its inputs that `state_` has, else State::none
+  std::vector<HostTensor> completed_;  // inputs with those of the state
   // Memory of a binding from its first element to its last.
   struct Span {
     const std::byte *begin, *end;

@@ -1,6 +1,7 @@
 #include "runtime/state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -8,7 +9,7 @@
 
 namespace ingot::runtime {
 
-State::State(std::shared_ptr<Weights> weights, Allocator& allocator, Of of) : weights_(std::move(weights)), allocator_(allocator), of_(of) {
+State::State(std::shared_ptr<Weights> weights, Allocator& allocator, Of of, Sizes sizes) : weights_(std::move(weights)), allocator_(allocator), of_(of), sizes_(std::move(sizes)) {
   std::vector<bool> seen(weights_->plan().weights.size());
   for (const plan::Function& f : weights_->plan().functions) {
     for (const plan::Binding& b : f.bindings) {
@@ -16,9 +17,13 @@ State::State(std::shared_ptr<Weights> weights, Allocator& allocator, Of of) : we
       seen[b.weight] = true;
       Entry& e = entries_.emplace_back();
       e.weight = b.weight;
-      e.memory = value_of(weights_->plan().weights[b.weight], nullptr, nullptr);
+      e.what = weights_->plan().weights[b.weight];
     }
   }
+  if (of_ == Of::shared) {
+    for (plan::Weight& input : inputs_at(sizes_)) entries_.emplace_back().what = std::move(input);
+  }
+  for (Entry& e : entries_) e.memory = value_of(e.what, nullptr, nullptr);
 }
 
 State::Use::Claim::Claim(State& state) : state_(state) {
@@ -45,6 +50,13 @@ void State::Use::finish() {
   state_.lost_ = false;
 }
 
+size_t State::input(std::string_view name) const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (is_input(i) && entries_[i].what.name == name) return i;
+  }
+  return none;
+}
+
 size_t State::entry_of(uint32_t weight) const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].weight == weight) return i;
@@ -55,7 +67,7 @@ size_t State::entry_of(uint32_t weight) const {
 size_t State::find(std::string_view name) const {
   std::string names;
   for (size_t i = 0; i < entries_.size(); ++i) {
-    const plan::Weight& w = weight(i);
+    const plan::Weight& w = what(i);
     if (w.name == name || w.tied_to == name) return i;
     names += (names.empty() ? "" : ", ") + w.name;
   }
@@ -78,17 +90,26 @@ void State::with_stream(FunctionRef<void(backend::Stream&)> work) {
 
 const std::byte* State::first_value(const Entry& e) const {
   std::shared_ptr<const Weights::Set> set = weights_->current();
-  return set != nullptr ? set->values[e.weight] : nullptr;
+  return set != nullptr && e.weight != no_weight ? set->values[e.weight] : nullptr;
 }
 
-MemoryBlock State::room(const Entry& e) const {
-  const plan::Weight& w = weights_->plan().weights[e.weight];
-  return reserve(std::max<size_t>(w.bytes, 1), on_device() ? *weights_->backend().memory() : allocator_, w.name);
+void State::no_first_value(const Entry& e, const char* remedy) {
+  throw Error(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", e.what.name)).fix(remedy);
 }
 
-void State::settle(Entry& e, MemoryBlock own) const {
+// Dense; in `zeros`, where no weight has it. Null: there is none.
+const std::byte* State::begins_with(const Entry& e, MemoryBlock& zeros) const {
+  if (e.weight != no_weight) return first_value(e);
+  zeros = MemoryBlock(std::max<size_t>(e.what.bytes, 1), allocator_);
+  std::memset(zeros.data(), 0, e.what.bytes);
+  return zeros.data();
+}
+
+MemoryBlock State::room(const plan::Weight& w) const { return reserve(std::max<size_t>(w.bytes, 1), on_device() ? *weights_->backend().memory() : allocator_, w.name); }
+
+void State::settle(Entry& e, MemoryBlock own) {
   e.own = std::move(own);
-  e.memory = value_of(weights_->plan().weights[e.weight], e.own.data(), nullptr);
+  e.memory = value_of(e.what, e.own.data(), nullptr);
   e.bound = false;
   e.strides.clear();
 }
@@ -96,13 +117,13 @@ void State::settle(Entry& e, MemoryBlock own) const {
 const HostTensor& State::memory(size_t entry, backend::Stream& stream) {
   Entry& e = entries_[entry];
   if (e.memory.data != nullptr) return e.memory;
-  const std::byte* value = first_value(e);
-  if (value == nullptr && bytes_of(e.memory) > 0) {
-    throw Error(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", weight(entry).name))
-        .fix("give it with ingot_weights_set before committing, write it with ingot_state_write, or bind memory with ingot_session_bind_state");
+  MemoryBlock zeros;
+  const std::byte* value = begins_with(e, zeros);
+  if (value == nullptr && e.what.bytes > 0) {
+    no_first_value(e, "give it with ingot_weights_set before committing, write it with ingot_state_write, or bind memory with ingot_session_bind_state");
   }
-  MemoryBlock own = room(e);
-  stream.copy(own.data(), value, bytes_of(e.memory));
+  MemoryBlock own = room(e.what);
+  stream.copy(own.data(), value, e.what.bytes);
   settle(e, std::move(own));
   return e.memory;
 }
@@ -116,7 +137,7 @@ void State::begin() {
 }
 
 void State::bind(size_t entry, const HostTensor& t) {
-  const plan::Weight& w = weight(entry);
+  const plan::Weight& w = what(entry);
   Use use(*this);
   Entry& e = entries_[entry];
   if (t.data == nullptr) {
@@ -137,7 +158,7 @@ void State::bind(size_t entry, const HostTensor& t) {
 // On a GPU, nothing here copies memory with strides.
 void State::check_reachable(const Entry& e) const {
   if (lies_in({}, e.memory) || !on_device() || !weights_->backend().can_access(e.memory.data)) return;
-  throw lies_otherwise(fmt::format("state \"{}\"", weights_->plan().weights[e.weight].name), {});
+  throw lies_otherwise(fmt::format("state \"{}\"", e.what.name), {});
 }
 
 // Between where an entry lies and dense memory.
@@ -153,7 +174,7 @@ void State::transfer(const Entry& e, void* dense, bool out, backend::Stream& str
 }
 
 void State::copy(size_t entry, void* data, size_t bytes, bool out) {
-  const plan::Weight& w = weight(entry);
+  const plan::Weight& w = what(entry);
   if (bytes != w.bytes) {
     throw Error(Code::invalid_input, fmt::format("state \"{}\" has {} bytes, but {} are given", w.name, w.bytes, bytes))
         .fix(fmt::format("give memory for {} {}", ir::torch_name_of(w.dtype), shape_text(value_of(w, nullptr, nullptr))));
@@ -162,34 +183,49 @@ void State::copy(size_t entry, void* data, size_t bytes, bool out) {
     Entry& e = entries_[entry];
     if (e.memory.data != nullptr) return transfer(e, data, out, stream);
     if (out) return transfer((memory(entry, stream), e), data, out, stream);
-    MemoryBlock own = room(e);
+    MemoryBlock own = room(e.what);
     stream.copy(own.data(), data, bytes);
     settle(e, std::move(own));
   });
 }
 
+void State::copy_all(std::byte* data, bool out) {
+  with_stream([&](backend::Stream& stream) {
+    std::vector<MemoryBlock> made(entries_.size());
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (out) memory(i, stream);
+      check_reachable(entries_[i]);
+      if (entries_[i].memory.data == nullptr) made[i] = room(entries_[i].what);
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (made[i].data() != nullptr) settle(entries_[i], std::move(made[i]));
+      transfer(entries_[i], data, out, stream);
+      data += bytes_of(entries_[i].memory);
+    }
+  });
+}
+
 void State::reset(bool own_only) {
   with_stream([&](backend::Stream& stream) {
-    auto changes = [&](const Entry& e) { return e.memory.data != nullptr && !(e.bound && own_only) && bytes_of(e.memory) > 0; };
+    auto changes = [&](const Entry& e) { return e.memory.data != nullptr && !(e.bound && own_only) && e.what.bytes > 0; };
     for (const Entry& e : entries_) {
       if (!changes(e)) continue;
       check_reachable(e);
-      if (first_value(e) != nullptr) continue;
-      throw Error(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", weights_->plan().weights[e.weight].name))
-          .fix("give it with ingot_weights_set before committing, or write the entries one by one");
+      if (e.weight != no_weight && first_value(e) == nullptr) no_first_value(e, "give it with ingot_weights_set before committing, or write the entries one by one");
     }
     for (const Entry& e : entries_) {
-      if (changes(e)) transfer(e, const_cast<std::byte*>(first_value(e)), false, stream);
+      MemoryBlock zeros;
+      if (changes(e)) transfer(e, const_cast<std::byte*>(begins_with(e, zeros)), false, stream);
     }
   });
 }
 
 std::shared_ptr<State> State::fork() {
-  auto made = std::make_shared<State>(weights_, allocator_, Of::shared);
+  auto made = std::make_shared<State>(weights_, allocator_, Of::shared, sizes_);
   with_stream([&](backend::Stream& stream) {
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].memory.data == nullptr) continue;
-      MemoryBlock own = room(entries_[i]);
+      MemoryBlock own = room(entries_[i].what);
       transfer(entries_[i], own.data(), true, stream);
       made->settle(made->entries_[i], std::move(own));
     }
@@ -203,13 +239,20 @@ void State::copy_from(State& other) {
   with_stream([&](backend::Stream& stream) {
     Use theirs(other, &stream);
     std::vector<MemoryBlock> made(entries_.size());
+    auto idle = [&](size_t i) { return is_input(i) && entries_[i].memory.data == nullptr && other.entries_[i].memory.data == nullptr; };
     for (size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].what.dims != other.entries_[i].what.dims) {
+        throw Error(Code::invalid_input, fmt::format("entry \"{}\" is {} here and {} there", what(i).name, shape_text(entries_[i].memory), shape_text(other.entries_[i].memory)))
+            .fix("make the state with the other's sizes, or let it grow (ingot_state_grow)");
+      }
+      if (idle(i)) continue;
       other.memory(i, stream);
       check_reachable(other.entries_[i]);
       check_reachable(entries_[i]);
-      if (entries_[i].memory.data == nullptr) made[i] = room(entries_[i]);
+      if (entries_[i].memory.data == nullptr) made[i] = room(entries_[i].what);
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
+      if (idle(i)) continue;
       Entry &to = entries_[i], &from = other.entries_[i];
       if (made[i].data() != nullptr) settle(to, std::move(made[i]));
       // A strided side of the caller's is on the host: through it, so that the other may be where it likes.

@@ -68,8 +68,8 @@ std::string message(const std::function<void()>& fn) {
 TEST(State, AnEntryForEachWeightThatIsWritten) {
   auto state = made(std::make_shared<Weights>(counting(), 1));
   ASSERT_EQ(state->size(), 2u);
-  EXPECT_EQ(state->weight(0).name, "total");
-  EXPECT_EQ(state->weight(1).name, "calls");
+  EXPECT_EQ(state->what(0).name, "total");
+  EXPECT_EQ(state->what(1).name, "calls");
   EXPECT_EQ(total(*state), (Values{1, 2}));
 }
 
@@ -285,6 +285,87 @@ TEST(State, ThreadsThatFightForOne) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(ran + refused, 800);
   EXPECT_EQ(total(*state)[0], 1 + static_cast<float>(ran));
+}
+
+// y = cache += x, of any sizes.
+std::shared_ptr<const plan::Plan> with_cache() {
+  ir::Graph g = ir::parse(
+      "ingot-graph 1\nsymbol B 1 2 8\nsymbol L 1 4 64\n%0 = input() {name=\"x\"} : f32[B, L]\n%1 = input() {name=\"cache\"} : f32[B, L]\n"
+      "%2 = add(%1, %0) {} : f32[B, L]\noutput %2 \"y\" []\n");
+  g.outputs.push_back({g.outputs[0].value, "cache", {}, ir::Output::To::input});
+  return std::make_shared<plan::Plan>(compile::compile(g, {}));
+}
+
+// x is ones; the cache is the state's.
+Values run_with_cache(Session& session, int64_t b, int64_t l) {
+  Values x(static_cast<size_t>(b * l), 1), y(x.size());
+  const int64_t dims[] = {b, l};
+  const HostTensor in[] = {{x.data(), ir::DType::f32, 2, dims, nullptr}, {nullptr, ir::DType::f32, 2, dims, nullptr}}, out{y.data(), ir::DType::f32, 2, dims, nullptr};
+  session.run(in, {&out, 1});
+  return y;
+}
+
+TEST(State, HasSizesOfItsOwn) {
+  auto weights = std::make_shared<Weights>(with_cache(), 1);
+  Counting memory;
+  Session session(weights, 0, 1);
+  State::Sizes sizes{{"L", 3}};
+  auto a = std::make_shared<State>(weights, memory, State::Of::shared, sizes), b = made(weights);
+  a->begin();
+  ASSERT_EQ(a->size(), 1u);
+  EXPECT_EQ(memory.count, 0);  // until it is used
+  EXPECT_EQ(a->what(0).dims, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(b->what(0).dims, (std::vector<int64_t>{2, 4}));
+  session.set_state(a);
+  EXPECT_EQ(run_with_cache(session, 2, 3), Values(6, 1));
+  EXPECT_EQ(run_with_cache(session, 2, 3), Values(6, 2));
+  EXPECT_EQ(message([&] { run_with_cache(session, 2, 4); }), "input \"cache\" is given without memory as float32 [2, 4], and the state has it as float32 [2, 3]");
+  session.set_state(b);
+  EXPECT_EQ(run_with_cache(session, 2, 4), Values(8, 1));
+  // It grows: what is there stays at its indices.
+  auto fork = a->fork();
+  a->grow({{"L", 5}, {"B", 3}});
+  EXPECT_EQ(a->what(0).dims, (std::vector<int64_t>{3, 5}));
+  session.set_state(a);
+  EXPECT_EQ(run_with_cache(session, 3, 5), (Values{3, 3, 3, 1, 1, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(message([&] { a->copy_from(*fork); }), "entry \"cache\" is [3, 5] here and [2, 3] there");
+  fork->grow({{"L", 5}, {"B", 3}});
+  a->copy_from(*fork);
+  EXPECT_EQ(run_with_cache(session, 3, 5), (Values{3, 3, 3, 1, 1, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1}));
+  a->reset();
+  EXPECT_EQ(run_with_cache(session, 3, 5), Values(15, 1));
+  session.set_state(nullptr);
+  EXPECT_THROW(run_with_cache(session, 2, 4), Error);
+}
+
+TEST(State, SizesThatDoNotFit) {
+  auto weights = std::make_shared<Weights>(with_cache(), 1);
+  auto with = [&](State::Sizes sizes) { return std::make_shared<State>(weights, system_allocator(), State::Of::shared, std::move(sizes)); };
+  EXPECT_EQ(message([&] { with({{"M", 3}}); }), "the plan has no size \"M\"");
+  EXPECT_EQ(message([&] { with({{"L", 65}}); }), "size \"L\" of a state is 65, outside the range 1..64 the plan was built for");
+  auto state = with({{"L", 8}});
+  EXPECT_EQ(message([&] { state->grow({{"L", 7}}); }), "entry \"cache\" is [2, 8], and would become [2, 7], which is smaller");
+  EXPECT_EQ(message([&] { state->grow({{"L", 0}}); }), "size \"L\" of a state is 0, outside the range 1..64 the plan was built for");
+  Values mine(16);
+  const int64_t dims[] = {2, 8};
+  state->bind(0, {mine.data(), ir::DType::f32, 2, dims, nullptr});
+  Session session(weights, 0, 1);
+  session.set_state(state);
+  EXPECT_EQ(run_with_cache(session, 2, 8), mine);
+  EXPECT_EQ(message([&] { state->grow({{"L", 9}}); }), "entry \"cache\" is [2, 8], and would become [2, 9], but lies in memory that was bound");
+  EXPECT_EQ(state->what(0).dims, (std::vector<int64_t>{2, 8}));
+  {
+    State::Use use(*state);
+    EXPECT_EQ(message([&] { run_with_cache(session, 2, 8); }), "the state is in use: another run or call with it has not returned");
+  }
+  Counting memory;
+  auto other = std::make_shared<State>(weights, memory, State::Of::shared);
+  session.set_state(other);
+  run_with_cache(session, 2, 4);
+  memory.fails = true;
+  EXPECT_THROW(other->grow({{"L", 9}}), std::bad_alloc);
+  memory.fails = false;
+  EXPECT_EQ(run_with_cache(session, 2, 4), Values(8, 2));
 }
 
 }  // namespace

@@ -216,6 +216,10 @@ void live_once(const Plan& plan, ingot_status wanted) {
   attempt("copy", wanted, [&] { return ingot_state_copy(a.get(), b.get()); });
   attempt("read", wanted, [&] { return ingot_state_read(a.get(), "position", &value, sizeof value); });
   EXPECT_EQ(value, 5);
+  const std::string path = testing::TempDir() + "ingot_pretended_state.safetensors";
+  attempt("save", wanted, [&] { return ingot_state_save(a.get(), path.c_str()); });
+  attempt("load", wanted, [&] { return ingot_state_load(b.get(), path.c_str()); });
+  std::remove(path.c_str());
   ingot_weights* made = nullptr;
   attempt("fork of the weights", wanted, [&] { return ingot_weights_fork(weights.get(), &made); });
   const Weights version(made);

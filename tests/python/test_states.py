@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import threading
 
 import numpy as np
@@ -200,6 +201,32 @@ def test_of_an_engine():
     assert b["position"] == 0
 
 
+def test_files(tmp_path):
+    model, module = compiled()
+    engine, session, eager = module.engine, module.engine.session(), copy.deepcopy(model)
+    a, path = engine.new_state(), tmp_path / "a.safetensors"
+    for n in range(3):
+        session.run(token(n).numpy(), state=a), eager(token(n))
+    a.save(path)
+    _, again = compiled()
+    b = again.engine.new_state()
+    assert b.load(path) is b and b["position"] == 3 and b.bytes == sum(v.nbytes for v in b.values())
+    assert same(again.engine.session().run(token(7).numpy(), state=b)[0], eager(token(7)))
+    # Any reader of safetensors reads it.
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    assert list(header) == list(a) and header["position"] == {"dtype": "I64", "shape": [1], "data_offsets": header["position"]["data_offsets"]}
+    begin, end = header["attention.1.keys"]["data_offsets"]
+    assert np.array_equal(np.frombuffer(data[8 + length :][begin:end], np.float32), a.read("attention.1.keys").ravel())
+    path.write_bytes(data[:-1])
+    with pytest.raises(ingot.FormatError, match="bytes of values, and a state like this one has"):
+        b.load(path)
+    with pytest.raises(ingot.FormatError, match="is no saved state with the entries of this one"):
+        b.load(__file__)
+    assert b["position"] == 4
+
+
 def test_of_torchs_memory():
     model, module = compiled()
     engine, session, eager = module.engine, module.engine.session(), copy.deepcopy(model)
@@ -224,3 +251,59 @@ def test_of_torchs_memory():
         state["nothing"]
     with pytest.raises(ingot.InputError, match='"position" and "id" share memory'):
         session.run(state["position"].reshape(1, 1), state=state)
+
+
+class Given(torch.nn.Module):
+    """Its cache is an input, so it may have any length."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(8, 8)
+        self.register_buffer("seen", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x, position, cache):
+        cache.index_copy_(0, position, self.project(x)[None])
+        self.seen += 1
+        weights = torch.softmax((cache @ x).masked_fill(torch.arange(cache.shape[0]) > position, float("-inf")), 0)
+        return weights @ cache
+
+
+def test_sizes_of_its_own(tmp_path):
+    torch.manual_seed(0)
+    model = Given().eval().requires_grad_(False)
+    x = torch.randn(40, 8)
+    module = ingot.compile(
+        copy.deepcopy(model), inputs=[x[0], torch.tensor([0]), ingot.Input(min_shape=(2, 8), opt_shape=(16, 8), max_shape=(64, 8), shared_dims={0: "length"})]
+    )
+    engine = module.engine
+    session = engine.session()
+    assert "length" in engine.symbols()
+    states, caches = [engine.new_state(length=n) for n in (4, 12)], [torch.zeros(n, 8) for n in (4, 12)]
+    for n in range(4):
+        for state, cache in zip(states, caches):
+            given = session.run(x[n].numpy(), np.array([n]), state=state)[0]
+            assert same(given, model(x[n], torch.tensor([n]), cache)) and same(state["cache"], cache)
+    # It grows when it is full; a fork and a file have its sizes.
+    state, cache = states[0].grow(length=9), torch.cat([caches[0], torch.zeros(5, 8)])
+    fork = state.fork()
+    for n in range(4, 9):
+        given = session.run(x[n].numpy(), np.array([n]), state=state)[0]
+        assert same(given, model(x[n], torch.tensor([n]), cache)) and same(state["cache"], cache)
+    assert state["seen"] == 9 and fork["seen"] == 4 and same(fork["cache"][:4], cache[:4]) and not fork["cache"][4:].any()
+    state.save(tmp_path / "state")
+    again = engine.new_state(length=9).load(tmp_path / "state")
+    assert same(again["cache"], cache) and again["seen"] == 9
+    with pytest.raises(ingot.FormatError):
+        engine.new_state(length=10).load(tmp_path / "state")
+    # The caller's cache, with the state's buffers.
+    mine = np.zeros((5, 8), np.float32)
+    session.run(x[0].numpy(), np.array([0]), mine, state=fork)
+    assert mine[0].any() and fork["seen"] == 5
+    with pytest.raises(ingot.InputError, match="outside the range 2..64"):
+        engine.new_state(length=65)
+    with pytest.raises(ingot.InputError, match='the plan has no size "lenght"'):
+        engine.new_state(lenght=5)
+    with pytest.raises(ingot.InputError, match="which is smaller"):
+        state.grow(length=8)
+    with pytest.raises(ingot.InputError, match='input "cache" has no data|takes 3 inputs|the plan takes'):
+        session.run(x[0].numpy(), np.array([0]))
