@@ -75,7 +75,7 @@ ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_
     start = now();
   };
   std::vector<std::string_view> disabled = disabled_passes();
-  ir::Graph g = expand_rows(captured);
+  ir::Graph g = expand_operators(captured);
   report("expand", g);
   for (const Pass& pass : passes()) {
     if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
