@@ -68,7 +68,7 @@ size: build ## sizes of the stripped libraries
 ops: build ## the operator table
 	@$(BUILD)/ingot ops
 
-new-op: ## a row of the operator table: SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
+new-op: ## an operator definition: SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
 	@python3 tools/new_op.py "$(SCHEMA)" "$(FAMILY)"
 
 new-kernel: ## the folder of a CPU kernel: NAME=roll

@@ -86,8 +86,8 @@ void time(plan::Plan& plan, const compile::Options& options) {
   report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-// Everything the operator table refuses, and where the rest goes. A segment is a graph with less around it, so a row may refuse there what it
-// takes in the whole graph: then that node stays in torch too.
+// Which calls the operator table refuses, and where the others run. A segment has fewer nodes around a call than the whole graph, so a definition may
+// refuse there what it takes in the whole graph: then that call stays in torch too.
 struct Choice {
   std::vector<partition::Refused> refused;
   partition::Settings settings;
@@ -99,7 +99,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
   c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
   auto refuse = [&](lower::SizesFromData data) {
     c.refused.clear();
-    for (lower::Missing& m : lower::missing_rows(g, data)) c.refused.push_back({m.node, std::move(m.reason)});
+    for (lower::Missing& m : lower::missing_operators(g, data)) c.refused.push_back({m.node, std::move(m.reason)});
   };
   // Sizes are read from data where the whole model runs here. Between segments torch does that.
   refuse(lower::SizesFromData::refused);
@@ -115,12 +115,12 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
     size_t before = c.refused.size();
     for (const partition::Segment& s : c.partition.segments) {
       ir::Graph part = partition::extract(g, s);
-      size_t rows = 0;
+      size_t calls = 0;
       std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
       for (size_t n = 0; n < part.nodes.size(); ++n) {
-        if (part.nodes[n].op == ir::Op::call && rows < s.nodes.size()) original[n] = s.nodes[rows++];  // behind those, turns of results
+        if (part.nodes[n].op == ir::Op::call && calls < s.nodes.size()) original[n] = s.nodes[calls++];  // permutations of results follow
       }
-      for (lower::Missing& m : lower::missing_rows(part, lower::SizesFromData::refused)) {
+      for (lower::Missing& m : lower::missing_operators(part, lower::SizesFromData::refused)) {
         if (original[m.node] != ir::none_id) c.refused.push_back({original[m.node], std::move(m.reason)});
       }
     }

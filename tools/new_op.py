@@ -1,4 +1,4 @@
-"""Adds a row to the operator table: it compiles, and refuses until its body is written.
+"""Adds an operator definition: it compiles, and refuses until its body is written.
 
     make new-op SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
 """
@@ -27,7 +27,7 @@ def body_type(type: str) -> str:
     return TYPES[type]
 
 
-def row(schema: str) -> str:
+def definition(schema: str) -> str:
     found = re.fullmatch(r"(?:aten::)?([\w:]+(?:\.\w+)?)\((.*)\)\s*->\s*(.+)", schema.strip())
     if not found:
         sys.exit(f'not a schema: {schema!r}; for example "frac(Tensor self) -> Tensor"')
@@ -52,7 +52,7 @@ def main():
     families = sorted(p.stem for p in folder.glob("*.cpp") if "const Definition definitions[]" in p.read_text())
     if arguments.family not in families:
         sys.exit(f"there is no family {arguments.family!r}; the families are {', '.join(families)}")
-    new = row(arguments.schema)
+    new = definition(arguments.schema)
     text = file.read_text()
     end = text.index("\n};\n", text.index("const Definition definitions[]")) + 1
     text = text[:end] + new + text[end:]

@@ -223,7 +223,7 @@ INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t functio
 INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs,
                                             size_t output_count);
 /* [compiler] Runs prepare and a function of the plan step by step on a device (options: device, threads), and compares what each step writes with the reference
- * interpreter, each step by itself: {target, steps: [{function, step, kernel, label, origin, dtype (null: packed, not compared), largest, absolute, roundings,
+ * interpreter, each step by itself: {target, steps: [{function, step, kernel, label, origin, dtype (null: not compared), largest, absolute, roundings,
  * bound, over}], first: the first step over its bound, or null}. `bound`: in roundings of the largest element, 0 = the usual 1000 of float32; half types have
  * their own rounding besides (docs/verify.md). stop = 1: no further than the first step over its bound. Inputs are memory of the host. Release with
  * ingot_string_release. */

@@ -198,6 +198,13 @@ class Plan {
   std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
   std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
   std::string programs() const { return detail::text(ingot_plan_programs, handle_.get()); }
+  std::string offers() const { return detail::text(ingot_plan_offers, handle_.get()); }
+  // The error of each step against the reference interpreter, as JSON (docs/verify.md). `stop`: at the first step over its bound. Needs libingot.
+  std::string verify_steps(std::span<const Tensor> inputs, const Options& options = {}, double bound = 0, bool stop = false, uint32_t function = 0) const {
+    std::vector<ingot_tensor> in;
+    for (const Tensor& t : inputs) in.push_back(t.view());
+    return detail::text(ingot_plan_verify_steps, handle_.get(), function, options.handle(), in.data(), in.size(), bound, static_cast<int>(stop));
+  }
   ingot_plan* handle() const { return handle_.get(); }
 
  private:

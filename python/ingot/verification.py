@@ -26,7 +26,7 @@ class Verification:
             compared = s["dtype"] is not None
             error = "-" if not compared else "not finite" if s["roundings"] is None else f"{s['roundings']:.3g}"
             lines.append(
-                _line(f"{s['function']}:{s['step']}", s["kernel"], s["label"], error, f"{s['bound']:.3g}" if compared else "packed", "OVER" if s["over"] else "", s["origin"])
+                _line(f"{s['function']}:{s['step']}", s["kernel"], s["label"], error, f"{s['bound']:.3g}" if compared else "-", "OVER" if s["over"] else "", s["origin"])
             )
         return "\n".join(lines)
 

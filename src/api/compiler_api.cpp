@@ -150,7 +150,7 @@ ingot_status ingot_model_describe(const ingot_model* model, char** json) {
     }
     s += fmt::format("], \"weights\": {}, \"missing\": [", g.weights.size());
     bool first = true;
-    for (const lower::Missing& m : lower::missing_rows(g)) {
+    for (const lower::Missing& m : lower::missing_operators(g)) {
       if (!first) s += ", ";
       first = false;
       append_json_string(s, m.target);

@@ -16,7 +16,7 @@ namespace ingot::capture {
 
 struct Model {
   ir::Graph graph;         // captured level
-  bool functional = true;  // false: raw (training IR), in-place rows still there
+  bool functional = true;  // false: raw (training IR), it still has in-place operators
   std::string signature;   // JSON: pytree specs and names, kept for Python
   std::set<std::string> ranged;  // sizes whose range set_dim has set
 };

@@ -25,7 +25,7 @@ std::string message(const std::function<void()>& f) {
   return "no error";
 }
 
-const ir::Node& row(const ir::Graph& g, std::string_view target) {
+const ir::Node& call(const ir::Graph& g, std::string_view target) {
   for (const ir::Node& n : g.nodes) {
     if (n.op == ir::Op::call && n.attributes.string("target") == target) return n;
   }
@@ -46,7 +46,7 @@ TEST(Capture, Mlp) {
   EXPECT_EQ(g.weights[0].name, "l1.weight");
   EXPECT_EQ(g.weights[0].bytes, 32u * 16 * 4);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(g.weights[0].data) % 64, 0u);  // in the mapped file
-  const ir::Node& linear = row(g, "aten.linear.default");
+  const ir::Node& linear = call(g, "aten.linear.default");
   EXPECT_EQ(std::get<ir::Ref>(linear.attributes.at("weight").value).index, 1u);
   const ir::Origin& o = g.origins[linear.origin];
   EXPECT_TRUE(o.file.ends_with("make.py")) << o.file;
@@ -71,11 +71,11 @@ TEST(Capture, VariedForms) {
   }
   EXPECT_EQ(g.type(t->value).dims, (ir::Dims{8, 6}));
   EXPECT_EQ(t->bytes, 8u * 6 * 4);
-  EXPECT_EQ(std::get<double>(row(g, "aten.masked_fill.Scalar").attributes.at("value").value), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(std::get<double>(call(g, "aten.masked_fill.Scalar").attributes.at("value").value), -std::numeric_limits<double>::infinity());
   // The size arithmetic is gone; arange has the expression itself.
-  EXPECT_EQ(std::get<ir::Dim>(row(g, "aten.arange.default").attributes.at("end").value), ir::Dim(2) * ir::Dim::symbol(0));
-  EXPECT_EQ(row(g, "aten.split.Tensor").out.size(), 2u);
-  EXPECT_EQ(std::get<ir::List>(row(g, "aten.cat.default").attributes.at("tensors").value).size(), 2u);
+  EXPECT_EQ(std::get<ir::Dim>(call(g, "aten.arange.default").attributes.at("end").value), ir::Dim(2) * ir::Dim::symbol(0));
+  EXPECT_EQ(call(g, "aten.split.Tensor").out.size(), 2u);
+  EXPECT_EQ(std::get<ir::List>(call(g, "aten.cat.default").attributes.at("tensors").value).size(), 2u);
   ASSERT_EQ(g.outputs.size(), 3u);
   EXPECT_TRUE(g.outputs[1].order.empty());  // turned, with gaps: half of what was split
 }

@@ -327,7 +327,7 @@ void Importer::add_nodes(Json graph, Scope& scope) {
           } else if (target.starts_with("higher_order.")) {
             inline_region(node, target, scope);
           } else {
-            add_row(node, target, scope);
+            add_call(node, target, scope);
           }
         } catch (const Error& e) {
           // What has no form here is a node that nothing but torch can run.
@@ -485,7 +485,7 @@ void Importer::add_results(Call call, const std::vector<std::string_view>& names
   }
 }
 
-void Importer::add_row(Json node, const std::string& target, Scope& scope) {
+void Importer::add_call(Json node, const std::string& target, Scope& scope) {
   // A node of sizes only has its result written down as an expression, so it disappears here.
   Json outputs = node.at("outputs");
   std::vector<std::string_view> names;

@@ -46,7 +46,7 @@ class Importer {
   void add_inputs(Json graph, Json signature, Scope&);
   void add_outputs(Json graph, Json signature, const Scope&);
   void add_nodes(Json graph, Scope&);
-  void add_row(Json node, const std::string& target, Scope&);
+  void add_call(Json node, const std::string& target, Scope&);
   // A node of which only the tensors it reads and makes are known: it runs in torch.
   void add_opaque(Json node, const std::string& target, std::string reason, Scope&);
   void add_results(Call, const std::vector<std::string_view>& names, std::vector<ir::Type>, Scope&);

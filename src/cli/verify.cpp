@@ -30,7 +30,7 @@ void print_step(simdjson::dom::element s, const std::string& function) {
   const bool compared = !s["dtype"].is_null();
   const std::string place = function + ":" + std::to_string(int64_t(s["step"]));
   std::printf("%-14s %-14s %-44s %10s %10s %s %s\n", place.c_str(), text_of(s["kernel"]).c_str(), text_of(s["label"]).c_str(), compared ? number(s["roundings"]).c_str() : "-",
-              compared ? number(s["bound"]).c_str() : "packed", bool(s["over"]) ? "OVER" : "    ", text_of(s["origin"]).c_str());
+              compared ? number(s["bound"]).c_str() : "-", bool(s["over"]) ? "OVER" : "    ", text_of(s["origin"]).c_str());
 }
 
 struct Tally {

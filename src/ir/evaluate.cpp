@@ -399,26 +399,25 @@ class Evaluator {
     return static_cast<size_t>(flat_broadcast(batch, lead) * x.dims[lead.size()] * x.dims[lead.size() + 1]);
   }
 
+  // B is read row by row, as it lies in memory. Each element adds its products in the order of K.
   void matmul(const Data& a, const Data& b, Data& out) {
-    int64_t k_size = a.dims.back(), n_size = b.dims.back();
-    if (b.dims[b.dims.size() - 2] != k_size) fail(Code::invalid_input, "matmul: the inner sizes are {} and {}", k_size, b.dims[b.dims.size() - 2]);
-    each(out.dims, [&](const Index& at, size_t n) {
-      Index batch = batch_of(at);
-      size_t i = matrix(a, batch) + static_cast<size_t>(at[at.size() - 2] * k_size);
-      size_t j = matrix(b, batch) + static_cast<size_t>(at.back());
-      double f = 0;
-      int64_t s = 0;
-      for (int64_t k = 0; k < k_size; ++k, ++i, j += static_cast<size_t>(n_size)) {
-        if (out.floating()) {
-          f += a.f[i] * b.f[j];
-        } else {
-          s = wrap(s + static_cast<__int128>(a.i[i]) * b.i[j]);
+    const size_t m = static_cast<size_t>(out.dims[out.dims.size() - 2]), n = static_cast<size_t>(out.dims.back()), k_size = static_cast<size_t>(a.dims.back());
+    if (b.dims[b.dims.size() - 2] != a.dims.back()) fail(Code::invalid_input, "matmul: the inner sizes are {} and {}", a.dims.back(), b.dims[b.dims.size() - 2]);
+    if (a.dims[a.dims.size() - 2] != out.dims[out.dims.size() - 2] || b.dims.back() != out.dims.back())
+      fail(Code::invalid_input, "matmul: the result has {} rows and {} columns, its operands {} and {}", m, n, a.dims[a.dims.size() - 2], b.dims.back());
+    each(batch_of(out.dims), [&](const Index& batch, size_t matrices) {
+      const size_t from_a = matrix(a, batch), from_b = matrix(b, batch);
+      for (size_t row = 0; row < m; ++row) {
+        const size_t to = (matrices * m + row) * n;
+        for (size_t k = 0; k < k_size; ++k) {
+          const size_t i = from_a + row * k_size + k, j = from_b + k * n;
+          if (out.floating()) {
+            const double x = a.f[i];
+            for (size_t c = 0; c < n; ++c) out.f[to + c] += x * b.f[j + c];
+          } else {
+            for (size_t c = 0; c < n; ++c) out.i[to + c] = wrap(out.i[to + c] + static_cast<__int128>(a.i[i]) * b.i[j + c]);
+          }
         }
-      }
-      if (out.floating()) {
-        out.f[n] = f;
-      } else {
-        out.i[n] = s;
       }
     });
   }
@@ -457,11 +456,12 @@ class Evaluator {
       double total = 0;
       // A row without any key gives zeros, as torch's attention does.
       for (double& x : score) total += x = largest == -INFINITY ? 0 : std::exp(x - largest);
-      for (int64_t e = 0; e < width; ++e) {
-        double sum = 0;
-        for (int64_t t = 0; t < length; ++t) sum += score[static_cast<size_t>(t)] * v.f[v0 + static_cast<size_t>(t * width + e)];
-        out.f[row * static_cast<size_t>(width) + static_cast<size_t>(e)] = total == 0 ? 0 : sum / total;
+      const std::span<double> result(out.f.data() + row * static_cast<size_t>(width), static_cast<size_t>(width));
+      if (total == 0) return;  // zeros
+      for (size_t t = 0; t < score.size(); ++t) {
+        for (size_t e = 0; e < result.size(); ++e) result[e] += score[t] * v.f[v0 + t * result.size() + e];
       }
+      for (double& x : result) x /= total;
     });
   }
 

@@ -6,7 +6,7 @@
 
 namespace ingot::kernels {
 
-#define INGOT_KERNELS(X) X(fused) X(matmul) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along)
+#define INGOT_KERNELS(X) X(fused) X(matmul) X(matmul_pack) X(implicit_gemm) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along)
 #define X(name) extern const Definition name##_definition;
 INGOT_KERNELS(X)
 #undef X
@@ -16,6 +16,18 @@ std::span<const Definition* const> definitions() {
   static const std::array list{INGOT_KERNELS(X)};
 #undef X
   return list;
+}
+
+bool Definition::takes(size_t count) const {
+  const auto one = static_cast<size_t>(std::count_if(operands.begin(), operands.end(), [](const OperandName& o) { return !o.any; }));
+  return one == operands.size() ? count == one : count >= one;
+}
+
+const Definition* definition_of(std::string_view kernel) {
+  for (const Definition* d : definitions()) {
+    if (d->name == kernel) return d;
+  }
+  return nullptr;
 }
 
 const Definition* definition_of(ir::Op op) {

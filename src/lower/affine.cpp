@@ -34,7 +34,7 @@ Dim extreme(const Affine& f, const Dims& dims, bool greatest) {
   return v;
 }
 
-// Larger numbers than these do not come from indices, and would overflow.
+// Larger numbers do not come from indices, and would overflow.
 bool sane(const Affine& f) {
   auto c = f.offset.constant();
   if (c && (*c > (int64_t{1} << 40) || *c < -(int64_t{1} << 40))) return false;
@@ -136,7 +136,7 @@ std::optional<Affine> AffineForms::find(const Node& n, ValueId v, int depth) {
   }
 }
 
-// Parts that continue one another: [-1] joined with 0, 1, 2... is i - 1.
+// A concatenation whose parts continue one another: [-1] and 0, 1, 2... is i - 1.
 std::optional<Affine> AffineForms::concat(const Node& n, int depth) {
   auto axis = static_cast<size_t>(n.attributes.integer("axis"));
   std::vector<Affine> parts;

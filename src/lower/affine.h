@@ -15,12 +15,12 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-// Finds the form of values of one graph, each once.
+// Finds the affine form of a graph's values, each once.
 class AffineForms {
  public:
   explicit AffineForms(const Graph& g) : g_(g) {}
   std::optional<Affine> of(ValueId v, int depth = 0);
-  // The form seen from a broadcast shape of the given rank.
+  // The form in a broadcast shape of the given rank.
   static Affine widened(const Affine& f, size_t rank);
   static Affine difference(const Affine& a, const Affine& b);
   // Least and greatest value over a shape.
@@ -34,7 +34,7 @@ class AffineForms {
   std::unordered_map<ValueId, std::optional<Affine>> known_;
 };
 
-// For a comparison of two affine values: d with "d <= 0 everywhere it holds", over the result's axes.
+// For a comparison of two affine values: the d whose elements are <= 0 where the comparison is true, over the result's axes.
 std::optional<Affine> at_most_zero(AffineForms&, const Graph&, const Node& comparison);
 
 }  // namespace ingot::lower

@@ -1,5 +1,5 @@
-// The part of an attention mask that says "no key after the query" becomes the flag causal, which lets kernels skip that half. What is
-// left stays as an expression of indices and the padding mask; nothing is dropped that is not proved.
+// The causal part of an attention mask (no key after the query) becomes the flag `causal`, so that kernels skip that half. The rest of the mask stays an
+// expression of indices and the padding mask. A part is dropped only if it is proved to be implied.
 #include <cmath>
 #include <set>
 
@@ -15,7 +15,7 @@ ValueId without_broadcast(const Graph& g, ValueId v) {
   return v;
 }
 
-// The conditions that must all hold, each once.
+// The conditions of a conjunction, each once.
 void conjuncts(const Graph& g, ValueId v, std::set<ValueId>& seen, std::vector<ValueId>& out) {
   v = without_broadcast(g, v);
   if (!seen.insert(v).second) return;
@@ -27,7 +27,7 @@ void conjuncts(const Graph& g, ValueId v, std::set<ValueId>& seen, std::vector<V
   out.push_back(v);
 }
 
-// key index <= query index over the last two axes, as they are in the scores.
+// key index <= query index, over the last two axes of the scores.
 bool is_causal(const Graph& g, AffineForms& forms, ValueId v, const Dim& queries, const Dim& keys) {
   const Dims& dims = g.type(v).dims;
   if (dims.size() < 2 || !(dims.back() == keys) || !(dims[dims.size() - 2] == queries)) return false;
@@ -56,7 +56,7 @@ void causal_masks(Graph& g) {
     ValueId condition = mask;
     bool added = to.type(mask).dtype != ir::DType::b8;
     if (added) {
-      // where(condition, 0, lowest): adding lowest takes a key out, as long as the query has another one.
+      // where(condition, 0, lowest): adding the lowest float removes a key, if the query has another one.
       const Node& n = maker(to, mask);
       if (n.op != Op::select) return std::nullopt;
       auto kept = number_of(to, n.in[1]), low = number_of(to, n.in[2]);
@@ -75,7 +75,7 @@ void causal_masks(Graph& g) {
     }
     if (rest.size() == parts.size()) return std::nullopt;
     if (rest.empty()) return ir::attention(q, k, v, std::nullopt, scale, causal).id();
-    // With lowest added instead of minus infinity, a query without keys averages all of them: the mask must stay whole.
+    // If the lowest float is added instead of minus infinity, a query without keys averages all of them: the mask must stay whole.
     if (added) return std::nullopt;
     std::optional<Handle> left;
     for (ValueId p : rest) left = left ? *left & Handle(&to, p) : Handle(&to, p);

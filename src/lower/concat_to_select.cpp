@@ -1,5 +1,5 @@
-// A join that only feeds element-by-element work (RoPE's rotate_half, its doubled angles) becomes a choice by index between its parts,
-// read at shifted places: then it fuses, and nothing is stored.
+// A concatenation that only pointwise operations read (RoPE's rotate_half, its doubled angles) becomes a select by index between its parts, read at shifted
+// places. It then fuses and is not stored.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t parts_limit = 4;
 
-// The part seen from the joined shape, shifted along the axis. Outside of the part anything may be read: the choice discards it.
+// The part in the concatenated shape, shifted along the axis. Outside of the part any element may be read: the select discards it.
 Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) {
   const Node n = maker(g, part);
   if (is_map(n.op) && n.in.size() == 1 && depth < 4) {
@@ -46,7 +46,7 @@ void concat_to_select(Graph& g) {
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);
   for (const ir::Output& o : g.outputs) is_output[o.value] = true;
-  // Element-by-element work, at once or behind a view that is read in place.
+  // A pointwise operation, directly or behind a view that is read in place.
   auto fuses = [&](auto&& self, ValueId v, int depth) -> bool {
     if (is_output[v] || users[v].empty() || depth > 3) return false;
     for (ir::NodeId u : users[v]) {

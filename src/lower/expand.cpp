@@ -1,4 +1,4 @@
-// Rows -> canonical nodes, each result checked against what torch recorded.
+// Calls -> canonical nodes, each result checked against what torch recorded.
 #include <algorithm>
 
 #include "base/error.h"
@@ -133,7 +133,7 @@ class Expander {
 
   std::string where(const Node& node) const { return node.origin == ir::none_id ? "" : from_.origins[node.origin].text(); }
 
-  // The row's results in the new graph, from the newest values of its operands.
+  // The call's results in the new graph, from the newest values of its operands.
   ops::Results results_of(const Node& node, const ops::Operator& op) {
     ir::Attributes arguments;
     for (const auto& [name, value] : node.attributes) {
@@ -171,7 +171,7 @@ class Expander {
         if (writes) op = ops::find(functional);
       }
       if (op == nullptr) {
-        refuse(id, "there is no row for it in the operator table");
+        refuse(id, "the operator table has no definition of it");
         return;
       }
       results = results_of(node, *op);
@@ -194,7 +194,7 @@ class Expander {
         if (i == 0 || read_[node.out[i]]) check(node, target, from_.type(node.out[i]), results[i].type());
       }
     } catch (Error& e) {
-      // torch took the node, so what a row refuses is what ingot lacks: a dtype, a form of an argument.
+      // torch accepted the call, so what a definition refuses is what ingot lacks: a dtype, a form of an argument.
       if (e.code == Code::unsupported || e.code == Code::invalid_input) {
         refuse(id, e.message);
         return;
@@ -273,7 +273,7 @@ class Expander {
     return node.origin == ir::none_id ? "a node" : from_.origins[node.origin].node;
   }
 
-  // What no row can change: a form that only torch knows, complex numbers, a size that comes from the values of a tensor.
+  // What no definition can support: a form that only torch knows, complex numbers, a size that comes from the values of a tensor.
   bool refuse_early(ir::NodeId id) {
     const Node& node = from_.nodes[id];
     if (const ir::Attribute* reason = node.attributes.find("torch_only")) {
@@ -334,7 +334,7 @@ class Expander {
   void refuse(ir::NodeId id, const std::string& reason) {
     const Node& node = from_.nodes[id];
     missing.push_back({node.attributes.string("target"), reason, where(node), id});
-    // The walk goes on, so that all missing operators are told at once: the results stay a row.
+    // The walk goes on, so that one error names all missing operators; the call stays in the graph.
     std::vector<ir::Type> types;
     for (ValueId v : node.out) {
       types.push_back(from_.type(v));
@@ -385,13 +385,13 @@ class Expander {
 
 }  // namespace
 
-std::vector<Missing> missing_rows(const Graph& captured, SizesFromData data) {
+std::vector<Missing> missing_operators(const Graph& captured, SizesFromData data) {
   Expander expander(captured, data);
   expander.run();
   return std::move(expander.missing);
 }
 
-Graph expand_rows(const Graph& captured) {
+Graph expand_operators(const Graph& captured) {
   Expander expander(captured, SizesFromData::allowed);
   Graph out = expander.run();
   if (expander.missing.empty()) {

@@ -1,5 +1,5 @@
-// A product's columns, a bias added or not, times numbers made of weights, as batch normalisation and layer scales have them, is a product with other
-// weights: prepare multiplies.
+// A matmul, with or without a bias, whose columns are multiplied by numbers made of weights (batch normalisation, layer scale), becomes a matmul with scaled
+// weights. Prepare scales them.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -9,7 +9,7 @@ namespace ingot::lower {
 
 namespace {
 
-// One number a column: [.., 1, N] or [N].
+// One number for each column: [.., 1, N] or [N].
 bool is_per_column(const Dims& dims, const Dim& columns) {
   if (dims.empty() || !(dims.back() == columns)) return false;
   for (size_t i = 0; i + 1 < dims.size(); ++i) {
@@ -22,7 +22,7 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
   const Node made = maker(g, product);
   if (made.op != Op::matmul) return std::nullopt;
   const ir::Type weight = g.type(made.in[1]), scale = g.type(by);
-  // Halves would be rounded once more.
+  // Half types would be rounded once more.
   if (size_of(weight.dtype) < 4 || weight.dims.size() != 2 || !(scale.dtype == weight.dtype) || !is_per_column(scale.dims, weight.dims[1])) return std::nullopt;
   if (!weights.contain(g, made.in[1]) || !weights.contain(g, by)) return std::nullopt;
   return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}));

@@ -1,5 +1,5 @@
-// The same element-by-element work on neighbouring parts of one tensor, as RoPE does on the query and key heads of a merged projection, is
-// done once over both parts; what used the parts reads slices of the result.
+// The same pointwise operations on neighbouring slices of one tensor (RoPE on the query and key heads of a merged projection) run once over both; what read
+// the slices reads slices of the result.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -52,7 +52,7 @@ class Union {
   }
 
  private:
-  // Views of one value, where the second goes on where the first ends.
+  // Views of one value; the second begins where the first ends.
   std::optional<ValueId> neighbours(ValueId source, const AffineMap& ma, const AffineMap& mb, AffineMap both, size_t axis) {
     if (ma.fill) return std::nullopt;
     bool moved = false;
@@ -69,7 +69,7 @@ class Union {
     return ir::view(Handle(&g_, source), std::move(both)).id();
   }
 
-  // The same view of two values that are themselves parts: the axis must pass through as it is.
+  // The same view of two values that are themselves slices: the view must leave the axis as it is.
   std::optional<ValueId> deeper(ValueId a, ValueId b, const AffineMap& ma, const AffineMap& mb, AffineMap both, size_t axis, int depth) {
     if (ma.axes != mb.axes) return std::nullopt;
     std::optional<size_t> inner;
@@ -89,7 +89,7 @@ class Union {
   Graph& g_;
 };
 
-// The value below views that move nothing, and the view of it.
+// The value below views that move no element, and the view of it.
 struct Seen {
   ValueId base;
   std::optional<AffineMap> map;
@@ -107,7 +107,7 @@ void horizontal_fusion(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::attention || in[0] == in[1]) return std::nullopt;
     Seen q = below(to, in[0]), k = below(to, in[1]);
-    // Parts that are read elsewhere would be made a second time.
+    // Slices that are also read elsewhere would be computed twice.
     for (size_t i : {size_t{0}, size_t{1}}) {
       Seen old = below(g, node.in[i]);
       if (uses[node.in[i]] != 1 || uses[old.base] != 1) return std::nullopt;
@@ -122,7 +122,7 @@ void horizontal_fusion(Graph& g) {
     // Equal shapes: the heads are the axis before the positions.
     size_t axis = different.size() == 1 ? different[0] : dq.size() - 3;
     if (different.size() > 1 || dq.size() < 3) return std::nullopt;
-    // The work keeps the place in the user's program that it had.
+    // The new nodes keep the place in the user's program.
     ir::OriginId origin = to.current_origin;
     uint32_t group = to.current_group;
     to.current_origin = maker(to, q.base).origin;

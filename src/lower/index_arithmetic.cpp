@@ -1,5 +1,5 @@
-// What is computed from indices alone is written as indices: no table of positions is stored, no gather is run to read
-// element i at place i, and comparisons that always come out the same are decided.
+// Values computed from indices alone become index expressions: no table of positions is stored, a gather of element i at place i becomes a view, and
+// comparisons that are always true or always false become constants.
 #include "lower/affine.h"
 #include "lower/passes.h"
 
@@ -48,7 +48,7 @@ std::optional<ValueId> decide(Graph& g, AffineForms& forms, Op op, const std::ve
   return ir::full(g, dims, answer == Truth::yes, DType::b8).id();
 }
 
-// True when every index lies inside; a check is added where the sizes decide it at run time.
+// True if every index is inside. If run-time sizes decide it, a check is added.
 bool inside(Graph& g, const Affine& f, const Dims& dims, const Dim& size, std::vector<ir::Check>& checks) {
   if (AffineForms::least(f, dims).range(g.symbols).min < 0) return false;
   Dim end = AffineForms::greatest(f, dims) + Dim(1);
@@ -136,7 +136,7 @@ void index_arithmetic(Graph& g) {
     bool arithmetic = node.op == Op::add || node.op == Op::sub || node.op == Op::mul || node.op == Op::neg;
     bool moves = node.op == Op::concat || node.op == Op::cast || node.op == Op::scan || (node.op == Op::view && !is(to, in[0], Op::literal) && !is(to, in[0], Op::size));
     if (!arithmetic && !moves) return std::nullopt;
-    // The node itself is not in the new graph yet: a copy of it, to be asked for its form, which goes again when unused.
+    // The node is not in the new graph yet: a copy of it is asked for its form, and removed if it stays unused.
     ir::NodeId id = to.add_node(node.op, in, node.attributes, {type});
     ValueId v = to.nodes[id].out[0];
     to.values[v].name = g.values[node.out[0]].name;

@@ -117,7 +117,7 @@ ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_
       report(pass.name, g);
     }
   };
-  ir::Graph g = expand_rows(captured);
+  ir::Graph g = expand_operators(captured);
   report("expand", g);
   for_inner_graphs(g, run);
   run(g);

@@ -1,5 +1,5 @@
 // Lower: a captured graph becomes a canonical one (calls expanded by the operator table, sizes checked against what torch recorded), then
-// a list of passes recognises and simplifies: masks, RMSNorm, RoPE, grouped heads, QKV merge.
+// passes recognise and simplify patterns: masks, RMSNorm, RoPE, grouped heads, QKV merge.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ingot::lower {
 
-// A row that lower cannot expand: what UnsupportedError lists.
+// A call that lower cannot expand. UnsupportedError lists them.
 struct Missing {
   std::string target, reason, origin;
   ir::NodeId node = ir::none_id;  // of the captured graph
@@ -20,15 +20,15 @@ struct Pass {
   std::string_view name;
   void (*run)(ir::Graph&);
 };
-// In the order they run; each is verified after and can be switched off by name (INGOT_DISABLE).
+// In the order in which they run. The graph is verified after each; INGOT_DISABLE switches passes off by name.
 const std::vector<Pass>& passes();
 
-// Every row of the graph expanded. Error (unsupported) listing every missing operator with the user's lines.
-ir::Graph expand_rows(const ir::Graph& captured);
-// Of all rows, in order. Whether sizes may be read from data (nonzero, item): only in a graph that runs here as a whole.
+// Expands every call. Error (unsupported) that lists every missing operator with the user's lines.
+ir::Graph expand_operators(const ir::Graph& captured);
+// Of all calls, in order. Whether sizes may be read from data (nonzero, item): only in a graph that runs here as a whole.
 enum class SizesFromData : bool { refused, allowed };
-std::vector<Missing> missing_rows(const ir::Graph& captured, SizesFromData = SizesFromData::allowed);
-// expand_rows, then the passes. `observe` is called after each with its name and seconds.
+std::vector<Missing> missing_operators(const ir::Graph& captured, SizesFromData = SizesFromData::allowed);
+// expand_operators, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 
 }  // namespace ingot::lower

@@ -97,7 +97,7 @@ std::string message(const std::function<void()>& f) {
   return "no error";
 }
 
-ir::Graph captured(const std::string& rows) { return ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + rows); }
+ir::Graph captured(const std::string& nodes) { return ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + nodes); }
 
 TEST(Lower, MlpBecomesThreeMatmuls) {
   capture::Model m = capture::import_archive(std::string(INGOT_SOURCE_DIR) + "/src/capture/testdata/mlp.pt2");
@@ -118,13 +118,13 @@ TEST(Lower, EveryMissingOperatorIsNamedWithItsLines) {
       "%2 = call(%1) {self=&0, target=\"aten.fancy.default\"} : f32[B, 4] @1\n"
       "%3 = call(%2) {self=&0, target=\"aten.odd.default\"} : f32[B, 4] @2\n"
       "output %3 \"y\" []\n");
-  EXPECT_EQ(missing_rows(g).size(), 3u);
+  EXPECT_EQ(missing_operators(g).size(), 3u);
   EXPECT_EQ(message([&] { lower(g); }),
             "2 operators of the model are not supported:\n"
-            "  aten.fancy.default: there is no row for it in the operator table\n"
+            "  aten.fancy.default: the operator table has no definition of it\n"
             "    at net.py:3 in a: `y = fancy(x)`\n"
             "    at net.py:9 in b: `z = fancy(y)`\n"
-            "  aten.odd.default: there is no row for it in the operator table\n"
+            "  aten.odd.default: the operator table has no definition of it\n"
             "    at net.py:11: `odd(z)`");
 }
 
@@ -132,30 +132,30 @@ TEST(Lower, RecordedTypesAreChecked) {
   const std::string missing = "1 operator of the model is not supported:\n  aten.relu.default: a node (aten.relu.default): torch recorded ";
   const std::string infers = ", the operator table infers f32[B, 4] (a fault of ingot; please report it)";
   std::string start = "%0 = input() {name=\"x\"} : f32[B, 4]\n%1 = call(%0) {self=&0, target=\"aten.relu.default\"} : ";
-  EXPECT_EQ(message([&] { expand_rows(captured(start + "f64[B, 4]\noutput %1 \"y\" []\n")); }), missing + "f64[B, 4]" + infers);
-  EXPECT_EQ(message([&] { expand_rows(captured(start + "f32[B, 5]\noutput %1 \"y\" []\n")); }), missing + "f32[B, 5]" + infers);
+  EXPECT_EQ(message([&] { expand_operators(captured(start + "f64[B, 4]\noutput %1 \"y\" []\n")); }), missing + "f64[B, 4]" + infers);
+  EXPECT_EQ(message([&] { expand_operators(captured(start + "f32[B, 5]\noutput %1 \"y\" []\n")); }), missing + "f32[B, 5]" + infers);
   // Not decidable here: checked when the sizes are known.
-  ir::Graph g = expand_rows(captured(start + "f32[8, 4]\noutput %1 \"y\" []\n"));
+  ir::Graph g = expand_operators(captured(start + "f32[8, 4]\noutput %1 \"y\" []\n"));
   ASSERT_EQ(g.checks.size(), 1u);
   EXPECT_EQ(g.checks[0].right, ir::Dim(8));
 }
 
 TEST(Lower, InPlaceOverloadsMakeNewValues) {
   ir::Graph g =
-      expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
-                           "%1 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
-                           "%2 = call(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-                           "%3 = call(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
-                           "output %3 \"y\" []\n"));
+      expand_operators(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
+                                "%1 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                                "%2 = call(%1) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                                "%3 = call(%1, %2) {other=&1, self=&0, target=\"aten.add.Tensor\"} : f32[B, 4]\n"
+                                "output %3 \"y\" []\n"));
   const ir::Node& add = g.producer(g.outputs[0].value);
   EXPECT_EQ(add.op, ir::Op::add);
   EXPECT_EQ(add.in[0], add.in[1]);  // the old name reads the new value
   // What is written to an input goes there, also when nobody returns it.
   g =
-      expand_rows(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
-                           "%1 = call(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
-                           "%2 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
-                           "output %2 \"y\" []\n"));
+      expand_operators(captured("%0 = input() {name=\"x\"} : f32[B, 4]\n"
+                                "%1 = call(%0) {self=&0, target=\"aten.relu_.default\"} : f32[B, 4]\n"
+                                "%2 = call(%0) {self=&0, target=\"aten.neg.default\"} : f32[B, 4]\n"
+                                "output %2 \"y\" []\n"));
   ASSERT_EQ(g.outputs.size(), 2u);
   EXPECT_TRUE(g.outputs[1].to == ir::Output::To::input && g.outputs[1].name == "x");
   EXPECT_EQ(g.producer(g.outputs[1].value).op, ir::Op::relu);
@@ -166,13 +166,13 @@ TEST(Lower, InPlaceOverloadsMakeNewValues) {
 // y = x + 1; row = y[1]; column = y[:, 0]; row.mul_(10); returns y, row, column.
 TEST(Lower, WritesThroughViewsReachEveryView) {
   ir::Graph g =
-      expand_rows(captured("%0 = input() {name=\"x\"} : f32[2, 3]\n"
-                           "%1 = call(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
-                           "%2 = call(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
-                           "%3 = call(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
-                           "%4 = call(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
-                           "%5 = call(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
-                           "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
+      expand_operators(captured("%0 = input() {name=\"x\"} : f32[2, 3]\n"
+                                "%1 = call(%0) {other=1, self=&0, target=\"aten.add.Tensor\"} : f32[2, 3]\n"
+                                "%2 = call(%1) {dim=0, index=1, self=&0, target=\"aten.select.int\"} : f32[3]\n"
+                                "%3 = call(%1) {dim=1, index=0, self=&0, target=\"aten.select.int\"} : f32[2]\n"
+                                "%4 = call(%2) {other=10, self=&0, target=\"aten.mul_.Tensor\"} : f32[3]\n"
+                                "%5 = call(%3) {self=&0, target=\"aten.neg.default\"} : f32[2]\n"
+                                "output %1 \"y\" []\noutput %4 \"row\" []\noutput %5 \"column\" []\n"));
   ir::Array x = ir::Array::empty(ir::DType::f32, {2, 3});
   for (int i = 0; i < 6; ++i) {
     float v = static_cast<float>(i);
@@ -206,7 +206,7 @@ TEST(Lower, WritesToRepeatedElements) {
     return v;
   };
   auto expect = [&](const std::string& write, float number) {
-    ir::Graph g = expand_rows(written(write));
+    ir::Graph g = expand_operators(written(write));
     for (bool lowered : {false, true}) {
       for (const Pass& pass : passes()) {
         if (lowered) pass.run(g);
@@ -228,7 +228,7 @@ TEST(Lower, WritesToRepeatedElements) {
       "%6 = call(%4) {dim=1, end=3, self=&0, start=0, step=1, target=\"aten.slice.Tensor\"} : f32[2, 3]\n"
       "%7 = call(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
       4);
-  const std::string said = message([&] { expand_rows(written("%4 = call(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
+  const std::string said = message([&] { expand_operators(written("%4 = call(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
   EXPECT_NE(said.find("several elements are one place in memory"), std::string::npos) << said;
 }
 

@@ -1,6 +1,5 @@
-// Activation functions that a model writes out, such as 0.5*x*(1 + tanh(...)), become the primitive of that name, which is faster and
-// more accurate. There are many ways to write each, so they are recognised by what they compute: a tree of operations on one value
-// and numbers that agrees with the function at 48 points is that function.
+// Activation functions that a model writes out, such as 0.5*x*(1 + tanh(...)), become the primitive of that name, which is faster and more accurate. Each can be
+// written in many ways, so they are recognised by what they compute: an expression of one value and constants that equals the function at 48 points.
 #include <algorithm>
 #include <cmath>
 
@@ -57,7 +56,7 @@ class Tree {
   }
 
  private:
-  // Each value once: a tree whose branches meet again has exponentially many paths.
+  // Each value once: a graph whose branches meet again has exponentially many paths.
   std::optional<double> at(ValueId v, int depth) {
     for (const auto& [known, number] : computed_) {
       if (known == v) return number;
@@ -130,7 +129,7 @@ std::optional<ValueId> recognise(Graph& g, ValueId root) {
 void match_activations(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if ((node.op != Op::mul && node.op != Op::div) || !is_float(g.type(node.out[0]).dtype)) return std::nullopt;
-    // The node itself joins the graph, so that the tree hangs on a value; it goes again when it is replaced.
+    // The node is added to the graph, so that the expression has a value; it is removed when it is replaced.
     ir::NodeId id = to.add_node(node.op, in, node.attributes, {g.type(node.out[0])});
     ValueId v = to.nodes[id].out[0];
     to.values[v].name = g.values[node.out[0]].name;

@@ -35,7 +35,7 @@ std::optional<ValueId> softmax_argument(const Graph& g, ValueId v) {
   return difference.in[0];
 }
 
-// The product under scaling: matmul, or matmul times or over a number.
+// The matmul below a scale: matmul, or matmul times or divided by a number.
 std::optional<Scores> scaled_product(const Graph& g, ValueId v) {
   double scale = 1, number = 1;
   for (int i = 0; i < 4; ++i) {
@@ -88,7 +88,7 @@ std::optional<Scores> scores_of(Graph& g, ValueId v, int depth = 0) {
 void match_attention(Graph& g) {
   std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    // Probabilities that somebody else reads must be made anyway.
+    // Probabilities with another reader are computed anyway.
     if (node.op != Op::matmul || uses[node.in[0]] != 1) return std::nullopt;
     auto argument = softmax_argument(to, in[0]);
     if (!argument) return std::nullopt;

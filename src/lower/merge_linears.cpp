@@ -1,5 +1,5 @@
-// Linear layers that read one value (query, key and value; gate and up) become one matmul with their weights joined, and slices of its
-// result. The join is made of weights alone, so it is done once, in prepare.
+// Linear layers of one input (query, key and value; gate and up) become one matmul with their weights concatenated, and slices of its result. Prepare
+// concatenates, once.
 #include <map>
 
 #include "lower/passes.h"
@@ -20,8 +20,8 @@ bool is_linear(const Graph& g, WeightValues& weights, const Node& n) {
   return n.op == Op::matmul && g.type(n.in[0]).dims.size() >= 2 && g.type(n.in[1]).dims.size() == 2 && weights.contain(g, n.in[1]);
 }
 
-// A merged matmul stands at its first member, where the views and joins that make a later member's weight may not have come yet:
-// they are made here, and made equal again by `common`.
+// A merged matmul stands at its first member, where the views and concatenations of a later member's weight may not exist yet: they are made here, and
+// `cse` merges the copies.
 ValueId weight_in(Graph& to, const Graph& from, ValueId v, const std::vector<ValueId>& renamed) {
   if (renamed[v] != ir::none_id) return renamed[v];
   const Node& n = maker(from, v);
@@ -30,7 +30,7 @@ ValueId weight_in(Graph& to, const Graph& from, ValueId v, const std::vector<Val
   return to.add(n.op, std::move(in), n.attributes, from.type(v));
 }
 
-// The leaves of a weight's expression all stand before a node.
+// True if all leaves of a weight's expression stand before a node.
 bool available(const Graph& g, ValueId v, ir::NodeId before) {
   const Node& n = maker(g, v);
   if (n.op == Op::weight) return g.values[v].producer < before;
@@ -97,7 +97,7 @@ void merge_linears(Graph& g) {
   auto merge = [&](Graph& to, Group& group, ValueId x, const std::vector<ValueId>& renamed) {
     std::vector<Handle> weights, biases;
     for (const Member& m : group.members) {
-      // Joined as [N, K] rows, the way layers store them.
+      // Concatenated as [N, K], the way layers store them.
       weights.push_back(ir::transpose(Handle(&to, weight_in(to, g, g.nodes[m.matmul].in[1], renamed)), 0, 1));
       if (m.bias != ir::none_id) biases.push_back(Handle(&to, weight_in(to, g, m.bias_value, renamed)));
     }

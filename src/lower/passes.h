@@ -1,4 +1,4 @@
-// One pass a file. Each takes a verified canonical graph to another that computes the same.
+// One pass a file. Each changes a verified canonical graph into another that computes the same.
 #pragma once
 #include "ir/graph.h"
 

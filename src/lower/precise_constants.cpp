@@ -1,5 +1,5 @@
-// What depends on numbers, indices and sizes alone: an elementary function is computed in float64 and rounded to its own type, as one unit in the last place
-// of a frequency is a thousand of the angle at position 1,000. Such values are made once (compile/split.cpp) unless they depend on a size.
+// Elementary functions of constants, indices and sizes alone are computed in float64 and rounded to their type: one unit in the last place of a frequency is a
+// thousand of the angle at position 1,000. Such values are computed once (compile/split.cpp) unless they depend on a size.
 #include "ir/constants.h"
 
 #include "lower/passes.h"
@@ -15,7 +15,7 @@ bool needs_more(Op op, ir::DType t) {
   return t == ir::DType::f32 ? ir::is_elementary(op) : is_float(t) && t != ir::DType::f64 && (arithmetic || ir::is_elementary(op));
 }
 
-// In float64. A number among the operands is first what it is in float32, where half types compute too.
+// In float64. A constant operand is first rounded to float32, in which half types compute too.
 ValueId widened(Graph& g, ValueId v) {
   const Node& made = maker(g, v);
   if (made.op != Op::literal || !is_float(g.type(v).dtype)) return ir::cast(Handle(&g, v), ir::DType::f64).id();
@@ -23,7 +23,7 @@ ValueId widened(Graph& g, ValueId v) {
   return ir::literal(g, g.type(v).dtype == ir::DType::f64 ? number : double{static_cast<float>(number)}, ir::DType::f64).id();
 }
 
-// Values that an elementary function computes from or, free of inputs and weights, hands on.
+// Values without inputs and weights that an elementary function reads, directly or through others.
 std::vector<bool> around_functions(const Graph& g, const ir::Constants& constants) {
   std::vector<bool> found(g.values.size());
   for (size_t n = g.nodes.size(); n-- > 0;) {

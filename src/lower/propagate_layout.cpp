@@ -1,6 +1,6 @@
-// Work element by element goes through its operands in the order they have in memory. A convolution's result is a product with one row a place
-// and one column a channel, seen as [N, C, H, W]; bias, normalisation, activation, residual, padding and sums after it work on [N, H, W, C], and only
-// who asks for another order pays for it.
+// Pointwise operations go through their operands in the order that these have in memory. A convolution's result is a matmul's, with a row for each place and a
+// column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding and sums after it work on [N, H, W, C]. Only a reader that
+// needs another order pays for it.
 #include <algorithm>
 #include <numeric>
 
@@ -16,12 +16,12 @@ using ir::Axes;
 
 using Order = std::vector<size_t>;  // axes of a value, outermost in memory first
 
-// Where a step along an axis of a view goes in what it views.
+// Where a step along an axis of a view leads in its operand.
 struct Step {
   size_t axis = 0;
   int64_t step = 0;
 };
-// Of each axis of the view, nothing where it repeats. nullopt where one axis goes along several.
+// For each axis of the view; nothing if it repeats. nullopt if one axis goes along several.
 std::optional<std::vector<std::optional<Step>>> steps_of(const AffineMap& map) {
   std::vector<std::optional<Step>> steps(map.dims.size());
   for (size_t a = 0; a < map.axes.size(); ++a) {
@@ -33,7 +33,7 @@ std::optional<std::vector<std::optional<Step>>> steps_of(const AffineMap& map) {
   return steps;
 }
 
-// How the axes of a view lie in what it views; axes of size 1 stay with the axis before them. nullopt where an axis is repeated or used twice.
+// The order that the axes of a view have in its operand; axes of size 1 stay with the axis before them. nullopt if an axis is repeated or used twice.
 std::optional<Order> order_of(const AffineMap& map) {
   auto steps = steps_of(map);
   if (!steps) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Order> order_of(const Graph& g, ValueId v) {
   return order_of(n.attributes.map("map"));
 }
 
-// Another axis than the last lies innermost.
+// True if another axis than the last is innermost in memory.
 bool turns(const Order& order, const Dims& dims) {
   size_t last = dims.size();
   while (last > 0 && dims[last - 1] == Dim(1)) --last;
@@ -75,7 +75,7 @@ Handle put_back(const Handle& y, const Order& order) {
   return ir::permute(y, inverse);
 }
 
-// Neighbours in memory that are one axis of every operand: places of an image are rows of the product that made them.
+// Axes that are neighbours in memory and one axis of every operand: the places of an image are the rows of the matmul that computed them.
 bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, const Dims& dims) {
   auto size = dims[inner].constant();
   return size && *size > 1 && dims[outer].constant().value_or(0) > 1 && std::all_of(maps.begin(), maps.end(), [&](const AffineMap& map) {
@@ -104,7 +104,7 @@ std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node&
     while (static_cast<size_t>(x.rank()) < dims.size()) x = ir::unsqueeze(x, 0);
     others.push_back(ir::permute(x, axes_of(*order)));
   }
-  // The axes of the work: each one or several of the result's.
+  // The axes of the operation: each is one or several of the result's.
   std::vector<Order> groups;
   for (size_t i = 0; i < order->size(); ++i) {
     auto repeats = [&](const Handle& x) { return x.dims()[i] == Dim(1) && x.dims()[i - 1] == Dim(1); };
@@ -152,7 +152,7 @@ std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node&
   return ir::view(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), std::move(back)).id();
 }
 
-// Padding: a view with a fill, which turns axes itself or whose axes are those of its operand.
+// Padding: a view with a fill that permutes axes itself, or has its operand's axes.
 std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
   if (const std::optional<Order> own = order_of(map); own && turns(*own, map.dims)) {
     AffineMap turned;
@@ -183,7 +183,7 @@ std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
   return put_back(ir::view(ir::permute(Handle(&g, x), axes_of(*order)), std::move(turned)), *order).id();
 }
 
-// A reduction, over axes that have other places then.
+// A reduction, whose axes move.
 std::optional<ValueId> reduction_in_order(Graph& g, const Node& node, ValueId x) {
   const std::optional<Order> order = order_of(g, x);
   const std::string& kind = node.attributes.string("kind");

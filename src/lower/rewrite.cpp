@@ -37,7 +37,7 @@ bool only_broadcasts(const Graph& g, const Node& view) {
   const ir::AffineMap& map = view.attributes.map("map");
   if (map.fill) return false;
   const Dims& from = g.type(view.in[0]).dims;
-  // Axis i of the operand must stand where aligning both shapes at the right puts it.
+  // Axis i of the operand must be where aligning both shapes at the right puts it.
   if (from.size() > map.dims.size()) return false;
   size_t lead = map.dims.size() - from.size();
   for (size_t i = 0; i < from.size(); ++i) {

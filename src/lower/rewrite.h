@@ -42,15 +42,15 @@ std::optional<ir::Scalar> number_of(const Graph& g, ValueId v);
 std::optional<ValueId> with_number(const Graph& g, ValueId v, Op op, double* number);
 // A view that only adds axes of size 1 or repeats: a map's own broadcasting does the same. nullopt when it does more.
 bool only_broadcasts(const Graph& g, const Node& view);
-// A view of `operand` with a fill is read by comparing one index with each axis: steps, turned axes, windows and a place on an axis that may be empty
-// read a padded tensor that is stored.
+// True if a view of `operand` with a fill can be read by comparing one index with each axis. Steps, permuted axes, windows, and a place on an axis that may be
+// empty read a padded tensor in memory instead.
 bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map);
-// Which values of a graph are made from weights and literals alone: prepare makes them once. None of them depends on a size that varies or on a buffer that
-// the model writes. The graph may grow between two questions.
+// Which values of a graph are made from weights and literals alone, so that prepare computes them. None depends on a dynamic size or on a buffer that the model
+// writes. The graph may grow between two calls.
 class WeightValues {
  public:
   enum class Through : uint8_t { moves, maps };  // views, joins and casts; or all work on elements too
-  // Of `whole` or of the graph that is being made of it.
+  // Of `whole`, or of the graph that is built from it.
   explicit WeightValues(const Graph& whole, Through through = Through::moves);
   bool contain(const Graph& g, ValueId v);
 

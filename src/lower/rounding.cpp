@@ -1,9 +1,8 @@
-// Half values that decide something are rounded where eager rounds them.
+// Rounds half values that decide something where eager rounds them.
 //
-// Element by element, half values are computed in float32 and rounded where they are stored: faster, and closer to the exact result. Not so
-// where an operator jumps (a comparison, floor, remainder, the root of what may be negative): there a rounding more or less gives
-// another result, NaN instead of a number among them. So each half value that leads to such an operator through work element by element is
-// rounded where its operator of torch ended. Sums end the search: their order is not eager's anyway.
+// Pointwise operations on half values compute in float32 and round where a value is stored: that is faster, and closer to the exact result. An operator that is
+// not continuous (comparison, floor, remainder, root of what may be negative) may give another result, even NaN, for one rounding more or less. So each half
+// value from which pointwise operations lead to such an operator is rounded where torch's operator ended. Sums end the search: their order is not eager's.
 #include "ir/half.h"
 #include "lower/passes.h"
 #include "lower/rewrite.h"
@@ -16,7 +15,7 @@ using ir::DType;
 
 bool is_half(DType t) { return ir::is_float(t) && ir::size_of(t) == 2; }
 
-// The operands (bit i: operand i) in which the node is not continuous: where one crosses some value, the result jumps, or becomes infinite or NaN.
+// The operands (bit i: operand i) in which the node is not continuous: at some value of it the result jumps, or becomes infinite or NaN.
 unsigned jumps(const Graph& g, const Node& node) {
   switch (node.op) {
     case Op::div:
@@ -54,13 +53,13 @@ unsigned jumps(const Graph& g, const Node& node) {
   }
 }
 
-// Every element of its results is made of few elements of its operands.
+// True if each element of the results depends on few elements of the operands.
 bool is_elementwise(const Node& node) {
   if (node.op == Op::reduce) return node.attributes.string("kind") == "max" || node.attributes.string("kind") == "min";
   return is_map(node.op) || moves(node.op);
 }
 
-// Of rounded operands, their results are halves too.
+// True if the result for rounded operands needs no rounding.
 bool keeps_halves(Op op) {
   switch (op) {
     case Op::cast:
@@ -93,7 +92,7 @@ std::vector<bool> values_to_round(const Graph& g) {
   return decides;
 }
 
-// A number beside half tensors is one of theirs where torch compares and takes remainders; it keeps its bits where torch calculates.
+// For comparisons and remainders torch converts a number to the half type of its tensors; for arithmetic it keeps the number's bits.
 std::optional<ValueId> rounded_number(Graph& g, const Node& node, ValueId v) {
   switch (node.op) {
     case Op::div:

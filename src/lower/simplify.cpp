@@ -1,4 +1,4 @@
-// Local simplifications: what two neighbouring nodes say in a shorter way.
+// Peephole simplifications of two neighbouring nodes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,7 +17,7 @@ using ir::AffineMap;
 using ir::DType;
 using ir::Scalar;
 
-// The axes of which both shapes are made by merging neighbours, where neither is made of the other; nullopt where there are none.
+// The axes from which both shapes follow by merging neighbours, if neither follows from the other; nullopt if there are none.
 std::optional<Dims> refined(const Dims& from, const Dims& to) {
   Dims out;
   size_t i = 0, j = 0;
@@ -61,7 +61,7 @@ ValueId simplify_view(Graph& g, ValueId x, const AffineMap& map) {
   const Node& made = maker(g, x);
   if (made.op == Op::view) {
     AffineMap inner = made.attributes.map("map");
-    // The fill of the outer map speaks of the bounds of the value between; only a permutation keeps them.
+    // The fill of the outer map depends on the bounds of the value in between; only a permutation keeps them.
     if (!map.fill || is_permutation(inner, g.type(made.in[0]).dims)) {
       std::optional<Scalar> fill = map.fill ? map.fill : inner.fill;
       if (!(map.fill && inner.fill)) {
@@ -99,7 +99,7 @@ std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
   if (made.op == Op::view && is(g, made.in[0], Op::literal)) return ir::expand(Handle(&g, made.in[0]), dims).id();
   const Dims from = g.type(x).dims;
   if (auto map = ir::split_map(from, dims)) return simplify_view(g, x, *map);
-  // What splits and merges: first the one, which is a view, then the other.
+  // A reshape that splits and merges: first it splits, which is a view, then it merges.
   if (!ir::merged_axes(from, dims)) {
     auto fine = refined(from, dims);
     auto split = fine ? ir::split_map(from, *fine) : std::nullopt;
@@ -108,7 +108,7 @@ std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
   return std::nullopt;
 }
 
-// from -> to loses nothing, so that a later cast sees the same value.
+// True if from -> to is exact, so that a later cast sees the same value.
 bool exact(DType from, DType to) {
   if (from == to || from == DType::b8) return true;
   if (is_integer(from) && is_integer(to)) return size_of(from) < size_of(to) && (from == DType::u8 || to != DType::u8);
@@ -249,7 +249,7 @@ void simplify(Graph& g) {
       v = simplify_map(to, node, in, g.type(node.out[0]).dims);
     }
     if (!v) return v;
-    // The same node written again is no change: it is copied, so that its name and id stay.
+    // Building the same node again is no change: the node is copied, so that its name and id stay.
     const Node& made = maker(to, *v);
     if (to.nodes.size() == before + 1 && made.op == node.op && made.in == in && made.attributes == node.attributes) {
       to.nodes.pop_back();

@@ -1,5 +1,5 @@
-// A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] as it is: the reshape moves behind it, and behind
-// what follows element by element, until the one that restores the axes meets it and both go.
+// A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] instead: the reshape moves behind it and behind the pointwise operations that
+// follow, until it meets the reshape that restores the axes, and both disappear.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -9,7 +9,7 @@ namespace ingot::lower {
 
 namespace {
 
-// A view that only adds or drops axes of size 1, which is what becomes of a reshape of one row.
+// A view that only adds or drops axes of size 1: a reshape of one row becomes such a view.
 bool moves_units(const Graph& g, const Node& n) {
   if (n.op != Op::view || n.attributes.map("map").fill) return false;
   const ir::AffineMap& map = n.attributes.map("map");
@@ -27,7 +27,7 @@ bool moves_units(const Graph& g, const Node& n) {
   return wide == static_cast<size_t>(std::count_if(map.dims.begin(), map.dims.end(), [](const Dim& d) { return !(d == Dim(1)); }));
 }
 
-// The value before a reshape that merges leading axes into one, [.., K] -> [M, K]; trailing axes that make up K are merged first.
+// The value before a reshape that merges leading axes into one, [.., K] -> [M, K]; trailing axes that form K are merged first.
 std::optional<ValueId> unmerged(Graph& g, ValueId v) {
   const Node& n = maker(g, v);
   if (n.op != Op::reshape && !moves_units(g, n)) return std::nullopt;

@@ -1,5 +1,5 @@
-// A linear layer on turned rows whose result is turned back, as torch's MultiheadAttention does with a batch behind the sequence, works on the rows in the
-// order they have in memory: the turn goes behind it, and behind what follows element by element, where it meets the one that undoes it.
+// A linear layer between a transpose of its input's rows and the inverse one (torch's MultiheadAttention, whose batch axis follows the sequence) works on the rows
+// in memory order: the transpose moves behind it and behind the pointwise operations that follow, where it meets its inverse.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,7 @@ namespace {
 using ir::AffineMap;
 using ir::Axes;
 
-// The axis of the operand that each axis of a view is, where the view only turns axes.
+// The operand's axis for each axis of a view that only permutes axes.
 std::optional<Axes> turn_of(const Graph& g, ValueId v) {
   const Node& n = maker(g, v);
   if (n.op != Op::view) return std::nullopt;
@@ -31,14 +31,14 @@ std::optional<Axes> turn_of(const Graph& g, ValueId v) {
   return out;
 }
 
-// A matrix [.., K] whose rows come in another order than they have in memory.
+// A matrix [.., K] whose row axes are in another order than in memory.
 struct Turned {
   ValueId source;   // what was turned,
-  Axes in_order;    // its axes with the rows' in their order
+  Axes in_order;    // its axes, with the row axes in memory order
   Axes rows;        // axis i of the matrix is this one of those
 };
 
-// `v` may merge its last axes behind the turn (heads).
+// `v` may merge its last axes behind the permutation (heads).
 std::optional<Turned> turned(const Graph& g, ValueId v) {
   const Dims& dims = g.type(v).dims;
   ValueId inner = v;
@@ -63,13 +63,13 @@ std::optional<Turned> turned(const Graph& g, ValueId v) {
   return out;
 }
 
-// The same for every row.
+// True if the value is the same for every row.
 bool for_columns(const Graph& g, WeightValues& weights, ValueId v) {
   const Dims& dims = g.type(v).dims;
   return weights.contain(g, v) && (dims.empty() || std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); }));
 }
 
-// Whether all that is done with a value is to turn it by the inverse of `rows`, behind work on its elements; those nodes' values.
+// If a value is only permuted by the inverse of `rows`, behind pointwise operations: the values of these.
 std::optional<std::vector<ValueId>> turned_back(const Graph& g, WeightValues& weights, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
   std::vector<ValueId> between;
   for (const Dims& dims = g.type(v).dims; users[v].size() == 1;) {
@@ -97,7 +97,7 @@ void sink_transposes(Graph& g) {
   for (ir::NodeId n = 0; n < g.nodes.size(); ++n) {
     for (ValueId v : g.nodes[n].in) users[v].push_back(n);
   }
-  // A result is read by somebody else too.
+  // A result has another reader.
   for (const ir::Output& o : g.outputs) users[o.value].insert(users[o.value].end(), 2, 0);
   WeightValues weights(g), made(g);  // of the old graph and of the new one
   std::vector<uint8_t> moves(g.values.size(), 0);

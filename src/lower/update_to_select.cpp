@@ -1,5 +1,5 @@
-// A new version of a tensor with a rectangle replaced, x[2:4] = v, as a choice by index between the new value and the old: it fuses with what
-// comes before and after, and no copy of the tensor is made for it.
+// A new version of a tensor with a rectangle replaced, x[2:4] = v, becomes a select by index between the new value and the old one. It fuses with its neighbours,
+// and the tensor is not copied.
 #include <set>
 #include <string>
 
@@ -49,8 +49,7 @@ std::optional<ValueId> as_select(Graph& g, ValueId base, ValueId value, const ir
   return ir::select(*inside, ir::view(Handle(&g, value), std::move(back)), Handle(&g, base)).id();
 }
 
-// The update is the newest of a chain that starts at memory of the caller's or at a buffer: it is written there, in place, and the rest of that
-// memory is not touched.
+// True if the update ends a chain that starts at the caller's memory or at a buffer: it is written there in place, and the rest of that memory is not touched.
 bool writes_state(const Graph& g, ValueId base, const std::set<std::string>& inputs, const std::set<std::string>& weights) {
   for (;;) {
     const Node& n = maker(g, base);
@@ -73,7 +72,7 @@ void update_to_select(Graph& g) {
     if (o.to == ir::Output::To::weight) weights.insert(o.name);
   }
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    // What was just written is read back, or written again: x[1:] += y is both.
+    // The rectangle is read back or written again: x[1:] += y does both.
     if (node.op == Op::view && is(to, in[0], Op::update) && maker(to, in[0]).attributes.map("map") == node.attributes.map("map")) return maker(to, in[0]).in[1];
     if (node.op != Op::update) return std::nullopt;
     if (const Node& below = maker(to, in[0]); below.op == Op::update && below.attributes.map("map") == node.attributes.map("map")) {

@@ -22,10 +22,10 @@ using ir::Operand;
 using ir::Scalar;
 using Value = ir::Handle;
 
-// Halves are storage: a row whose intermediate results need more than their bits works in float32.
+// A definition whose intermediate results need more bits than a half has computes in float32.
 inline Value widened(const Value& x) { return is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::f32) : x; }
 
-// The arguments of one call, in the order of the row's schema.
+// The arguments of one call, in the order of the schema.
 struct Arguments {
   Graph& graph;
   const Schema& schema;
@@ -103,11 +103,11 @@ inline void collect(Results& out, const std::tuple<Value, Value, Value>& v) {
   out.push_back(std::get<2>(v));
 }
 
-// How the dtypes of a row's operands meet, before its body sees them. A row of several tensors says so. Operands are tensors, and numbers without a
-// default: alpha, beta and value take no part.
+// How the dtypes of the operands are promoted before the body sees them; a definition of several tensors says it. Operands are tensors, and numbers
+// without a default: alpha, beta and value take no part.
 enum class Types : uint8_t {
   unstated,  // one tensor at most
-  each,      // every operand has a part of its own (a condition, an index, a bias): the body says what becomes of its type
+  each,      // each operand has its own role (a condition, an index, a bias): the body promotes
   common,    // all get torch.result_type's dtype, so that nothing is computed in a narrower one
   floats,    // the same, integers and bools to float
   numbers,   // the same, and torch takes no bools
@@ -140,7 +140,7 @@ Results call(const Arguments& a, R (F::*)(Graph&, P...) const) {
   return bound(std::index_sequence_for<P...>{});
 }
 
-// Bodies whose number of results depends on a size are told how many torch recorded.
+// A body whose number of results depends on a size gets the number that torch recorded.
 struct Recorded {
   size_t results;
 };
@@ -166,7 +166,7 @@ struct Definition {
 
 struct Family {
   const char* name;
-  std::span<const Definition> rows;
+  std::span<const Definition> definitions;
 };
 
 }  // namespace ingot::ops

@@ -1,4 +1,4 @@
-// Convolutions and pooling: windows on the input are one view, products and reductions over them do the rest.
+// Convolutions and pooling: the windows of the input are one view; a matmul or a reduction reads it.
 #include <limits>
 #include <numeric>
 
@@ -14,14 +14,14 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// One entry an axis; a single number stands for all of them.
+// One entry for each axis; a single number stands for all axes.
 Numbers spread(Numbers given, size_t axes, const char* what) {
   if (given.size() == 1) given.assign(axes, given[0]);
   if (given.size() != axes) fail(Code::invalid_input, "{}: {} numbers for {} axes", what, given.size(), axes);
   return given;
 }
 
-// How windows lie on the last axes of a tensor.
+// Where the windows on the last axes of a tensor are.
 struct Windows {
   Numbers kernel, stride, dilation, before, after;
 
@@ -30,7 +30,7 @@ struct Windows {
   Dim count(size_t i, const Dim& size) const { return floordiv(size + Dim(before[i] + after[i] - reach(i) - 1), stride[i]) + Dim(1); }
 };
 
-// [lead..., spatial...] -> [lead..., windows..., kernel...]; around the tensor lies `fill`.
+// [lead..., spatial...] -> [lead..., windows..., kernel...]; `fill` outside of the tensor.
 Value windows_on(const Value& given, const Windows& w, const Dims& counts, const Scalar& fill) {
   const size_t n = w.kernel.size(), lead = given.dims().size() - n;
   Dims before(lead, Dim(0)), after = before;
@@ -73,7 +73,7 @@ Value convolve(const Value& x, const Value& w, const Windows& on, int64_t groups
     line.insert(line.end(), kernel.begin(), kernel.end());
     return cast(sum(windows * reshape(widened(w), line), last_axes(windows, n)), x.dtype());
   }
-  // [N, G, windows..., kernel..., C / G] as rows of a product, the weights as its columns: the channels of a place lie together, but for a few.
+  // [N, G, windows..., kernel..., C / G] as the rows of a matmul, the weights as its columns: the channels of a place are neighbours, unless they are few.
   Dims split{batch, Dim(groups), each};
   split.insert(split.end(), x.dims().begin() + 2, x.dims().end());
   Value windows = windows_on(reshape(x, split), on, counts, 0);
@@ -235,7 +235,7 @@ int64_t places_of(const Windows& on) {
   return places;
 }
 
-// Few places in a window: one tensor for each, to be joined element by element.
+// Few places in a window: one tensor for each, combined pointwise.
 std::vector<Value> each_place(const Value& windows, const Windows& on) {
   std::vector<Value> each;
   for (int64_t place = 0; place < places_of(on); ++place) {
@@ -271,11 +271,11 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
   Value y = *sums;
   bool inside = true;
   for (size_t i = 0; i < n; ++i) {
-    // Every window has all of its elements: nothing is padded, or what is padded counts and no window reaches over it.
+    // Every window has all of its elements: nothing is padded, or padding counts and no window reaches over it.
     inside = inside && (count_include_pad ? p.on.after[i] == given[i] : given[i] == 0 && p.on.after[i] == 0);
   }
   if (divisor || inside) return cast(y / static_cast<double>(divisor.value_or(whole)), x.dtype());
-  // Elements of each window that count, an axis at a time.
+  // The number of elements of each window that count, one axis at a time.
   Graph& g = x.graph();
   for (size_t i = 0; i < n; ++i) {
     const Dim size = x.dim(static_cast<Axis>(i) - static_cast<Axis>(n));
@@ -306,7 +306,7 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
       x = mean(reshape(x, split), {axis + 1});
       continue;
     }
-    // [n, longest]: the elements of each window, one behind another. What lies outside is left out, not multiplied by 0: it may be an infinity.
+    // [n, longest]: the elements of each window in order. Elements outside are skipped, not multiplied by 0: they may be infinite.
     Graph& g = x.graph();
     Dim longest = floordiv(size, *n) + Dim(2);
     if (auto known = size.constant()) {
@@ -328,7 +328,7 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
   return cast(x, t);
 }
 
-// ---- sizes changed
+// ---- resizing
 
 // Nearest: output i reads floor(i * scale), in float32 as ATen has it.
 Value nearest(Value x, const std::vector<std::optional<double>>& scales, const Dims& sizes) {

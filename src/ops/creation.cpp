@@ -37,7 +37,7 @@ Value arange(Graph& g, const Scalar& start, const Scalar& end, const Scalar& ste
 
 Value linspace(Graph& g, const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype) {
   DType t = dtype.value_or(DType::f32), wide = is_float(t) ? t : DType::f64;
-  // The ends are numbers of the result's dtype before anything is computed from them.
+  // The ends are first converted to the result's dtype.
   auto value = [&](const Operand& o) { return cast(o.value ? cast(*o.value, t) : literal(g, o.number, t), wide); };
   Value from = value(start), to = value(end);
   if (steps == 1) return cast(expand(from, {Dim(1)}), t);

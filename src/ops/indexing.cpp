@@ -100,7 +100,7 @@ Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& 
 Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate) {
   Dims none(rows.dims().size(), Dim(0)), one = none;
   one[0] = 1;
-  // One row more, so that there is one to read where none is taken.
+  // One row is appended, so that there is one to read where none is taken.
   Value at = maximum(scan("sum", cast(reshape(mask, {mask.numel()}), DType::i64), 0) - 1, 0);
   Value taken = reshape(gather(pad(rows, none, one, 0), {0}, {at}, 0, false), x.dims());
   while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
@@ -109,7 +109,7 @@ Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate) 
 
 Value put(const Value& x, const std::vector<std::optional<Value>>& indices, const Value& given, bool accumulate) {
   const Value values = same_type(x, given);
-  // x[mask] = one value: a choice, whose size does not depend on the mask.
+  // x[mask] = one value: a select, whose size does not depend on the mask.
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && values.numel() == Dim(1) && indices[0]->rank() <= x.rank()) {
     Value mask = *indices[0];
     while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);

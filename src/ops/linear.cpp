@@ -1,4 +1,4 @@
-// Products: linear, matmul and its relatives, einsum, attention.
+// Linear, matmul and its relatives, einsum, attention.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -33,7 +33,7 @@ Value blend(const Value& c, const Value& product, const Scalar& given_beta, cons
   return (is_one(beta) ? c : c * Operand(beta)) + y;
 }
 
-// The same of a matrix product, which alpha = 0 ignores too, as in BLAS; not that of half tensors, which are not its.
+// The same for a matmul: alpha = 0 ignores it, as in BLAS, except for half tensors.
 Value blend_matmul(const Value& c, const Value& product, const Scalar& beta, const Scalar& alpha) {
   if (!is_zero(alpha) || widened(c).dtype() != c.dtype()) return blend(c, product, beta, alpha);
   Value none = full(c.graph(), product.dims(), 0, c.dtype());
@@ -110,7 +110,7 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
   }
   std::vector<Value> values = operands;
   for (size_t k = 0; k < values.size(); ++k) values[k] = diagonal_of(values[k], terms[k]);
-  // An axis of size 1 that another operand has in full broadcasts: without it, the product does.
+  // An axis of size 1 broadcasts against an operand that has it in full: it is dropped, and the matmul broadcasts.
   std::map<char, Dim> sizes;
   for (size_t k = 0; k < values.size(); ++k) {
     for (size_t i = 0; i < terms[k].size(); ++i) {
@@ -244,7 +244,7 @@ const Definition definitions[] = {
      [](Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) {
        return sdpa(q, k, v, mask, dropout, causal, scale, gqa);
      }},
-    // What attention becomes where torch splits operators up: the result, and the logarithm of each row's sum.
+    // Attention as torch decomposes it: the result, and the logarithm of the sum for each query.
     {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None)",
      Types::each,
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {

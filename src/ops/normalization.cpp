@@ -1,4 +1,4 @@
-// Softmax and normalisations, composed; fuse makes one staged body of each.
+// Softmax and normalisations, composed of reductions and maps; compile makes one fused body of each.
 #include <limits>
 
 #include "base/error.h"
@@ -97,7 +97,7 @@ Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::
   return cast(widened(x) * per_channel(scale, x.rank()) + per_channel(shift, x.rank()), x.dtype());
 }
 
-// Statistics of the batch, and what becomes of the running ones: y, mean, 1 / deviation, new running mean, new running variance.
+// By the batch's statistics: y, mean, 1 / deviation, new running mean, new running variance.
 std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const Value& running_mean, const Value& running_var,
                                          bool training, double momentum, double eps) {
   Graph& g = x.graph();

@@ -46,13 +46,13 @@ struct Operator {
   const char* family;
 };
 
-// Sorted by target; null when there is no such row. Names are "aten.add.Tensor"; other namespaces keep theirs.
+// By target; null if the table has none. Names are "aten.add.Tensor"; other namespaces keep theirs.
 const Operator* find(std::string_view target);
 std::span<const Operator> all();
 
-// Expands one captured call into canonical nodes of `g`. `arguments` are the row's attributes by name with Ref
-// into `in`; arguments the row does not know are accepted only at torch's default. Error (unsupported) with the
-// reason when the body refuses. `recorded`: how many results torch recorded, for rows whose number depends on a size.
+// Expands one captured call into canonical nodes of `g`. `arguments` are the call's attributes by name with Ref into `in`; an argument that the schema
+// does not have must be torch's default. Error (unsupported) with the reason if the body refuses. `recorded`: the number of results that torch recorded,
+// for operators whose number of results depends on a size.
 Results expand(ir::Graph& g, const Operator&, const ir::Attributes& arguments, std::span<const ir::ValueId> in, size_t recorded = 1);
 
 }  // namespace ingot::ops

@@ -10,7 +10,7 @@ using namespace ir;
 
 namespace {
 
-// The factor counts in the operand's type, as in eager: of integers its fraction is dropped.
+// The factor is converted to the operand's type, as in eager: integers drop its fraction.
 Value scaled(const Value& b, const Scalar& alpha) {
   if (auto* one = std::get_if<int64_t>(&alpha.value); one != nullptr && *one == 1) return b;
   return b * literal(b.graph(), alpha, b.dtype());

@@ -35,7 +35,7 @@ Value mean_of(Value x, const Axes& dim, bool keepdim, std::optional<DType> t) {
   return mean(x, dim, Keep(keepdim));
 }
 
-// How many elements less the correction, at least 0. Of no elements 0, whatever the correction: the variance of nothing is NaN.
+// The number of elements less the correction, at least 0; 0 for no elements, whatever the correction: the variance of nothing is NaN.
 Value divisor(const Value& x, const Axes& dim, std::optional<double> correction, DType t) {
   const Dim n = count(x, dim);
   const double c = correction.value_or(1);

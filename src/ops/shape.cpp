@@ -1,4 +1,4 @@
-// Views, copies, joins and splits.
+// Views, copies, concatenations and splits.
 #include <algorithm>
 #include <cstdlib>
 
@@ -120,7 +120,7 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     Dim size = x.dim(dims[i]);
     if (size == Dim(0)) continue;
-    // Of a size that is not known, mod says little. A shift by no more than the size needs none.
+    // A mod by an unknown size is hard to simplify. A shift by at most the size needs none.
     const std::optional<int64_t> shift = shifts[i].constant();
     const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
     const Dim cut = !within ? size - mod(shifts[i], size) : *shift > 0 ? size - *shift : Dim(-*shift);
@@ -198,7 +198,7 @@ Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
   return pad(x, before, after, value);
 }
 
-// Axis by axis, last first: what stands before and after is made of the axis itself. Negative amounts cut.
+// Axis by axis, the last one first: the padding before and after is made of the axis itself. Negative amounts crop.
 Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
     const Axis axis = x.rank() - 1 - static_cast<Axis>(i);
@@ -210,7 +210,7 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
     int64_t before = amount(0), after = amount(1);
     auto part = [&](const Dim& start, const Dim& length) { return view(x, slice_map(x.dims(), axis, start, length, 1)); };
     const int64_t cut_front = std::max<int64_t>(-before, 0), cut_back = std::max<int64_t>(-after, 0);
-    // Edges are those of the whole axis, except that a circle closes over what is left.
+    // The edges are those of the whole axis; circular padding wraps around what is left after cropping.
     Value kept = cut_front + cut_back > 0 ? part(cut_front, x.dim(axis) - Dim(cut_front + cut_back)) : x;
     if (mode == "circular") x = kept;
     before = std::max<int64_t>(before, 0);

@@ -117,7 +117,7 @@ int tensors(const Schema& schema) {
   return count;
 }
 
-// The operands of a call, brought to the dtype that the row's `types` says.
+// The operands of a call, brought to the dtype that the definition's `types` says.
 class Promotion {
  public:
   Promotion(const Arguments& a, Types types) : arguments_(a), types_(types) {}
@@ -183,16 +183,16 @@ Results run(const Definition& definition, const Arguments& arguments) {
 }
 
 struct Table {
-  std::vector<Operator> rows;
+  std::vector<Operator> operators;
   std::map<std::string, size_t, std::less<>> by_target;
 
   Table() {
 #define X(name) add(#name, name##_definitions());
     INGOT_FAMILIES(X)
 #undef X
-    std::sort(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) { return a.schema.target() < b.schema.target(); });
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (!by_target.emplace(rows[i].schema.target(), i).second) fail(Code::internal, "operator {} has two rows", rows[i].schema.target());
+    std::sort(operators.begin(), operators.end(), [](const Operator& a, const Operator& b) { return a.schema.target() < b.schema.target(); });
+    for (size_t i = 0; i < operators.size(); ++i) {
+      if (!by_target.emplace(operators[i].schema.target(), i).second) fail(Code::internal, "operator {} has two definitions", operators[i].schema.target());
     }
   }
 
@@ -201,11 +201,11 @@ struct Table {
       for (Schema& schema : parse_schema(definition.schema)) {
         if (definition.types == Types::unstated && tensors(schema) > 1) fail(Code::internal, "operator {} does not say how the types of its tensors meet", schema.target());
         auto shared = std::make_shared<const Schema>(schema);
-        rows.push_back({std::move(schema),
-                        [&definition, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
-                          return run(definition, Arguments{g, *shared, arguments, in, recorded});
-                        },
-                        family});
+        operators.push_back({std::move(schema),
+                             [&definition, shared](Graph& g, std::span<const Attribute> arguments, std::span<const ir::ValueId> in, size_t recorded) {
+                               return run(definition, Arguments{g, *shared, arguments, in, recorded});
+                             },
+                             family});
       }
     }
   }
@@ -220,10 +220,10 @@ const Table& table() {
 
 const Operator* find(std::string_view target) {
   auto found = table().by_target.find(target);
-  return found == table().by_target.end() ? nullptr : &table().rows[found->second];
+  return found == table().by_target.end() ? nullptr : &table().operators[found->second];
 }
 
-std::span<const Operator> all() { return table().rows; }
+std::span<const Operator> all() { return table().operators; }
 
 Results expand(Graph& g, const Operator& op, const ir::Attributes& arguments, std::span<const ir::ValueId> in, size_t recorded) {
   std::vector<Attribute> values;

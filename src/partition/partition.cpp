@@ -39,7 +39,7 @@ bool names_module(std::string_view wanted, const ir::Origin& o) {
   return false;
 }
 
-// What torch would spend on calling the operator, in microseconds: what an engine saves. Views cost no memory traffic.
+// What torch would spend on calling the operator, in microseconds; an engine saves it. Views cost no memory traffic.
 double saved_by(std::string_view target) {
   constexpr std::string_view cheap[] = {"view",  "reshape", "transpose", "permute", "unsqueeze",  "squeeze", "expand",  "select",
                                         "slice", "t",       "alias",     "detach",  "contiguous", "to",      "dropout", "flatten"};
@@ -48,7 +48,7 @@ double saved_by(std::string_view target) {
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
 }
 
-// What the call of an engine costs: itself, and each tensor handed over. It has to gain twice that.
+// What calling an engine costs: the call, and each tensor handed over. A segment must gain twice that.
 double cost_of_call(size_t tensors) { return 2 * (5 + 0.25 * static_cast<double>(tensors)); }
 
 class Partitioner {
@@ -115,7 +115,7 @@ class Partitioner {
     }
   }
 
-  // Which nodes must have run before a node: those whose results it reads; the one that first makes an axis of a size it uses.
+  // Which nodes must run before a node: those whose results it reads, and the one that first gives a size it uses.
   void find_dependencies() {
     before_.resize(g_.nodes.size());
     std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
@@ -147,7 +147,7 @@ class Partitioner {
     }
   }
 
-  // Runs what is ready, in turn: everything torch can run, then everything that can run here, which is a segment.
+  // Runs the ready nodes in turns: all that torch runs, then all that can run here, which form a segment.
   void schedule() {
     out_.segments.clear();
     std::fill(out_.segment_of.begin(), out_.segment_of.end(), in_torch);
@@ -186,7 +186,7 @@ class Partitioner {
     for (Segment& s : out_.segments) bind(s);
   }
 
-  // What the binding of segments asks of the graph.
+  // What `bind` needs to know of the graph.
   void index() {
     users_ = g_.users();
     is_state_.assign(g_.values.size(), false);
@@ -231,7 +231,7 @@ class Partitioner {
       for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
       used.insert(in_dims.begin(), in_dims.end());
     }
-    // A size that no axis of an input gives comes with the first tensor that does.
+    // A size that no input has as an axis comes with the first tensor that has it.
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
       auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), [&](ValueId v) { return !inside(g_.values[v].producer); });
@@ -274,7 +274,7 @@ class Partitioner {
         reason = fmt::format("it would be in a segment of {} operator{}, which gains less ({:.0f} us) than calling an engine costs ({:.0f} us)", s.nodes.size(),
                              s.nodes.size() == 1 ? "" : "s", s.gain, s.cost);
       } else if (s.outputs.empty()) {
-        reason = "nobody reads what it makes";
+        reason = "its results are never read";
       } else {
         continue;
       }

@@ -1,8 +1,8 @@
-// Partition: which nodes of a captured graph run in an engine and which stay in torch, decided node by node, so that what
-// runs where can be told in the user's own terms.
+// Partition: which nodes of a captured graph run in an engine and which stay in torch. Each node is decided by itself, so that the report can name the user's own
+// operators.
 //
-// Nodes that may run here are gathered into segments, as few as the data flow allows; a segment whose gain does not pay for the
-// calls around it stays in torch too. Segments are numbered in an order in which they can run.
+// Nodes that may run here form segments, as few as the data flow allows. A segment that gains less than its call costs stays in torch too. Segments are numbered
+// in an order in which they can run.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,10 +27,9 @@ struct Refused {
 
 struct Segment {
   std::vector<ir::NodeId> nodes;  // in order
-  // Values that come from outside (of the weights only those that the model writes) and values that are needed outside. A value is an input only for its
-  // sizes when no node reads it.
+  // Values from outside (of the weights only those that the model writes), and values needed outside. An input that no node reads is there for its sizes.
   std::vector<ir::ValueId> inputs, outputs;
-  // Per output: the order of its axes in memory where torch reads it and recorded another than row-major; the function gives it permuted so.
+  // Per output: the order of its axes in memory, if torch reads it and recorded another than row-major; the function returns it so permuted.
   std::vector<std::vector<int64_t>> orders;
   double gain = 0, cost = 0;      // estimated, in microseconds a call
 };
@@ -41,7 +40,7 @@ struct Partition {
   std::vector<uint32_t> segment_of;  // per node: its segment, or in_torch
   std::vector<std::string> reason;   // per node in torch: why
   std::vector<Segment> segments;
-  // One segment, every node in it, every output made by it: a graph that needs no torch.
+  // One segment has every node and gives every output: the graph needs no torch.
   bool whole = false;
 };
 

@@ -17,14 +17,14 @@ using ir::Op;
 namespace {
 
 struct Count {
-  size_t rows = 0, here = 0;
+  size_t operators = 0, here = 0;
 };
 
 Count count(const Graph& g, const Partition& p) {
   Count c;
   for (NodeId n = 0; n < g.nodes.size(); ++n) {
     if (g.nodes[n].op != Op::call) continue;
-    ++c.rows;
+    ++c.operators;
     c.here += p.segment_of[n] != in_torch;
   }
   return c;
@@ -73,11 +73,11 @@ namespace {
 
 std::string text_of(const Graph& g, const Partition& p, const std::vector<Missing>& missing) {
   Count c = count(g, p);
-  if (c.rows == 0) return "the model has no operators: nothing is to be compiled\n";
+  if (c.operators == 0) return "the model has no operators: nothing is to be compiled\n";
   auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
-  std::string s = fmt::format("{} of {} in {}", c.here, plural(c.rows, "operator"), plural(p.segments.size(), "engine segment"));
-  if (c.here == c.rows) return s + "; nothing stays in torch\n";
-  s += fmt::format("; {} in torch\n", plural(c.rows - c.here, "operator"));
+  std::string s = fmt::format("{} of {} in {}", c.here, plural(c.operators, "operator"), plural(p.segments.size(), "engine segment"));
+  if (c.here == c.operators) return s + "; nothing stays in torch\n";
+  s += fmt::format("; {} in torch\n", plural(c.operators - c.here, "operator"));
   for (size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& segment = p.segments[i];
     s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"),
@@ -115,7 +115,7 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
     if (m.here_with <= c.here) continue;
     if (!head) s += "with one more operator:\n";
     head = true;
-    s += fmt::format("  {}: {} of {} in {}\n", m.target, m.here_with, plural(c.rows, "operator"), plural(m.segments_with, "segment"));
+    s += fmt::format("  {}: {} of {} in {}\n", m.target, m.here_with, plural(c.operators, "operator"), plural(m.segments_with, "segment"));
   }
   return s;
 }
@@ -125,12 +125,12 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
 std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
   Count c = count(g, p);
   const std::vector<Missing> missing = missing_of(g, refused, settings);
-  std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.rows, c.here, p.whole);
+  std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.operators, c.here, p.whole);
   auto names = [&](const std::vector<ir::ValueId>& values) {
     s += "[";
     for (size_t i = 0; i < values.size(); ++i) {
       if (i) s += ", ";
-      // Names of the user's are apart from torch's names.
+      // The user's names are kept apart from torch's.
       const ir::Weight* w = g.weight_of(values[i]);
       bool given = g.producer(values[i]).op == Op::input;
       if (given || w != nullptr) s += given ? "{\"input\": " : "{\"state\": ";

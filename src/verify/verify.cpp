@@ -1,13 +1,16 @@
 #include "verify/verify.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ir/half.h"
 #include "ir/reference.h"
 #include "runtime/stepper.h"
 #include "runtime/strided.h"
@@ -68,15 +71,11 @@ std::string text_of(const plan::Plan& plan, uint32_t origin) {
   return fmt::format("{}:{}{}{}", o.file, o.line, o.code.empty() ? "" : "  ", o.code);
 }
 
-// The elements of a place, from all bytes of its buffer.
-Data elements(const compile::BufferView& place, std::span<const int64_t> symbols, std::span<const std::byte> buffer) {
-  const Index dims = sizes_of(place.layout.dims, symbols);
-  const size_t size = size_of(place.dtype);
+// A strided tensor's elements, from all bytes of its buffer.
+Data elements(DType dtype, Index dims, const Index& strides, int64_t start, std::span<const std::byte> buffer) {
+  const size_t size = size_of(dtype);
   int64_t count = 1;
   for (int64_t d : dims) count *= d;
-  Index strides;
-  for (const Dim& d : place.layout.strides) strides.push_back(d.evaluate(symbols));
-  const int64_t start = count > 0 ? place.layout.offset.evaluate(symbols) : 0;
   std::vector<std::byte> dense(static_cast<size_t>(count) * size);
   Index at(dims.size(), 0);
   for (int64_t n = 0; n < count; ++n) {
@@ -87,7 +86,33 @@ Data elements(const compile::BufferView& place, std::span<const int64_t> symbols
     std::copy_n(buffer.begin() + static_cast<int64_t>(from), size, dense.begin() + n * static_cast<int64_t>(size));
     for (size_t d = dims.size(); d-- > 0 && ++at[d] == dims[d];) at[d] = 0;
   }
-  return unpack(place.dtype, dims, dense);
+  return unpack(dtype, std::move(dims), dense);
+}
+Data elements(const compile::BufferView& place, std::span<const int64_t> symbols, std::span<const std::byte> buffer) {
+  Index dims = sizes_of(place.layout.dims, symbols), strides;
+  for (const Dim& d : place.layout.strides) strides.push_back(d.evaluate(symbols));
+  const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  return elements(place.dtype, std::move(dims), strides, empty ? 0 : place.layout.offset.evaluate(symbols), buffer);
+}
+
+// The elements as numbers that sort, of the type that the packed ones have.
+std::vector<uint64_t> sorted(const Data& data, DType as) {
+  std::vector<uint64_t> out;
+  out.reserve(static_cast<size_t>(data.numel()));
+  for (double x : data.f) out.push_back(std::bit_cast<uint64_t>(as == DType::f32 ? static_cast<double>(static_cast<float>(x)) : rounded_to(as, x)));
+  for (int64_t x : data.i) out.push_back(static_cast<uint64_t>(x));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Packing moves elements: each one of B has to be in what is written, as often as it is in B. What else is there pads it.
+void compare_packed(const Data& b, const Data& packed, StepError& e) {
+  const std::vector<uint64_t> wanted = sorted(b, packed.dtype), found = sorted(packed, packed.dtype);
+  std::vector<uint64_t> missing;
+  std::set_difference(wanted.begin(), wanted.end(), found.begin(), found.end(), std::back_inserter(missing));
+  e.roundings = 1000.0 * static_cast<double>(missing.size()) / static_cast<double>(std::max<size_t>(wanted.size(), 1));
+  e.compared = true;
+  e.dtype = torch_name_of(packed.dtype);
 }
 
 }  // namespace
@@ -131,6 +156,7 @@ struct Verifier::State {
       e.label = s.label;
       e.origin = text_of(*plan, s.origin);
       for (const compile::StepResult& r : program.steps[n]) result(r, s, values, last[r.of] == n, e);
+      if (program.steps[n].empty() && s.kernel == "matmul_pack") compare_packed(operand(f, s.operands[0]), operand(f, s.operands.back()), e);
       if (settings.stop && e.over()) break;
     }
     return out;
@@ -168,6 +194,16 @@ struct Verifier::State {
   std::vector<std::vector<std::byte>> run_regions(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs, std::vector<StepError>& out);
 
   bool stopped(const std::vector<StepError>& steps) const { return settings.stop && !steps.empty() && steps.back().over(); }
+
+  // Of prepare, whose sizes are constants.
+  Data operand(const plan::Function& f, const plan::OperandView& o) {
+    std::vector<int64_t> sizes(f.sizes.code.size());
+    evaluate(f.sizes, {}, sizes);
+    Index dims, strides;
+    for (plan::SizeRef d : o.dims) dims.push_back(sizes[d]);
+    for (plan::SizeRef d : o.strides) strides.push_back(sizes[d]);
+    return elements(o.dtype, std::move(dims), strides, sizes[o.offset], stepper.read(o.buffer));
+  }
 
   void result(const compile::StepResult& r, const plan::Step& s, Values& values, bool complete, StepError& e) {
     const std::vector<std::byte> buffer = stepper.read(r.place.buffer);

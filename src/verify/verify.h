@@ -24,7 +24,8 @@ struct Settings {
   bool tf32 = false;     // products of float32 read 10 bits of their operands
 };
 
-// How far the results of a step are from the reference. A step without one is packing, which the steps that read it are judged for.
+// How far the results of a step are from the reference. Of a packing step: how many elements of a thousand its result lacks; their order shows in the steps that
+// read it.
 struct StepError {
   std::string function;  // "prepare", "forward"
   size_t step = 0;

@@ -131,10 +131,10 @@ def test_codes_are_those_of_the_c_header():
 def test_every_missing_operator_with_its_lines():
     assert told(ingot.UnsupportedError, lambda: ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))], fallback="error")) == (
         "3 operators of the model are not supported:\n"
-        "  aten.linalg_qr.default: there is no row for it in the operator table\n"
+        "  aten.linalg_qr.default: the operator table has no definition of it\n"
         f"    at {line('a = torch.linalg.qr')}\n"
         f"    at {line('return a + b + torch')}\n"
-        "  aten.fft_fft.default: there is no row for it in the operator table\n"
+        "  aten.fft_fft.default: the operator table has no definition of it\n"
         f"    at {line('b = torch.fft')}\n"
         "  aten.abs.default: complex numbers are not supported\n"
         f"    at {line('b = torch.fft')}",

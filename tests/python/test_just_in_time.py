@@ -221,5 +221,5 @@ def test_what_stays_in_torch_is_told(caplog):
     with caplog.at_level(logging.WARNING, "ingot"):
         check(compiled, model, torch.randn(4, 8))
     assert "operators run in torch (aten.special_i0e.default); the report says why" in caplog.text
-    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="aten.special_i0e.default: there is no row for it"):
+    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="aten.special_i0e.default: the operator table has no definition of it"):
         Counted(model, {"fallback": "error"})(torch.randn(4, 8))

@@ -73,7 +73,12 @@ def test_bisect_names_the_fault(plans, name):
 
 @pytest.mark.skipif(not FAULTY.exists(), reason="the library with faults is built with the tests (target ingot_faulty)")
 def test_a_fault_in_prepare_is_found_there(plans):
-    assert cli(plans("llama"), "--bisect", fault="prepare:3")[2] == "ingot: step prepare:3 is the first one that is over its bound\n"
+    steps = [s for s in json.loads(cli(plans("llama"), "--json")[1])["steps"] if s["function"] == "prepare"]
+    assert all(s["dtype"] is not None for s in steps)
+    packs = [s["step"] for s in steps if s["kernel"] == "matmul_pack"]
+    assert 3 not in packs and packs
+    for step in (3, packs[0], packs[-1]):
+        assert cli(plans("llama"), "--bisect", fault=f"prepare:{step}")[2] == f"ingot: step prepare:{step} is the first one that is over its bound\n"
 
 
 def test_the_library_that_ships_has_no_faults(plans):

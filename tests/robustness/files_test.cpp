@@ -30,6 +30,17 @@ class Files : public testing::Test {
   const std::string path = folder + "/mlp.ingot";
 };
 
+// What a plan says of itself, in C++.
+TEST_F(Files, StepsAndOffers) {
+  const ingot::Plan plan = build();
+  std::vector<ingot::Tensor> inputs;
+  for (const ingot::Binding& b : plan.inputs()) inputs.push_back(ingot::Tensor::zeros(b.dtype, b.dims));
+  const std::string steps = plan.verify_steps(inputs, ingot::Options().set("device", "cpu"));
+  EXPECT_NE(steps.find("\"kernel\": \"matmul\""), std::string::npos) << steps;
+  EXPECT_NE(steps.find("\"first\": null"), std::string::npos) << steps;
+  EXPECT_NE(plan.offers().find("* panels"), std::string::npos) << plan.offers();
+}
+
 TEST_F(Files, FullDisk) {
   ingot::Plan plan = build();
   plan.save(path);

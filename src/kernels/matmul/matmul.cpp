@@ -30,6 +30,8 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition matmul_definition;
-const Definition matmul_definition{"matmul", "A or what its prologue loads.., B or its pieces.., what the body loads.., results", {}, nullptr, nullptr, random_case};
+const Definition matmul_definition{
+    "matmul",   {{"A, or what its prologue loads", any}, {"B"}, {"more pieces of B", any}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr,
+    random_case};
 
 }  // namespace ingot::kernels

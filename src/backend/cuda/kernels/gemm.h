@@ -10,11 +10,11 @@ inline bool is_half(ir::DType type) { return type == ir::DType::f16 || type == i
 bool lies(const StridedLayout&, size_t inner, size_t outer);
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
 
-// A step, or what stands in its way.
+// How to print the step, or what stands in its way. `emit` refers to the function's arguments.
 struct GemmAnswer {
   std::optional<Obstacle> obstacle;
   std::string reason;
-  EmittedStep step;
+  std::function<EmittedStep()> emit;
 };
 inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obstacle, std::move(reason), {}}; }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::backend::cuda {
@@ -35,6 +36,13 @@ class GpuStep {
 // With tensors of the host, which are all copied back. `shift`: elements by which each begins behind an aligned address.
 void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,
                 size_t shift);
+
+// An answer with its step, as long as what was asked about is there.
+struct Taken {
+  std::optional<Obstacle> obstacle;
+  EmittedStep step;
+};
+inline Taken take(const GemmAnswer& a) { return {a.obstacle, a.obstacle ? EmittedStep{} : a.emit()}; }
 
 std::vector<ir::Dim> dims_of(const std::vector<int64_t>&);
 // Of an image [n, h, w, c] the windows of r x r around each of height x width places: rows (n, y, x), K (r, s, c).

@@ -93,18 +93,20 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const bool one_row = has_one_row(g) && along_k;
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_columns_apart)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
-  std::optional<EmittedRow> row;
+  std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
-  std::vector<kernels::ImplicitGemmPatch> patches;
-  if (only == by_sizes) patches = patches_of(g, *map, numbers, n.value());
-  EmittedProduct code = emit_product_text({g.type, *map, along_k, g.constant, large, only, std::move(patches), g.b.size(), g.gated, row ? &*row : nullptr}, body, layouts);
-  EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
-  for (size_t i = 0; i < from->dims.size(); ++i) step.sizes[i < g.m_rank ? 0 : 2] *= from->dims[i];
-  step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
-  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
-  return {std::nullopt, {}, std::move(step)};
+  return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
+            std::vector<kernels::ImplicitGemmPatch> patches;
+            if (only == by_sizes) patches = patches_of(g, map, numbers, n.value());
+            EmittedProduct code = emit_product_text({g.type, map, along_k, g.constant, large, only, std::move(patches), g.b.size(), g.gated, row ? &*row : nullptr}, body, layouts);
+            EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
+            for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < g.m_rank ? 0 : 2] *= dims[i];
+            step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
+            step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+            step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
+            return step;
+          }};
 }
 
 namespace {
@@ -153,7 +155,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  out.offers.push_back({.implementation = name, .cost = cost, .emit = [step = std::move(answer.step)] { return step; }});
+  out.offers.push_back({.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
 }
 
 }  // namespace ingot::backend::cuda

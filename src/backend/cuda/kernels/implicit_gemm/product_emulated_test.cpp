@@ -198,7 +198,7 @@ void check(Site s, Where where) {
     for (HostTensor& t : made->tensors) tensors.push_back(&t);
   }
   for (HostTensor& t : rights) tensors.push_back(&t);
-  GemmAnswer own = implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.only);
+  const Taken own = take(implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.only));
   ASSERT_EQ(own.obstacle, std::nullopt);
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
@@ -405,7 +405,7 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
     }
     p.map = s.map;
     p.m_rank = s.m_rank;
-    GemmAnswer own = implicit_gemm(p, body.body, body.layouts, true);
+    const Taken own = take(implicit_gemm(p, body.body, body.layouts, true));
     std::vector<TensorRef> operands;
     auto add = [&](HostTensor& t) { operands.push_back({t.bytes.data(), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()}); };
     add(s.a), add(s.b);

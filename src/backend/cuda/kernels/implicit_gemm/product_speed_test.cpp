@@ -145,7 +145,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   };
   bool compared = s.few();
   if (s.image == 0) {
-    GemmAnswer library = library_gemm(p, body_of(false), {other.layout()});
+    const Taken library = take(library_gemm(p, body_of(false), {other.layout()}));
     ASSERT_EQ(library.obstacle, std::nullopt);
     GpuStep r(library.step, "", {}, {a.ref(), b.ref(), other.ref()}, sizes_of(library.step));
     tell("library", seconds_of(device, stream, r));
@@ -165,7 +165,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
       if (s.few() && tile >= 0) operands.back() = other.ref();
-      GemmAnswer own = implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile);
+      const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile));
       ASSERT_EQ(own.obstacle, std::nullopt);
       GpuStep r(own.step, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);

@@ -1,5 +1,5 @@
 // Which bodies behind a product cuBLASLt takes, and which matrices.
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gpu_step_test.h"
 
 #include <gtest/gtest.h>
 
@@ -60,15 +60,15 @@ struct Case {
     i.number = v;
     return add(i);
   }
-  GemmAnswer store(Reg value, StridedLayout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
+  Taken store(Reg value, StridedLayout layout = {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType t = DType::f16) {
     body.stores = {{static_cast<uint32_t>(layouts.size()), value}};
     layouts.push_back(std::move(layout));
     body.operands.push_back(t);
-    return library_gemm(product, body, layouts, tf32);
+    return take(library_gemm(product, body, layouts, tf32));
   }
 };
 
-MatmulCudaArgs taken(const GemmAnswer& answer) {
+MatmulCudaArgs taken(const Taken& answer) {
   EXPECT_EQ(answer.obstacle, std::nullopt);
   return kernels::parse_matmul_cuda(answer.step.constants);
 }
@@ -138,11 +138,11 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
     s.product.b = {{{Dim(16), Dim(N)}, {Dim(1), Dim(16)}}};
     change(s);
     body(s);
-    return implicit_gemm(s.product, s.body, s.layouts, true);
+    return take(implicit_gemm(s.product, s.body, s.layouts, true));
   };
   auto gelu = [](Case& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
   auto same = [](Case&) {};
-  GemmAnswer taken = own(same, gelu);
+  Taken taken = own(same, gelu);
   ASSERT_EQ(taken.obstacle, std::nullopt);
   EXPECT_EQ(taken.step.kernel, "implicit_gemm");
   kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.step.constants);
@@ -150,7 +150,7 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   EXPECT_EQ(args.together, std::vector<uint8_t>{1});
   EXPECT_EQ(kernels::serialise(args), taken.step.constants);
   // No size stands in the text.
-  GemmAnswer other = own([](Case& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}}; }, gelu);
+  Taken other = own([](Case& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}}; }, gelu);
   EXPECT_EQ(other.step.code[0].name, taken.step.code[0].name);
   EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }, gelu).step.constants).b_along_k);
   auto refused = [&](auto change) { return own(change, gelu).obstacle; };
@@ -190,9 +190,9 @@ TEST(cuda_product, rows_that_are_made) {
     s.layouts.pop_back();
     s.body.operands.pop_back();
     s.body.stores = {{0, s.accumulator}};
-    return implicit_gemm(s.product, s.body, s.layouts, true);
+    return take(implicit_gemm(s.product, s.body, s.layouts, true));
   };
-  GemmAnswer taken = own([](Case&) {});
+  Taken taken = own([](Case&) {});
   ASSERT_EQ(taken.obstacle, std::nullopt);
   EXPECT_EQ(taken.step.code[0].kernels.size(), 2u);
   kernels::ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(taken.step.constants);
@@ -221,7 +221,7 @@ TEST(cuda_product, rows_that_are_made) {
       change(s);
     });
   };
-  GemmAnswer three = apart([](Case&) {});
+  Taken three = apart([](Case&) {});
   ASSERT_EQ(three.obstacle, std::nullopt);
   EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
   EXPECT_EQ(kernels::parse_implicit_gemm_cuda(three.step.constants).behind(), 4u);
@@ -256,7 +256,7 @@ TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
   row.body.row = {Dim(16)};
   row.store(row.load({{Dim(1), Dim(16)}, {Dim(0), Dim(1)}}), {{Dim(1), Dim(16)}, {Dim(0), Dim(1)}});
   s.product.prologue = {&row.body, row.layouts};
-  std::vector<std::byte> good = implicit_gemm(s.product, s.body, s.layouts, false).step.constants;
+  std::vector<std::byte> good = take(implicit_gemm(s.product, s.body, s.layouts, false)).step.constants;
   int refused = 0;
   for (size_t at = 0; at < good.size(); ++at) {
     for (int v = 0; v < 256; v += 5) {

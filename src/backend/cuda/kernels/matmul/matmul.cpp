@@ -112,9 +112,11 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);
   args->rights = static_cast<uint8_t>(g.b.size());
   args->tf32 = tf32 && g.type == DType::f32;
-  EmittedStep step{"matmul", kernels::serialise(*args), {g.a.dims[g.batch_rank], body.row.back(), g.a.dims.back()}};
-  step.elementwise = 2;
-  return {std::nullopt, {}, std::move(step)};
+  return {std::nullopt, {}, [&g, &body, args = *args] {
+            EmittedStep step{"matmul", kernels::serialise(args), {g.a.dims[g.batch_rank], body.row.back(), g.a.dims.back()}};
+            step.elementwise = 2;
+            return step;
+          }};
 }
 
 namespace {
@@ -155,7 +157,7 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
   GemmAnswer answer = library_gemm(*g, *site.body, site.operands, settings.tf32);
   const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
   if (!answer.obstacle) {
-    out.offers.push_back({.implementation = name, .cost = cost, .emit = [step = std::move(answer.step)] { return step; }});
+    out.offers.push_back({.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});
