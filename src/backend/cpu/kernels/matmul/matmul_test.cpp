@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
@@ -194,6 +196,46 @@ TEST(matmul, layouts_and_endings_of_half_panels) {
   }
 }
 
+// Around the tiles of matrix registers: 16 and 32 rows, 32 numbers along K, 32 columns.
+TEST(matmul, every_size_up_to_70_of_bf16_panels) {
+  for (int64_t i = 1; i <= 70; ++i) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{i, 33, 70}, {i, 64, 31}, {33, i, 45}, {2, i, 64}, {17, 40, i}, {33, 32, i}, {1, 64, i}, {i, i, i}}) {
+      for (DType out : {DType::f32, DType::bf16}) {
+        check({.m = m, .n = n, .k = k, .type = DType::bf16, .out = out, .packed = true, .end = out == DType::f32 ? End::bias_relu : End::residual}, inline_workers());
+      }
+    }
+  }
+}
+
+// Blocks of rows and of K, and workers that share both.
+TEST(matmul, blocks_of_bf16_panels) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{400, 96, 70}, {129, 640, 33}, {390, 33, 1030}, {33, 64, 4100}, {40, 96, 2100}}) {
+    for (End end : {End::plain, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+      for (bool transposed : {false, true}) check({.m = m, .n = n, .k = k, .type = DType::bf16, .a_transposed = transposed, .packed = true, .end = end}, three());
+    }
+  }
+}
+
+#if defined(__x86_64__)
+// A thread that keeps matrix registers configured has 8 KB more to save whenever it is switched.
+TEST(matmul, threads_release_matrix_registers) {
+  if (backend::cpu::isa() < backend::cpu::Isa::amx_bf16) GTEST_SKIP() << "no matrix registers";
+  check({.m = 200, .n = 320, .k = 600, .type = DType::bf16, .packed = true}, three());
+  check({.m = 3, .n = 320, .k = 600, .type = DType::bf16, .packed = true}, inline_workers());
+  int configured = 0, seen[3] = {};
+  std::atomic<int> arrived = 0;
+  three().run(3, [&](int64_t task, int) {
+    arrived.fetch_add(1);
+    while (arrived.load() < 3) std::this_thread::yield();  // each thread has one
+    alignas(64) uint8_t state[64] = {1};
+    asm volatile("sttilecfg %0" : "=m"(state));
+    for (uint8_t byte : state) seen[task] += byte;
+  });
+  for (int s : seen) configured += s != 0;
+  EXPECT_EQ(configured, 0);
+}
+#endif
+
 // Every number of a half type, times one.
 TEST(matmul, half_panels_hold_every_number) {
   const int64_t n = 1 << 16;
@@ -211,7 +253,7 @@ TEST(matmul, half_panels_hold_every_number) {
       run_kernel("matmul_pack", {}, {&b, &packed}, {1, n}, inline_workers());
       run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &out}, {1, n, 1}, inline_workers());
       // Dot products of bf16 take subnormal numbers as zero.
-      const bool flushes = backend::cpu::isa() == backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
+      const bool flushes = backend::cpu::isa() >= backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
       int wrong = 0;
       for (int64_t i = 0; i < n; ++i) {
         const double x = b.get({0, i}), y = out.get({0, i});

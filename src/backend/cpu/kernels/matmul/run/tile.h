@@ -23,24 +23,28 @@ struct Ahead {
 };
 
 struct TileOps {
-  int rows, columns;  // of the largest tile; columns = width of a packed panel
+  int columns;  // of a tile: the width of a panel
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
   // `end`: not null for the last K block.
   using Tile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
   struct Tiles {
+    int rows = 0;                // of the largest tile
     const Tile* tile = nullptr;  // by number of rows, 1 .. rows
     // The same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time.
     const Tile* in_order = nullptr;
+    void (*release)() = nullptr;  // what a thread calls when it has done its tiles; null where there is nothing to do
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
   // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
   double (*multiply_adds)(int64_t rounds);
-  Tiles bf16_dots = {};  // A and the panel are bf16; null where the instruction set has no dot products of bf16
+  // A and the panel are bf16. None where the instruction set has no dot products of bf16, or no matrix registers.
+  Tiles bf16_dots = {}, bf16_matrix = {};
 };
 
 const TileOps& tile_ops();
 extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
-extern const TileOps::Tiles bf16_dots_avx512_bf16;  // of tile_ops_avx512's rows and columns
+// Of tile_ops_avx512's columns.
+extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
 
 }  // namespace ingot::kernels
