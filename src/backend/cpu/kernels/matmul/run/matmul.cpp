@@ -63,10 +63,10 @@ constexpr int64_t n_segment = 512, few_rows = 32, own_rows = 48, copy_columns = 
 struct Way {
   const TileOps::Tiles* tiles;
   DType a;                        // as tiles read it
-  int64_t rows, k_few, k_many;    // of a block
+  int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
   // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
   bool matrix = false;
-  int64_t k_size(int64_t m) const { return m <= few_rows ? k_few : k_many; }
+  int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
   // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
   int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
   int64_t most_rows() const { return rows * 3 / 2; }
@@ -77,12 +77,12 @@ struct Way {
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
-    if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 4096, 1024, true};
-    if (ops.bf16_dots.tile != nullptr) return {&ops.bf16_dots, DType::bf16, 126, 4096, 1024};
+    if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
+    if (ops.bf16_dots.tile != nullptr) return {&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024};
   }
-  if (panel == DType::bf16) return {&ops.bf16, DType::f32, 126, 4096, 384};
-  if (panel == DType::f16) return {&ops.f16, DType::f32, 126, 4096, 384};
-  return {&ops.f32, DType::f32, 126, 2048, 384};
+  if (panel == DType::bf16) return {&ops.bf16, DType::f32, 126, few_rows, 4096, 384};
+  if (panel == DType::f16) return {&ops.f16, DType::f32, 126, few_rows, 4096, 384};
+  return {&ops.f32, DType::f32, 126, few_rows, 2048, 384};
 }
 
 struct Plan {
@@ -96,7 +96,7 @@ struct Plan {
   const TileOps::Tile* tiles;
   int64_t row_bytes, panel_rows;  // of a panel
   int64_t a_size = 4;   // of an element of A as tiles read it
-  bool direct;          // tiles store into the result themselves
+  bool direct;          // tiles end with the body and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
   size_t a_bytes, c_bytes, b_bytes, per_worker;
@@ -182,7 +182,7 @@ Resolved resolve(const Call& call) {
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
-  p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (n_segment + ops.columns) * 8));
+  p->c_bytes = p->direct && p->simple.type == DType::f32 ? 0 : static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (n_segment + ops.columns) * 8));
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(packed_bytes(DType::f32, p->k, p->n)));
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
   // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
@@ -290,11 +290,7 @@ class Block {
     const int64_t blocks = p_.way.blocks(m1 - m0);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
-      if (p_.direct) {
-        direct(b, m, rows, p0, p1);
-      } else {
-        segments(b, m, rows, p0, p1);
-      }
+      rows_of_panels(b, m, rows, p0, p1);
     }
   }
 
@@ -370,13 +366,23 @@ class Block {
     if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
   }
 
-  const float* place(int operand, int64_t& row_stride) const {
+  // An operand of the body from row m of this batch on: numbers side by side in rows.
+  struct Rows {
+    std::byte* data;
+    DType type;
+    int64_t stride;
+    std::byte* at(int64_t row, int64_t column) const { return data + (row * stride + column) * static_cast<int64_t>(ir::size_of(type)); }
+  };
+  Rows rows_of(int operand, int64_t m) const {
+    if (operand < 0) return {};
     const auto k = static_cast<size_t>(operand);
     const std::vector<int64_t>& strides = p_.bound.strides[k];
-    const auto* data = reinterpret_cast<const float*>(call_.operands[2 + k].data);
-    for (int d = 0; d < c_.batch_rank; ++d) data += at_[d] * strides[static_cast<size_t>(d)];
-    row_stride = strides[static_cast<size_t>(c_.batch_rank)];
-    return data;
+    const TensorRef& t = call_.operands[2 + k];
+    Rows rows{t.data, t.dtype, strides[static_cast<size_t>(c_.batch_rank)]};
+    int64_t offset = m * rows.stride;
+    for (int d = 0; d < c_.batch_rank; ++d) offset += at_[d] * strides[static_cast<size_t>(d)];
+    rows.data = rows.at(0, offset);
+    return rows;
   }
 
   // Tiles of a block of so many rows, and where each begins.
@@ -389,58 +395,49 @@ class Block {
     return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
-  void direct(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+  // Rows [m, m + rows), panels [p0, p1). Sums lie in the result where tiles end in f32; in one tile where they end in a half type and K is one block; else in
+  // a block of rows by a segment of columns.
+  void rows_of_panels(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
-    int64_t ldc, ldr = 0, ignored;
-    auto* c = const_cast<float*>(place(c_.body->stores[0].operand, ldc)) + m * ldc;
-    const float* bias = s.bias >= 0 ? place(s.bias, ignored) : nullptr;
-    const float* residual = s.residual >= 0 ? place(s.residual, ldr) + m * ldr : nullptr;
+    const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
+    const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
+    const Rows result = rows_of(c_.body->stores[0].operand, m), bias = p_.direct ? rows_of(s.bias, m) : Rows{}, residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
-    end.residual_stride = ldr;
-    const int64_t tiles = tile_count(rows);
-    for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
-      int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
-      const std::byte* a = a_block(m, rows, k0, k1, lda);
-      bool last = k1 == p_.k;
-      for (int64_t p = p0; p < p1; ++p) {
-        const std::byte* from = panel(b, p, k0);
-        int64_t n = p * ops_.columns;
-        Ahead ahead = following(from, tiles);
-        end.bias = bias != nullptr ? bias + n : nullptr;
-        for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
-          end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
-          tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
-        }
-      }
-    }
-  }
-
-  void segments(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
-    auto* c = reinterpret_cast<float*>(c_block_);
-    const int64_t per = std::max<int64_t>(1, n_segment / ops_.columns), tiles = tile_count(rows);
+    end.bias_type = bias.type;
+    end.residual_type = residual.type;
+    end.residual_stride = residual.stride;
+    end.half_type = s.type;
+    end.half_stride = result.stride;
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
-      int64_t q1 = std::min(p1, q + per), ldc = (q1 - q) * ops_.columns;
-      if (p_.k == 0) std::fill(c, c + rows * ldc, 0.0f);
+      const int64_t q1 = std::min(p1, q + per), ldc = in_result ? result.stride : in_tile ? ops_.columns : (q1 - q) * ops_.columns;
+      if (p_.k == 0) std::fill(scratch, scratch + rows * ldc, 0.0f);
       for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
         int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
         const std::byte* a = a_block(m, rows, k0, k1, lda);
+        const bool ends = p_.direct && k1 == p_.k;
         for (int64_t p = q; p < q1; ++p) {
           const std::byte* from = panel(b, p, k0);
+          const int64_t n = p * ops_.columns;
           Ahead ahead = following(from, tiles);
+          if (bias.data != nullptr) end.bias = bias.at(0, n);
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
-            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
+            if (residual.data != nullptr) end.residual = residual.at(r0, n);
+            if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
+            float* c = in_result ? reinterpret_cast<float*>(result.at(r0, n)) : in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
+            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, ldc, k0 == 0, ends ? &end : nullptr, ahead);
           }
         }
       }
-      int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
+      if (p_.direct) continue;
+      const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;
         for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
-          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), c + r * ldc + j);
+          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), scratch + r * ldc + j);
         }
       }
     }

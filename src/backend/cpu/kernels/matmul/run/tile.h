@@ -10,10 +10,15 @@ namespace ingot::kernels {
 // How the last K block of a tile ends.
 struct TileEnd {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
-  const float* bias = nullptr;      // of the tile's columns, or null
-  const float* residual = nullptr;  // of the tile, or null
+  const void* bias = nullptr;      // of the tile's columns, or null
+  const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
-  Activation activation = none;     // after the bias, before the residual
+  Activation activation = none;    // after the bias, before the residual
+  ir::DType bias_type = ir::DType::f32, residual_type = ir::DType::f32;
+  // Where the results go as numbers of a half type; null: they take the place of the sums.
+  uint16_t* half = nullptr;
+  int64_t half_stride = 0;
+  ir::DType half_type = ir::DType::bf16;
 };
 
 // What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
@@ -33,11 +38,11 @@ struct TileOps {
     // The same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time.
     const Tile* in_order = nullptr;
     void (*release)() = nullptr;  // what a thread calls when it has done its tiles; null where there is nothing to do
+    // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
+    double (*multiply_adds)(int64_t rounds) = nullptr;
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
-  // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
-  double (*multiply_adds)(int64_t rounds);
   // A and the panel are bf16. None where the instruction set has no dot products of bf16, or no matrix registers.
   Tiles bf16_dots = {}, bf16_matrix = {};
 };

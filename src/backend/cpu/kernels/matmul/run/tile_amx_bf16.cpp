@@ -86,7 +86,7 @@ void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_
   int64_t left = k;
   for (; left >= step; left -= step, a += step, b += side * row) {
     if (ahead.next != nullptr) {
-      for (int line = 0; line < 4 * ahead.lines; ++line) __builtin_prefetch(ahead.next + 64 * line, 0, 2);
+      for (int line = 0; line < 4 * ahead.lines; ++line) __builtin_prefetch(ahead.next + 64 * line, 0, 1);
       ahead.next += 4 * 64 * ahead.lines;
     } else {
       for (int line = 0; line < side * row * 2 / 64; ++line) __builtin_prefetch(reinterpret_cast<const std::byte*>(b) + far + 64 * line);
@@ -107,7 +107,7 @@ void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_
     _tile_stored(3, c + side * ldc + side, c_bytes);
   }
   asm volatile("" : : : "memory");
-  if (end != nullptr) end_tile(c, ldc, rows, *end, end->bias);
+  if (end != nullptr) end_tile(c, ldc, rows, *end, true);
 }
 
 template <int R>
@@ -115,11 +115,30 @@ void matrix_tile(const void* a, int64_t lda, const void* panel, int64_t k, float
   product<(R > side)>(R, static_cast<const uint16_t*>(a), lda, static_cast<const uint16_t*>(panel), k, c, ldc, first, end, ahead);
 }
 
+double multiply_adds(int64_t rounds) {
+  alignas(64) uint16_t ones[side * step];
+  for (uint16_t& x : ones) x = 0x3f80;
+  configure(2 * side);
+  asm volatile("" : : : "memory");
+  _tile_loadd(4, ones, 64);
+  _tile_loadd(5, ones, 64);
+  _tile_loadd(6, ones, 64);
+  _tile_loadd(7, ones, 64);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  release();
+  return static_cast<double>(rounds) * 4 * side * side * step * 2;
+}
+
 template <int... R>
 constexpr TileOps::Tile list[] = {nullptr, matrix_tile<R + 1>...};
 template <int... R>
 constexpr TileOps::Tiles tiles_of(std::integer_sequence<int, R...>) {
-  return {sizeof...(R), list<R...>, list<R...>, release};
+  return {sizeof...(R), list<R...>, list<R...>, release, multiply_adds};
 }
 
 }  // namespace
