@@ -10,24 +10,11 @@
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
-#include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::kernels {
-
-const TileOps& tile_ops() {
-  static const TileOps ops = [] {
-    const backend::cpu::Isa isa = backend::cpu::isa();
-    using enum backend::cpu::Isa;
-    TileOps chosen = isa >= avx512 ? tile_ops_avx512 : isa == avx2 ? tile_ops_avx2 : tile_ops_portable;
-    if (isa >= avx512_bf16) chosen.bf16_dots = bf16_dots_avx512_bf16;
-    if (isa >= amx_bf16) chosen.bf16_matrix = bf16_matrix_amx;
-    return chosen;
-  }();
-  return ops;
-}
 
 namespace {
 
@@ -56,34 +43,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t n_segment = 512, few_rows = 32, own_rows = 48, copy_columns = 256;
-
-// Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
-// panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
-struct Way {
-  const TileOps::Tiles* tiles;
-  DType a;                        // as tiles read it
-  int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
-  // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
-  bool matrix = false;
-  int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
-  // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
-  int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
-  int64_t most_rows() const { return rows * 3 / 2; }
-};
-
-// One row or two are read by dot products, which take several places of a panel at a time (measured: 16 GB/s instead of 13). In order it is types and form alone
-// that decide, so that a product of one row has the bits of one of many.
-Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
-  const TileOps& ops = tile_ops();
-  if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
-    if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
-    if (ops.bf16_dots.tile != nullptr) return {&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024};
-  }
-  if (panel == DType::bf16) return {&ops.bf16, DType::f32, 126, few_rows, 4096, 384};
-  if (panel == DType::f16) return {&ops.f16, DType::f32, 126, few_rows, 4096, 384};
-  return {&ops.f32, DType::f32, 126, few_rows, 2048, 384};
-}
+constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256;
 
 struct Plan {
   Bound bound;

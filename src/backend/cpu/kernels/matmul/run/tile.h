@@ -1,5 +1,6 @@
 // Register tiles of products that are summed in f32, one table an instruction set.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,5 +52,24 @@ const TileOps& tile_ops();
 extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
 // Of tile_ops_avx512's columns.
 extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
+
+constexpr int64_t few_rows = 32;
+
+// Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
+// panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
+struct Way {
+  const TileOps::Tiles* tiles;
+  ir::DType a;                    // as tiles read it
+  int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
+  // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
+  bool matrix = false;
+  int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
+  // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
+  int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
+  int64_t most_rows() const { return rows * 3 / 2; }
+};
+
+// `mapped`: A is read through a map. `in_order`: a result's bits may not depend on M.
+Way way_of(ir::DType a, ir::DType panel, bool mapped, bool in_order, int64_t m);
 
 }  // namespace ingot::kernels
