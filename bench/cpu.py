@@ -81,7 +81,7 @@ def first_array(result):
 
     while not isinstance(result, (torch.Tensor, np.ndarray)):
         result = result[0]
-    return np.asarray(result, dtype=np.float64)
+    return np.asarray(result.double() if isinstance(result, torch.Tensor) else result, dtype=np.float64)
 
 
 def worker(row, peer, threads):
@@ -122,7 +122,7 @@ def worker(row, peer, threads):
 
 
 def limits():
-    """Measured multiply-add peak (FLOP/s) and read bandwidth (bytes/s) with two threads, from the ingot command."""
+    """Measured multiply-add peaks (FLOP/s) of float32 and bfloat16 and read bandwidth (bytes/s), from the ingot command."""
     out = subprocess.run([os.environ.get("INGOT_CLI", "ingot"), "doctor", "--json", "--measure"], capture_output=True, text=True, check=True)
     return json.loads(out.stdout)["limits"]
 
@@ -209,9 +209,10 @@ def main():
         row = rows[name]
         module = row.make()
         flops, size = row.flops(module), weight_bytes(module)
+        peak = limit and limit["bf16_flops" if getattr(row.make, "dtype", "float32") == "bfloat16" else "flops"]
         del module
         results = run_row(row, peers, arguments.threads, arguments.rounds, arguments.burst, arguments.before)
-        bound = max(flops / limit["flops"], size / limit["bytes_per_second"]) * 1e3 if limit else None
+        bound = max(flops / peak, size / limit["bytes_per_second"]) * 1e3 if limit else None
         ours = results.get("ingot", {}).get("ms")
         for result in results.values():
             result.update(time=time.strftime("%Y-%m-%d"), limit_ms=bound and round(bound, 3), command=command.strip())

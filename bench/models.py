@@ -31,8 +31,8 @@ class Family:
 
     names = ("input_ids", "attention_mask")
 
-    def __init__(self, kind: str, vocabulary: int, pretrained: bool = False, **config):
-        self.kind, self.vocabulary, self.pretrained, self.config = kind, vocabulary, pretrained, config
+    def __init__(self, kind: str, vocabulary: int, pretrained: bool = False, dtype: str = "float32", **config):
+        self.kind, self.vocabulary, self.pretrained, self.dtype, self.config = kind, vocabulary, pretrained, dtype, config
 
     def __call__(self):
         import torch
@@ -46,7 +46,7 @@ class Family:
         else:
             config = getattr(transformers, self.kind + "Config")(vocab_size=self.vocabulary, attn_implementation="sdpa", **self.config)
             inner = getattr(transformers, self.kind + "Model")(config)
-        return LastHidden(inner).eval()
+        return LastHidden(inner).eval().to(getattr(torch, self.dtype))
 
     def inputs(self, batch, sequence):
         import torch
@@ -148,6 +148,9 @@ gpt2 = Family("GPT2", 50257)
 resnet50 = Images("ResNet")
 vit_b16 = Images("ViT", attn_implementation="sdpa")
 convnext_tiny = Images("ConvNext")
+_llama = dict(hidden_size=1024, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=16, intermediate_size=2816)
+llama = Family("Llama", 32000, **_llama)
+llama_bf16 = Family("Llama", 32000, dtype="bfloat16", **_llama)
 
 BENCH = [
     Row("minilm-b1-s16", minilm, 1, 16),
@@ -159,6 +162,9 @@ BENCH = [
     Row("convnext-tiny-b1", convnext_tiny, 1, 224),
     Row("resnet50-b8", resnet50, 8, 224),
     Row("convnext-tiny-b8", convnext_tiny, 8, 224),
+    Row("llama-b1-s1", llama, 1, 1),
+    Row("llama-bf16-b1-s1", llama_bf16, 1, 1),
+    Row("llama-bf16-b1-s128", llama_bf16, 1, 128),
 ]
 
 _small = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)

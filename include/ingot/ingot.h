@@ -113,7 +113,7 @@ INGOT_API ingot_status ingot_set_library_folders(const char* const* folders, siz
 /* Instruction set, threads, version, GPUs, and of the driver and NVIDIA's libraries the path or what to do, as JSON; release the text with ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);
 /* The limits that speeds are held against, measured for about `seconds` on `threads` threads (0 = all that may be used) as
- * {flops (float32 operations a second), bytes_per_second (read)}; takes 256 MiB a thread. Release with ingot_string_release. */
+ * {flops (float32 operations a second), bf16_flops (of bfloat16, summed in float32), bytes_per_second (read)}; takes 256 MiB a thread. Release with ingot_string_release. */
 INGOT_API ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json);
 
 /* ---- options */

@@ -184,7 +184,7 @@ ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json)
       fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
     std::unique_ptr<Workers> workers = make_pool(threads);
     backend::MachineLimits limits = backend::measure_limits(*workers, seconds);
-    *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bytes_per_second));
+    *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bf16_flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bf16_flops, limits.bytes_per_second));
   });
 }
 

@@ -107,7 +107,8 @@ void add_doctor(CLI::App& app) {
     if (*measure) {
       simdjson::dom::parser other;
       simdjson::dom::element l = other.parse(limits);
-      std::printf("float32 peak: %.1f GFLOP/s\nread bandwidth: %.1f GB/s\n", double(l["flops"]) * 1e-9, double(l["bytes_per_second"]) * 1e-9);
+      std::printf("float32 peak: %.1f GFLOP/s\nbfloat16 peak: %.1f GFLOP/s\nread bandwidth: %.1f GB/s\n", double(l["flops"]) * 1e-9, double(l["bf16_flops"]) * 1e-9,
+                  double(l["bytes_per_second"]) * 1e-9);
     }
   });
 }

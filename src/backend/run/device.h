@@ -120,9 +120,9 @@ struct GpuDescription {
 };
 std::vector<GpuDescription> describe_gpus();
 
-// The most this machine does with these workers: float multiply-adds in registers (2 operations each) and reading memory.
+// The most this machine does with these workers: multiply-adds in registers (2 operations each), of f32 and of bf16 into f32, and reading memory.
 struct MachineLimits {
-  double flops = 0, bytes_per_second = 0;
+  double flops = 0, bf16_flops = 0, bytes_per_second = 0;
 };
 MachineLimits measure_limits(Workers& workers, double seconds);
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
@@ -28,6 +30,7 @@ struct Case {
   int64_t pad = 0;                     // behind the rows of A, B and the result
   std::vector<size_t> a_broadcast = {}, b_broadcast = {};
   End end = End::plain;
+  DType with = DType::f32;             // bias and residual
 };
 
 std::string text(const Case& c) {
@@ -55,7 +58,7 @@ std::vector<size_t> order(size_t rank, bool transposed) {
   return o;
 }
 
-std::vector<int64_t> with(std::vector<int64_t> batch, int64_t rows, int64_t columns) {
+std::vector<int64_t> matrices(std::vector<int64_t> batch, int64_t rows, int64_t columns) {
   batch.push_back(rows);
   batch.push_back(columns);
   return batch;
@@ -64,13 +67,13 @@ std::vector<int64_t> with(std::vector<int64_t> batch, int64_t rows, int64_t colu
 void check(const Case& c, Workers& workers) {
   SCOPED_TRACE(text(c));
   const size_t rank = c.batch.size() + 2;
-  TestTensor a(c.type, with(c.batch, c.m, c.k), order(rank, c.a_transposed), c.a_broadcast, c.pad);
+  TestTensor a(c.type, matrices(c.batch, c.m, c.k), order(rank, c.a_transposed), c.a_broadcast, c.pad);
   TestTensor b = c.packed ? TestTensor(c.type, {c.k, c.n}, order(2, c.b_transposed), {}, c.pad)
-                          : TestTensor(c.type, with(c.batch, c.k, c.n), order(rank, c.b_transposed), c.b_broadcast, c.pad);
-  TestTensor out(c.out, with(c.batch, c.m, c.n), order(rank, c.out_transposed), {}, c.pad);
+                          : TestTensor(c.type, matrices(c.batch, c.k, c.n), order(rank, c.b_transposed), c.b_broadcast, c.pad);
+  TestTensor out(c.out, matrices(c.batch, c.m, c.n), order(rank, c.out_transposed), {}, c.pad);
   std::vector<size_t> all_but_last(rank - 1);
   std::iota(all_but_last.begin(), all_but_last.end(), size_t{0});
-  TestTensor bias(DType::f32, with(c.batch, c.m, c.n), {}, all_but_last), residual(DType::f32, with(c.batch, c.m, c.n));
+  TestTensor bias(c.with, matrices(c.batch, c.m, c.n), {}, all_but_last), residual(c.with, matrices(c.batch, c.m, c.n));
   fill(a, 1);
   fill(b, 2);
   fill(bias, 3);
@@ -137,6 +140,10 @@ void check(const Case& c, Workers& workers) {
         break;
       case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
     }
+    if (c.out == DType::bf16 || c.out == DType::f16) {
+      if (slack != 0) slack += std::ldexp(std::abs(x), c.out == DType::bf16 ? -8 : -11);  // where rounding falls to the other side
+      x = ir::rounded_to(c.out, x);
+    }
     if (c.type == DType::i8) x = static_cast<int8_t>(static_cast<int64_t>(x));  // wraps
     if (!(std::abs(out.get(at) - x) <= slack) && ++wrong < 4) ADD_FAILURE() << "at " << fmt::format("{}, {}", at[rank - 2], at[rank - 1]) << ": " << out.get(at) << ", not " << x;
   });
@@ -194,6 +201,88 @@ TEST(matmul, layouts_and_endings_of_half_panels) {
   }
 }
 
+// Tiles that end in a half type: from one block of K, and from several; beside columns that fill no tile, where they do not.
+TEST(matmul, endings_of_half_types) {
+  for (DType out : {DType::bf16, DType::f16}) {
+    for (DType type : {out, DType::f32}) {
+      for (DType with : {DType::f32, out}) {
+        for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+          for (auto [m, n, k] : {std::array<int64_t, 3>{1, 64, 20}, {35, 96, 37}, {35, 96, 1100}, {40, 50, 40}}) {
+            check({.m = m, .n = n, .k = k, .type = type, .out = out, .packed = true, .pad = m == 35 ? 5 : 0, .end = end, .with = with}, k > 1000 ? three() : inline_workers());
+          }
+        }
+      }
+    }
+    check({.m = 20, .n = 64, .k = 20, .batch = {3}, .type = out, .out = out, .end = End::residual, .with = out}, three());
+  }
+}
+
+// Every f32 whose lower half is a few bits, rounded by a tile as numbers are rounded everywhere.
+TEST(matmul, tiles_round_as_numbers_do) {
+  for (DType out : {DType::bf16, DType::f16}) {
+    for (uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0x1000u, 0x1001u, 0xffffu}) {
+      const int64_t n = 1 << 16;
+      TestTensor a(DType::f32, {1, 1}), b(DType::f32, {1, n}), c(out, {1, n}), packed = packed_room(DType::f32, 1, n);
+      a.put({0, 0}, 1);
+      auto* bits = reinterpret_cast<uint32_t*>(b.ref().data);
+      for (int64_t i = 0; i < n; ++i) bits[i] = static_cast<uint32_t>(i) << 16 | low;
+      backend::cpu::BodyBuilder body({1}, {n});
+      backend::Instruction accumulator{};
+      accumulator.kind = backend::Instruction::Kind::accumulator;
+      accumulator.dtype = DType::f32;
+      body.store(out, body.push(accumulator));
+      run_kernel("matmul_pack", {}, {&b, &packed}, {1, n}, inline_workers());
+      run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &c}, {1, n, 1}, inline_workers());
+      int wrong = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double x = ir::rounded_to(out, b.get({0, i})), y = c.get({0, i});
+        wrong += std::isnan(x) ? !std::isnan(y) : y != x;
+      }
+      EXPECT_EQ(wrong, 0) << ir::name_of(out) << ", low bits " << low;
+    }
+  }
+}
+
+// Around the tiles of matrix registers: 16 and 32 rows, 32 numbers along K, 32 columns.
+TEST(matmul, every_size_up_to_70_of_bf16_panels) {
+  for (int64_t i = 1; i <= 70; ++i) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{i, 33, 70}, {i, 64, 31}, {33, i, 45}, {2, i, 64}, {17, 40, i}, {33, 32, i}, {1, 64, i}, {i, i, i}}) {
+      for (DType out : {DType::f32, DType::bf16}) {
+        check({.m = m, .n = n, .k = k, .type = DType::bf16, .out = out, .packed = true, .end = out == DType::f32 ? End::bias_relu : End::residual}, inline_workers());
+      }
+    }
+  }
+}
+
+// Blocks of rows and of K, and workers that share both.
+TEST(matmul, blocks_of_bf16_panels) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{400, 96, 70}, {129, 640, 33}, {390, 33, 1030}, {33, 64, 4100}, {40, 96, 2100}}) {
+    for (End end : {End::plain, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+      for (bool transposed : {false, true}) check({.m = m, .n = n, .k = k, .type = DType::bf16, .a_transposed = transposed, .packed = true, .end = end}, three());
+    }
+  }
+}
+
+#if defined(__x86_64__)
+// A thread that keeps matrix registers configured has 8 KB more to save whenever it is switched.
+TEST(matmul, threads_release_matrix_registers) {
+  if (backend::cpu::isa() < backend::cpu::Isa::amx_bf16) GTEST_SKIP() << "no matrix registers";
+  check({.m = 200, .n = 320, .k = 600, .type = DType::bf16, .packed = true}, three());
+  check({.m = 3, .n = 320, .k = 600, .type = DType::bf16, .packed = true}, inline_workers());
+  int configured = 0, seen[3] = {};
+  std::atomic<int> arrived = 0;
+  three().run(3, [&](int64_t task, int) {
+    arrived.fetch_add(1);
+    while (arrived.load() < 3) std::this_thread::yield();  // each thread has one
+    alignas(64) uint8_t state[64] = {1};
+    asm volatile("sttilecfg %0" : "=m"(state));
+    for (uint8_t byte : state) seen[task] += byte;
+  });
+  for (int s : seen) configured += s != 0;
+  EXPECT_EQ(configured, 0);
+}
+#endif
+
 // Every number of a half type, times one.
 TEST(matmul, half_panels_hold_every_number) {
   const int64_t n = 1 << 16;
@@ -211,7 +300,7 @@ TEST(matmul, half_panels_hold_every_number) {
       run_kernel("matmul_pack", {}, {&b, &packed}, {1, n}, inline_workers());
       run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &out}, {1, n, 1}, inline_workers());
       // Dot products of bf16 take subnormal numbers as zero.
-      const bool flushes = backend::cpu::isa() == backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
+      const bool flushes = backend::cpu::isa() >= backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
       int wrong = 0;
       for (int64_t i = 0; i < n; ++i) {
         const double x = b.get({0, i}), y = out.get({0, i});

@@ -302,7 +302,7 @@ class Task {
   }
 
   void tiles(const float* a, int64_t lda, const float* panels, int64_t k, float* c, int64_t ldc, int64_t rows, int64_t columns, bool first) {
-    int64_t count = (rows + tiles_.rows - 1) / tiles_.rows;
+    int64_t count = (rows + tiles_.f32.rows - 1) / tiles_.f32.rows;
     for (int64_t n = 0; n < columns; n += tiles_.columns) {
       for (int64_t t = 0; t < count; ++t) {
         int64_t r0 = rows * t / count, r1 = rows * (t + 1) / count;

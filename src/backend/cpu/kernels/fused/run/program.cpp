@@ -91,12 +91,14 @@ void set_stages(Program& p) {
 
 SimpleEpilogue find_simple(const Program& p) {
   SimpleEpilogue s;
-  if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions || p.memory[p.stores[0].operand] != DType::f32) return s;
+  if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
+  s.type = p.memory[p.stores[0].operand];
+  if (s.type != DType::f32 && s.type != DType::f16 && s.type != DType::bf16) return s;
   // Walk back from the store: [+ residual] [activation] [+ bias] accumulator.
   uint32_t at = p.stores[0].reg;
   auto plain_load = [&](uint32_t k) {
     const ProgramInstruction& i = p.code[k];
-    return i.kind == Kind::load && i.in.empty() && i.lower.empty() && p.memory[i.operand] == DType::f32;
+    return i.kind == Kind::load && i.in.empty() && i.lower.empty() && (p.memory[i.operand] == DType::f32 || p.memory[i.operand] == s.type);
   };
   std::vector<int> added;  // outermost first
   bool activated = false;

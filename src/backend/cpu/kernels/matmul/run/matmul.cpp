@@ -10,26 +10,11 @@
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
-#include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::kernels {
-
-const TileOps& tile_ops() {
-  static const TileOps with_bf16_dots = [] {
-    TileOps ops = tile_ops_avx512;
-    ops.bf16_dots = bf16_dots_avx512_bf16;
-    return ops;
-  }();
-  switch (backend::cpu::isa()) {
-    case backend::cpu::Isa::avx512_bf16: return with_bf16_dots;
-    case backend::cpu::Isa::avx512: return tile_ops_avx512;
-    case backend::cpu::Isa::avx2: return tile_ops_avx2;
-    default: return tile_ops_portable;
-  }
-}
 
 namespace {
 
@@ -58,14 +43,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-// Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a panel's part in the first. Few rows: panels are
-// read once and whole, and the next is fetched while this one is used.
-constexpr int64_t m_block = 126, n_segment = 512, few_rows = 32;
-// Blocks of about m_block rows, even in size so that no sliver reads all of B once more; none has more than m_most.
-constexpr int64_t m_most = m_block * 3 / 2;
-constexpr int64_t row_blocks(int64_t m) { return std::max<int64_t>(1, (m + m_block / 2) / m_block); }
-constexpr int64_t own_rows = 48, copy_columns = 256;
-constexpr int64_t k_block(int64_t m, DType panel, bool dots) { return m <= few_rows ? (panel == DType::f32 ? 2048 : 4096) : dots ? 1024 : 384; }
+constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256;
 
 struct Plan {
   Bound bound;
@@ -74,11 +52,11 @@ struct Plan {
   std::optional<MappedRows> rows;  // of A, read through a map
   bool f32;             // the tile path; else simple loops in double or int64
   DType panel = DType::f32;
-  bool dots = false;    // products of bf16 by bf16 without widening
+  Way way = {};
   const TileOps::Tile* tiles;
   int64_t row_bytes, panel_rows;  // of a panel
   int64_t a_size = 4;   // of an element of A as tiles read it
-  bool direct;          // tiles store into the result themselves
+  bool direct;          // tiles end with the body and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
   size_t a_bytes, c_bytes, b_bytes, per_worker;
@@ -135,11 +113,9 @@ Resolved resolve(const Call& call) {
     if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
   }
   if (c.packed) p->panel = b.dtype;
-  // By types and form alone, so that a product of one row has the bits of one of many.
-  p->dots = p->panel == DType::bf16 && a.dtype == DType::bf16 && !c.map && ops.bf16_dots.tile != nullptr;
-  if (p->dots) p->a_size = 2;
-  const TileOps::Tiles& tiles = p->dots ? ops.bf16_dots : p->panel == DType::bf16 ? ops.bf16 : p->panel == DType::f16 ? ops.f16 : ops.f32;
-  p->tiles = c.in_order ? tiles.in_order : tiles.tile;
+  p->way = way_of(a.dtype, p->panel, c.map.has_value(), c.in_order, p->m);
+  p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));
+  p->tiles = c.in_order ? p->way.tiles->in_order : p->way.tiles->tile;
   p->row_bytes = row_bytes(p->panel);
   p->panel_rows = panel_rows(p->panel, p->k);
   p->simple = c.body->simple;
@@ -163,22 +139,23 @@ Resolved resolve(const Call& call) {
     if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
   }
   int64_t workers = call.workers->count();
-  int64_t blocks = (p->k + k_block(p->m, p->panel, p->dots) - 1) / k_block(p->m, p->panel, p->dots);
-  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 3) / 4 * 4 : 4;
-  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (p->k_size + 16) * 4));
-  p->c_bytes = p->direct ? 0 : static_cast<size_t>(padded((std::min(p->m, m_most) + 16) * (n_segment + ops.columns) * 8));
+  const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
+  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
+  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
+  p->c_bytes = p->direct && p->simple.type == DType::f32 ? 0 : static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (n_segment + ops.columns) * 8));
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(packed_bytes(DType::f32, p->k, p->n)));
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
   // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
   const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
   const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
   // Where each worker can have rows enough of its own, it has them: the step before wrote them and the step after reads them on the same core.
-  p->row_tasks = std::min(p->m >= own_rows * workers ? (row_blocks(p->m) + workers - 1) / workers * workers : row_blocks(p->m), most);
+  const int64_t row_blocks = p->way.blocks(p->m);
+  p->row_tasks = std::min(!p->way.matrix && p->m >= own_rows * workers ? (row_blocks + workers - 1) / workers * workers : row_blocks, most);
   p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
   // Through a map each group of panels copies its rows once more: only as many groups as have columns enough to pay for that, or as every worker needs.
   if (c.map) p->column_tasks = std::min(p->column_tasks, std::max(p->n / copy_columns, (workers + p->row_tasks - 1) / p->row_tasks));
   if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
-    (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / ops.rows, 1, workers);
+    (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / p->way.tiles->rows, 1, workers);
   }
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
@@ -192,6 +169,11 @@ class Block {
     c_block_ = scratch_ + p.a_bytes;
     b_ = reinterpret_cast<float*>(scratch_ + p.a_bytes + p.c_bytes);
     body_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() {
+    if (p_.way.tiles->release != nullptr) p_.way.tiles->release();
   }
 
   void set_batch(int64_t batch) {
@@ -265,14 +247,10 @@ class Block {
   }
 
   void run(const std::byte* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
-    const int64_t blocks = row_blocks(m1 - m0);
+    const int64_t blocks = p_.way.blocks(m1 - m0);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
-      if (p_.direct) {
-        direct(b, m, rows, p0, p1);
-      } else {
-        segments(b, m, rows, p0, p1);
-      }
+      rows_of_panels(b, m, rows, p0, p1);
     }
   }
 
@@ -320,7 +298,7 @@ class Block {
     const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
     const std::byte* from = a_data_ + (m * a_row_ + k0 * a_column_) * size;
     const bool aliases = (a_row_ * size) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
-    if (!p_.rows && (a.dtype == DType::f32 || p_.dots) && a_column_ == 1 && !aliases) {
+    if (!p_.rows && a.dtype == p_.way.a && a_column_ == 1 && !aliases) {
       stride = a_row_ * size;
       return from;
     }
@@ -330,9 +308,9 @@ class Block {
       const std::byte* row = from + r * a_row_ * size;
       if (p_.rows) {
         p_.rows->copy(a, at_, m + r, k0, k1, reinterpret_cast<float*>(to));
-      } else if (p_.dots && a_column_ == 1) {
+      } else if (a.dtype == p_.way.a && a_column_ == 1) {
         std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
-      } else if (p_.dots) {
+      } else if (p_.way.a == DType::bf16) {
         for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
       } else if (a.dtype != DType::f32 && a_column_ == 1) {
         ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
@@ -348,73 +326,78 @@ class Block {
     if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
   }
 
-  const float* place(int operand, int64_t& row_stride) const {
+  // An operand of the body from row m of this batch on: numbers side by side in rows.
+  struct Rows {
+    std::byte* data;
+    DType type;
+    int64_t stride;
+    std::byte* at(int64_t row, int64_t column) const { return data + (row * stride + column) * static_cast<int64_t>(ir::size_of(type)); }
+  };
+  Rows rows_of(int operand, int64_t m) const {
+    if (operand < 0) return {};
     const auto k = static_cast<size_t>(operand);
     const std::vector<int64_t>& strides = p_.bound.strides[k];
-    const auto* data = reinterpret_cast<const float*>(call_.operands[2 + k].data);
-    for (int d = 0; d < c_.batch_rank; ++d) data += at_[d] * strides[static_cast<size_t>(d)];
-    row_stride = strides[static_cast<size_t>(c_.batch_rank)];
-    return data;
+    const TensorRef& t = call_.operands[2 + k];
+    Rows rows{t.data, t.dtype, strides[static_cast<size_t>(c_.batch_rank)]};
+    int64_t offset = m * rows.stride;
+    for (int d = 0; d < c_.batch_rank; ++d) offset += at_[d] * strides[static_cast<size_t>(d)];
+    rows.data = rows.at(0, offset);
+    return rows;
   }
+
+  // Tiles of a block of so many rows, and where each begins.
+  int64_t tile_count(int64_t rows) const { return (rows + p_.way.tiles->rows - 1) / p_.way.tiles->rows; }
+  int64_t first_row(int64_t t, int64_t tiles, int64_t rows) const { return p_.way.matrix ? std::min(rows, t * p_.way.tiles->rows) : rows * t / tiles; }
 
   // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
   Ahead following(const std::byte* panel, int64_t tiles) const {
-    if (tiles < 2 || p_.m > few_rows) return {};
+    if (tiles < 2 || (p_.m > few_rows && !p_.way.matrix)) return {};
     return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
-  void direct(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+  // Rows [m, m + rows), panels [p0, p1). Sums lie in the result where tiles end in f32; in one tile where they end in a half type and K is one block; else in
+  // a block of rows by a segment of columns.
+  void rows_of_panels(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
-    int64_t ldc, ldr = 0, ignored;
-    auto* c = const_cast<float*>(place(c_.body->stores[0].operand, ldc)) + m * ldc;
-    const float* bias = s.bias >= 0 ? place(s.bias, ignored) : nullptr;
-    const float* residual = s.residual >= 0 ? place(s.residual, ldr) + m * ldr : nullptr;
+    const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
+    const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
+    const Rows result = rows_of(c_.body->stores[0].operand, m), bias = p_.direct ? rows_of(s.bias, m) : Rows{}, residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
-    end.residual_stride = ldr;
-    int64_t tiles = (rows + ops_.rows - 1) / ops_.rows;
-    for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
-      int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
-      const std::byte* a = a_block(m, rows, k0, k1, lda);
-      bool last = k1 == p_.k;
-      for (int64_t p = p0; p < p1; ++p) {
-        const std::byte* from = panel(b, p, k0);
-        int64_t n = p * ops_.columns;
-        Ahead ahead = following(from, tiles);
-        end.bias = bias != nullptr ? bias + n : nullptr;
-        for (int64_t t = 0; t < tiles; ++t) {
-          int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
-          end.residual = residual != nullptr ? residual + r0 * ldr + n : nullptr;
-          tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + n, ldc, k0 == 0, last ? &end : nullptr, ahead);
-        }
-      }
-    }
-  }
-
-  void segments(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
-    auto* c = reinterpret_cast<float*>(c_block_);
-    int64_t per = std::max<int64_t>(1, n_segment / ops_.columns), tiles = (rows + ops_.rows - 1) / ops_.rows;
+    end.bias_type = bias.type;
+    end.residual_type = residual.type;
+    end.residual_stride = residual.stride;
+    end.half_type = s.type;
+    end.half_stride = result.stride;
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
-      int64_t q1 = std::min(p1, q + per), ldc = (q1 - q) * ops_.columns;
-      if (p_.k == 0) std::fill(c, c + rows * ldc, 0.0f);
+      const int64_t q1 = std::min(p1, q + per), ldc = in_result ? result.stride : in_tile ? ops_.columns : (q1 - q) * ops_.columns;
+      if (p_.k == 0) std::fill(scratch, scratch + rows * ldc, 0.0f);
       for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
         int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
         const std::byte* a = a_block(m, rows, k0, k1, lda);
+        const bool ends = p_.direct && k1 == p_.k;
         for (int64_t p = q; p < q1; ++p) {
           const std::byte* from = panel(b, p, k0);
+          const int64_t n = p * ops_.columns;
           Ahead ahead = following(from, tiles);
+          if (bias.data != nullptr) end.bias = bias.at(0, n);
           for (int64_t t = 0; t < tiles; ++t) {
-            int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
-            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c + r0 * ldc + (p - q) * ops_.columns, ldc, k0 == 0, nullptr, ahead);
+            const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
+            if (residual.data != nullptr) end.residual = residual.at(r0, n);
+            if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
+            float* c = in_result ? reinterpret_cast<float*>(result.at(r0, n)) : in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
+            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, ldc, k0 == 0, ends ? &end : nullptr, ahead);
           }
         }
       }
-      int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
+      if (p_.direct) continue;
+      const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;
         for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
-          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), c + r * ldc + j);
+          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), scratch + r * ldc + j);
         }
       }
     }
@@ -437,7 +420,7 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (c.packed && p.batch == 1 && p.f32) {
-    const int64_t rows = tile_ops().rows, tiles = (p.m + rows - 1) / rows;
+    const int64_t rows = p.way.tiles->rows, tiles = (p.m + rows - 1) / rows;
     call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);

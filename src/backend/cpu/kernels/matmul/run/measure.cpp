@@ -21,16 +21,21 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
     auto* p = reinterpret_cast<float*>(memory[static_cast<size_t>(w)].data());
     for (int64_t i = 0; i < floats; ++i) p[i] = 1;
   });
+  const kernels::TileOps& ops = kernels::tile_ops();
   MachineLimits best;
   std::vector<double> done(static_cast<size_t>(count));
   volatile float sink = 0;
   for (auto start = Clock::now(); since(start) < seconds;) {
-    auto t = Clock::now();
-    workers.run(count, [&](int64_t w, int) { done[static_cast<size_t>(w)] = kernels::tile_ops().multiply_adds(2000000); });
-    double operations = 0;
-    for (double d : done) operations += d;
-    best.flops = std::max(best.flops, operations / since(t));
-    t = Clock::now();
+    auto flops = [&](const kernels::TileOps::Tiles& tiles, double known) {
+      const auto t = Clock::now();
+      workers.run(count, [&](int64_t w, int) { done[static_cast<size_t>(w)] = tiles.multiply_adds(1000000); });
+      double operations = 0;
+      for (double d : done) operations += d;
+      return std::max(known, operations / since(t));
+    };
+    best.flops = flops(ops.f32, best.flops);
+    best.bf16_flops = flops(ops.bf16_matrix.tile != nullptr ? ops.bf16_matrix : ops.bf16_dots.tile != nullptr ? ops.bf16_dots : ops.bf16, best.bf16_flops);
+    const auto t = Clock::now();
     workers.run(count, [&](int64_t w, int) {
       const auto* p = reinterpret_cast<const float*>(memory[static_cast<size_t>(w)].data());
       // Several places at a time: one prefetcher alone does not fill the memory's pipes.

@@ -1,5 +1,6 @@
 // Register tiles of products that are summed in f32, one table an instruction set.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,10 +11,15 @@ namespace ingot::kernels {
 // How the last K block of a tile ends.
 struct TileEnd {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
-  const float* bias = nullptr;      // of the tile's columns, or null
-  const float* residual = nullptr;  // of the tile, or null
+  const void* bias = nullptr;      // of the tile's columns, or null
+  const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
-  Activation activation = none;     // after the bias, before the residual
+  Activation activation = none;    // after the bias, before the residual
+  ir::DType bias_type = ir::DType::f32, residual_type = ir::DType::f32;
+  // Where the results go as numbers of a half type; null: they take the place of the sums.
+  uint16_t* half = nullptr;
+  int64_t half_stride = 0;
+  ir::DType half_type = ir::DType::bf16;
 };
 
 // What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
@@ -23,24 +29,47 @@ struct Ahead {
 };
 
 struct TileOps {
-  int rows, columns;  // of the largest tile; columns = width of a packed panel
+  int columns;  // of a tile: the width of a panel
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
   // `end`: not null for the last K block.
   using Tile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
   struct Tiles {
+    int rows = 0;                // of the largest tile
     const Tile* tile = nullptr;  // by number of rows, 1 .. rows
     // The same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time.
     const Tile* in_order = nullptr;
+    void (*release)() = nullptr;  // what a thread calls when it has done its tiles; null where there is nothing to do
+    // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
+    double (*multiply_adds)(int64_t rounds) = nullptr;
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
-  // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
-  double (*multiply_adds)(int64_t rounds);
-  Tiles bf16_dots = {};  // A and the panel are bf16; null where the instruction set has no dot products of bf16
+  // A and the panel are bf16. None where the instruction set has no dot products of bf16, or no matrix registers.
+  Tiles bf16_dots = {}, bf16_matrix = {};
 };
 
 const TileOps& tile_ops();
 extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
-extern const TileOps::Tiles bf16_dots_avx512_bf16;  // of tile_ops_avx512's rows and columns
+// Of tile_ops_avx512's columns.
+extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
+
+constexpr int64_t few_rows = 32;
+
+// Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
+// panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
+struct Way {
+  const TileOps::Tiles* tiles;
+  ir::DType a;                    // as tiles read it
+  int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
+  // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
+  bool matrix = false;
+  int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
+  // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
+  int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
+  int64_t most_rows() const { return rows * 3 / 2; }
+};
+
+// `mapped`: A is read through a map. `in_order`: a result's bits may not depend on M.
+Way way_of(ir::DType a, ir::DType panel, bool mapped, bool in_order, int64_t m);
 
 }  // namespace ingot::kernels

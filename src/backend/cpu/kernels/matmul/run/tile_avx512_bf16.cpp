@@ -16,7 +16,8 @@ namespace {
 struct Bf16Dots {
   using A = uint16_t;
   using B = uint16_t;
-  static constexpr int depth = 2;
+  static constexpr int depth = 2, products = 2;
+  static void step(V& s, V a, V b) { s = (V)_mm512_dpbf16_ps((__m512)s, (__m512bh)a, (__m512bh)b); }
   template <int R>
   __attribute__((always_inline)) static void add_pairs(const A* a, int64_t lda, const B* b, Sums<R>& sum, size_t bytes) {
     Words y[VECTORS];
@@ -44,6 +45,6 @@ struct Bf16Dots {
 }  // namespace
 
 using Rows = All<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
-const TileOps::Tiles bf16_dots_avx512_bf16 = Rows::halves<Bf16Dots>;
+const TileOps::Tiles bf16_dots_avx512_bf16 = Rows::tiles<Bf16Dots, Bf16Dots>;
 
 }  // namespace ingot::kernels

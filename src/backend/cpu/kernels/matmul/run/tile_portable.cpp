@@ -11,6 +11,6 @@ namespace ingot::kernels {
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 using Rows = All<1, 2, 3, 4>;
-const TileOps tile_ops_portable{4, LANES* VECTORS, Rows::f32, Rows::halves<F16>, Rows::halves<Bf16>, widen, multiply_adds};
+const TileOps tile_ops_portable{LANES * VECTORS, Rows::tiles<F32>, Rows::tiles<F16>, Rows::tiles<Bf16>, widen};
 
 }  // namespace ingot::kernels

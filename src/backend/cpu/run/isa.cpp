@@ -1,0 +1,53 @@
+#include "backend/cpu/run/isa.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+constexpr const char* names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
+
+#if defined(__x86_64__)
+// Linux gives tile registers only to processes that ask. The answer holds for all threads and for children.
+bool may_use_tiles() {
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+#endif
+
+Isa find(Isa most) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (most < Isa::avx2 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::portable;
+  if (most < Isa::avx512 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+    return Isa::avx2;
+  if (most < Isa::avx512_bf16 || !__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
+  if (most < Isa::amx_bf16 || !__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-bf16") || !may_use_tiles()) return Isa::avx512_bf16;
+  return Isa::amx_bf16;
+#else
+  static_cast<void>(most);
+  return Isa::portable;
+#endif
+}
+
+}  // namespace
+
+Isa isa() {
+  static const Isa chosen = [] {
+    const char* cap = std::getenv("INGOT_ISA");
+    const auto* named = std::find_if(std::begin(names), std::end(names), [&](const char* name) { return cap != nullptr && std::strcmp(cap, name) == 0; });
+    return find(named == std::end(names) ? Isa::amx_bf16 : static_cast<Isa>(named - names));
+  }();
+  return chosen;
+}
+
+const char* name_of(Isa i) { return names[static_cast<int>(i)]; }
+
+}  // namespace ingot::backend::cpu
