@@ -379,6 +379,7 @@ void verify(const Plan& plan) {
     if (f.programs.size() != plan.targets.size()) fail(Code::format, "function \"{}\" of the plan has {} programs for {} targets", f.name, f.programs.size(), plan.targets.size());
     for (size_t t = 0; t < plan.targets.size(); ++t) verify_program(plan, plan.targets[t], f, f.programs[t]);
   }
+  verify_calls(plan);
   for (const ForTarget& t : plan.targets) {
     const Function& prepare = t.prepare;
     if (!prepare.bindings.empty() || !prepare.symbols.empty() || !prepare.regions.empty()) fail(Code::format, "the plan's prepare function has bindings or symbols");

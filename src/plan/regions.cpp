@@ -146,7 +146,8 @@ class Verifier {
       if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" lies otherwise than what stands for it");
       if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes what does not lie in rows");
       if (b.kind == Binding::Kind::input && b.written && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
-      if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight)) bad("a state of \"" + f.name + "\" is another one here");
+      if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight))
+        bad("a state of \"" + f.name + "\" is another one here");
       if (b.kind == Binding::Kind::output) {
         // Nothing that is read meanwhile is written.
         for (size_t k = 0; k < c.values.size(); ++k) {
@@ -178,6 +179,22 @@ std::vector<uint32_t> known_after(const Function& f) {
     out.push_back(i.op == SizeInstruction::Op::constant ? 0 : leaf ? symbols[i.a] : std::max(out[i.a], out[i.b]));
   }
   return out;
+}
+
+void verify_calls(const Plan& plan) {
+  constexpr uint32_t deepest = 32;
+  std::vector<uint32_t> depth(plan.functions.size(), 0);
+  std::vector<bool> called(plan.functions.size(), false);
+  for (size_t f = 0; f < plan.functions.size(); ++f) {  // a caller is before what it calls
+    for (const Region& r : plan.functions[f].regions) {
+      for (const Call& c : r.calls) {
+        if (called[c.function]) fail(Code::format, "function \"{}\" of the plan is run from two places", plan.functions[c.function].name);
+        called[c.function] = true;
+        depth[c.function] = depth[f] + 1;
+        if (depth[c.function] > deepest) fail(Code::format, "the regions of the plan are nested too deep");
+      }
+    }
+  }
 }
 
 void verify_regions(const Plan& plan, size_t function) { Verifier(plan, function).run(); }

@@ -200,7 +200,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
   for (size_t i = 0; i < c.values.size(); ++i) {
     const uint32_t v = c.values[i];
     if (f.bindings[i].kind == plan::Binding::Kind::output) make_room(v, run);
-    if (slots_[v].data == nullptr && bytes_of(v) > 0) fail(Code::internal, "a tensor between regions has no memory");
+    if (slots_[v].data == nullptr && bytes_of(v) > 0) fail(Code::format, "a tensor between the regions of \"{}\" has no memory", f_.name);
     data.push_back(slots_[v].data);
   }
   auto check = [&](size_t i, std::span<const int64_t> dims) {
@@ -240,7 +240,8 @@ void Routine::loop(const Region& r, std::vector<Callee>& callees, const Run& run
   for (const Region::Carried& c : r.carried) {
     make_room(c.value, run);
     make_room(c.next, run);
-    if (slots_[c.first].dims != slots_[c.value].dims) fail(Code::format, "a loop of \"{}\" begins with a tensor of other sizes", f_.name);
+    if (slots_[c.first].dims != slots_[c.value].dims || slots_[c.next].dims != slots_[c.value].dims)
+      fail(Code::format, "a loop of \"{}\" carries tensors of different sizes", f_.name);
     if (const size_t bytes = bytes_of(c.first); bytes > 0) run.stream.copy(slots_[c.value].data, slots_[c.first].data, bytes);
   }
   for (;;) {

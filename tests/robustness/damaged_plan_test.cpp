@@ -43,9 +43,11 @@ std::vector<float> run(std::span<const std::byte> file, bool describe) {
   return {values.begin(), values.end()};
 }
 
-TEST(DamagedPlan, EveryByte) {
+class DamagedPlan : public testing::TestWithParam<const char*> {};
+
+TEST_P(DamagedPlan, EveryByte) {
   std::string path = testing::TempDir() + "ingot_damaged_" + std::to_string(::getpid()) + ".ingot";
-  ingot::compile(ingot::Model::open(INGOT_TEST_MODEL)).save(path);
+  ingot::compile(ingot::Model::open(GetParam())).save(path);
   std::ifstream stream(path, std::ios::binary);
   std::vector<char> text{std::istreambuf_iterator<char>(stream), {}};
   std::remove(path.c_str());
@@ -84,5 +86,7 @@ TEST(DamagedPlan, EveryByte) {
   }
   std::printf("%zu plans refused, %zu ran\n", refused, answered);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, DamagedPlan, testing::Values(INGOT_TEST_MODEL, INGOT_TEST_SELECTED));
 
 }  // namespace

@@ -70,6 +70,18 @@ class Decoder(torch.nn.Module):
         return self.head(x + torch.softmax(scores, 1) @ self.values)
 
 
+class Selected(torch.nn.Module):
+    """A size that is read from data, and a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        rows = x[x[:, 0] > 0]
+        return torch.cond(x.sum() > 0, lambda rows: self.linear(rows), lambda rows: rows - 1, (rows,))
+
+
 torch.manual_seed(0)
 batch = Dim("B", min=1, max=64)
 save(export(MLP().eval(), (torch.randn(3, 16),), dynamic_shapes={"x": {0: batch}}), "mlp.pt2")
@@ -79,3 +91,5 @@ save(
 )
 torch.manual_seed(0)
 save(export(Decoder().eval(), (torch.tensor([3]),)), "decoder.pt2")
+torch.manual_seed(0)
+save(export(Selected().eval(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: batch}}), "selected.pt2")
