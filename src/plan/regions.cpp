@@ -146,7 +146,8 @@ class Verifier {
       if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" lies otherwise than what stands for it");
       if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes what does not lie in rows");
       if (b.kind == Binding::Kind::input && b.written && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
-      if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight)) bad("a state of \"" + f.name + "\" is another one here");
+      if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight))
+        bad("a state of \"" + f.name + "\" is another one here");
       if (b.kind == Binding::Kind::output) {
         // Nothing that is read meanwhile is written.
         for (size_t k = 0; k < c.values.size(); ++k) {
@@ -181,5 +182,15 @@ std::vector<uint32_t> known_after(const Function& f) {
 }
 
 void verify_regions(const Plan& plan, size_t function) { Verifier(plan, function).run(); }
+
+std::vector<bool> called_functions(const Plan& plan) {
+  std::vector<bool> out(plan.functions.size());
+  for (const Function& f : plan.functions) {
+    for (const Region& r : f.regions) {
+      for (const Call& c : r.calls) out[c.function] = true;
+    }
+  }
+  return out;
+}
 
 }  // namespace ingot::plan
