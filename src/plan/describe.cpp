@@ -185,12 +185,8 @@ constexpr const char* region_kinds[] = {"straight", "branch", "loop"};
 
 // Of a function that has any: what they run and which sizes they read. Of one that regions run: that it is such.
 void regions(Json& j, const Plan& plan, const Function& f) {
-  const auto index = static_cast<uint32_t>(&f - plan.functions.data());
-  const bool called = std::any_of(plan.functions.begin(), plan.functions.begin() + index, [&](const Function& by) {
-    return std::any_of(by.regions.begin(), by.regions.end(),
-                       [&](const Region& r) { return std::any_of(r.calls.begin(), r.calls.end(), [&](const Call& c) { return c.function == index; }); });
-  });
-  if (called) {
+  const auto index = static_cast<size_t>(&f - plan.functions.data());
+  if (called_functions(plan)[index]) {
     j.key("called");
     j.boolean(true);
   }

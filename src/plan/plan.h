@@ -208,6 +208,7 @@ std::shared_ptr<const Plan> read_file(const std::string& path, Trust = Trust::au
 std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust = Trust::automatic);
 Plan part(const Plan&, size_t function);                   // that function alone, with the weights and the share of prepare it needs
 std::vector<SymbolSource> symbol_sources(const Function&);  // one for each symbol; binding UINT32_MAX where no axis gives it
+std::vector<bool> called_functions(const Plan&);           // those that regions of others run
 std::vector<bool> only_first_values(const Plan&);          // weights that nothing reads but states that begin with them
 void verify_content(const Plan&);                          // hashes of all sections: `ingot verify`, trust="data"
 

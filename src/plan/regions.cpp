@@ -199,4 +199,14 @@ void verify_calls(const Plan& plan) {
 
 void verify_regions(const Plan& plan, size_t function) { Verifier(plan, function).run(); }
 
+std::vector<bool> called_functions(const Plan& plan) {
+  std::vector<bool> out(plan.functions.size());
+  for (const Function& f : plan.functions) {
+    for (const Region& r : f.regions) {
+      for (const Call& c : r.calls) out[c.function] = true;
+    }
+  }
+  return out;
+}
+
 }  // namespace ingot::plan

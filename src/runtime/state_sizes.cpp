@@ -79,7 +79,7 @@ void copy_into(std::byte* to, const std::vector<int64_t>& to_dims, const HostTen
 
 }  // namespace
 
-// Those that functions write and read as they lie, by name. A name that a buffer has is the buffer's.
+// Those that functions write and read as they lie, by name. A name that a buffer has is the buffer's. What regions run has the memory of the function around it.
 std::vector<plan::Weight> State::inputs_at(const Sizes& sizes) const {
   std::vector<plan::Weight> out;
   std::vector<bool> known(sizes.size());
@@ -88,7 +88,10 @@ std::vector<plan::Weight> State::inputs_at(const Sizes& sizes) const {
            std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.weight != no_weight && e.what.name == name; });
   };
   auto is_entry = [&](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input && b.written && b.order.empty() && !taken(b.name); };
-  for (const plan::Function& f : weights_->plan().functions) {
+  const std::vector<bool> called = plan::called_functions(weights_->plan());
+  for (size_t n = 0; n < called.size(); ++n) {
+    const plan::Function& f = weights_->plan().functions[n];
+    if (called[n]) continue;
     const std::vector<int64_t> symbols = symbols_at(f, sizes, known);
     if (std::none_of(f.bindings.begin(), f.bindings.end(), is_entry)) continue;
     std::vector<int64_t> values(f.sizes.code.size());
