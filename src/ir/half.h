@@ -16,24 +16,23 @@ inline uint16_t float_to_bf16(float value) {
   return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
+// Without branches, so that loops over these become vectors.
 inline float f16_to_float(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 0x3ff;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  float subnormal = std::ldexp(static_cast<float>(mantissa), -24);
-  return sign != 0 ? -subnormal : subnormal;
+  const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  constexpr uint32_t least = 0x38800000;  // 2^-14, the smallest normal number
+  const uint32_t normal = shifted + (112u << 23), special = normal + (112u << 23);
+  const auto subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(shifted + least) - std::bit_cast<float>(least));
+  const uint32_t magnitude = shifted < (1u << 23) ? subnormal : shifted < (31u << 23) ? normal : special;
+  return std::bit_cast<float>(magnitude | static_cast<uint32_t>(bits & 0x8000) << 16);
 }
 
 inline uint16_t float_to_f16(float value) {
-  uint32_t u = std::bit_cast<uint32_t>(value), sign = (u >> 16) & 0x8000, magnitude = u & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds to infinity
-  if (magnitude < 0x38800000) {                                             // subnormal in half
-    float scaled = std::ldexp(std::bit_cast<float>(magnitude), 24);
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(scaled)));
-  }
-  uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
-  return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
+  const uint32_t u = std::bit_cast<uint32_t>(value), sign = (u >> 16) & 0x8000, magnitude = u & 0x7fffffff;
+  const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+  const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;  // a half's smallest step is the last bit of 0.5
+  const uint32_t normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - 0x38000000) >> 13;
+  const uint32_t half = magnitude > 0x7f800000 ? nan : magnitude >= 0x477ff000 ? 0x7c00 : magnitude < 0x38800000 ? subnormal : normal;
+  return static_cast<uint16_t>(sign | half);
 }
 
 // The number as a half of the type; other types leave it.
