@@ -56,7 +56,7 @@ def _told(call, engine, report):
 
 
 def _refuse_changed_shapes(names, examples, fakes):
-    """squeeze_ and the like change the caller's tensor, and Dynamo's own fake of it while it traces."""
+    """squeeze_ and the like change the shape of the caller's tensor, and of Dynamo's fake tensor while it traces."""
     for name, example, fake in zip(names, examples, fakes):
         if isinstance(example, torch.Tensor) and isinstance(fake, torch.Tensor) and not same_sizes((*example.shape, *example.stride()), (*fake.shape, *fake.stride())):
             raise NotFunctional(f"it changes the shape of {name} in place")
@@ -69,13 +69,13 @@ def _functionalised(module, fakes):
             written = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
             raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
-        if repeats or hidden_views.of(written.graph):  # of a graph with neither torch takes more as it is: vmap, say
+        if repeats or hidden_views.of(written.graph):  # without either torch accepts more graphs unchanged: vmap, for one
             hidden_views.show(written)
             overlap.settle(written)
             module = written
     hidden_views.refuse(module.graph)
     first = None
-    # False splits operators up (linear, attention), but takes what True refuses, such as vmap, and writes out what autocast casts.
+    # False decomposes operators (linear, attention), but accepts what True refuses, such as vmap, and makes the casts of autocast explicit.
     for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         try:
@@ -90,7 +90,7 @@ def _functionalised(module, fakes):
         except Exception as problem:  # of many kinds, most of them assertions
             first = first or problem
         finally:
-            # A trace that fails inside vmap leaves its level behind, and Dynamo's guards would ask for it with every call.
+            # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     else:
         raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
@@ -99,13 +99,13 @@ def _functionalised(module, fakes):
 
 
 def _refuse_lost_tensors(traced):
-    """A tensor of the trace itself among the constants: torch lost what computes it (views of empty tensors that are written)."""
+    """True if a constant is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written)."""
     if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), FunctionalTensor) for n in traced.graph.nodes):
         raise NotFunctional("torch's functional graph loses what computes a tensor")
 
 
 def _drop_tokens(traced, signature):
-    """Torch puts one more input and result, which order effects, into a graph in which it met an effect: the check behind linalg.inv, say."""
+    """Torch adds an input and a result that order effects to a graph with an effect, such as the check behind linalg.inv."""
     tokens = set(getattr(signature, "input_tokens", ()))
     if not tokens:
         return
@@ -118,7 +118,7 @@ def _drop_tokens(traced, signature):
 
 
 def _example(node, value):
-    """The real tensor behind a placeholder where Dynamo has it."""
+    """The real tensor behind a placeholder, if Dynamo has it."""
     return getattr(node.meta.get("grapharg"), "example", value)
 
 
@@ -167,16 +167,16 @@ class _Compiled:
         self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
 
     def _bind(self, weights):
-        """The weights the engine holds, and what they are: what each call compares."""
+        """The engine's weights and their identities, which each call compares."""
         self._watch.adopt(Snapshot(weights, [True] * len(weights)))
         self._bound = self._watch.snapshot.tensors
 
     def is_straight(self):
-        """All arguments go in as they come."""
+        """Passes all arguments on."""
         return self._straight
 
     def straight(self):
-        """The call of such a graph, without what the others need: a microsecond less."""
+        """The call of such a graph, without the work that other graphs need: a microsecond less."""
         run = self._assembled.run
 
         def call(*args):

@@ -43,7 +43,7 @@ class Slot:
 
 @dataclass
 class View:
-    """A result that torch takes as a view: `chain` applied to `base` (a placeholder, a new value, or another result)."""
+    """A result that is a view: `chain` applied to `base` (a placeholder, a new value, or another result)."""
 
     base: Node
     chain: list[Node]
@@ -51,8 +51,7 @@ class View:
 
 @dataclass
 class Lay:
-    """A result before torch made the graph functional: its shape, type and strides, and the place among the graph's inputs of the one whose memory
-    it is a part of."""
+    """A result before torch made the graph functional: its shape, type and strides, and the index of the input whose memory it is part of."""
 
     shape: list
     dtype: torch.dtype | None  # None: whichever
@@ -71,7 +70,7 @@ class Functional:
     wanted: list[Node] = field(default_factory=list)  # values that must be computed besides those written, in order
     orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
     before: list | None = None                # a `Lay` (or None) of each result in the graph before torch made it functional, which may lose it
-    program: torch.export.ExportedProgram | None = None  # whose graph this is
+    program: torch.export.ExportedProgram | None = None  # that has this graph
 
     def __post_init__(self):
         result_types.correct(self.module.graph)
@@ -85,19 +84,19 @@ class Functional:
 
     @cached_property
     def device(self) -> torch.device:
-        """Where its engine runs."""
+        """The device of its engine."""
         return devices.of_slots(self.slots)
 
     def complete(self) -> "Functional":
-        """The same with every tensor among the results computed by itself, row-major: what an engine without torch gives."""
+        """The same graph, with every result a row-major tensor of its own: for an engine without torch."""
         whole = replace(self)
         whole.views, whole.orders = {}, {}
         whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
         return whole
 
     def _verify(self):
-        """That what torch made functional still gives and writes the same types and shapes: squeeze_ of an input changes the caller's tensor, which no
-        new value says, and some of torch's decompositions are wrong (copy.out)."""
+        """Checks that the functional graph returns and writes the same types and shapes: squeeze_ of an input changes the caller's tensor, which no new value
+        shows, and some of torch's decompositions are wrong (copy.out)."""
         for slot, value in self.writes:
             new, old = value.meta["val"], slot.node.meta["val"]
             if new.dtype != old.dtype or not same_sizes(new.shape, old.shape):
@@ -108,7 +107,7 @@ class Functional:
                 raise NotFunctional(f"torch's functional graph gives {list(made.shape)} ({made.dtype}) where the model gives {lay.shape} ({lay.dtype})")
 
     def _copy_shared_values(self):
-        """Of what is written, no two values are one node, and none is an input: `w.copy_(x)` writes x itself. Such a one is copied, also for the results that are w."""
+        """Makes each written value a node of its own that is no input: `w.copy_(x)` writes x itself. Such a value is copied, also for the results that are w."""
         seen, places = {s.node for s in self.slots}, {slot.node: i for i, slot in enumerate(self.slots)}
         writes = []
         for slot, value in self.writes:
@@ -131,7 +130,7 @@ class Functional:
         return copy
 
     def _view_of(self, other: Node, base: Node, result: Node) -> Node:
-        """The view of another tensor that the result is of `base`; the result itself where it is none."""
+        """The result as a view of `base`; the result itself if it is none."""
         end, chain = trace_view(result, lambda node: node is base)
         made = {base: other}
         for node in chain if end is base else ():
@@ -152,7 +151,7 @@ class Functional:
         lost = {}
         for r, lay in before.items():
             shape, recorded = r.meta["val"].shape, r.meta["val"].stride()
-            # Dynamo's graph of before has recorded strides too; an exported one corrected ones, and knows what was done in place.
+            # Dynamo's earlier graph also has recorded strides; an exported graph has corrected ones and keeps the in-place operators.
             if _differ(shape, lay.strides, strides.get(r, recorded)) and (self.program is not None or _differ(shape, lay.strides, recorded)):
                 lost[r] = lay.strides
         strides |= lost
@@ -160,7 +159,7 @@ class Functional:
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
                 base, chain = trace_view(result, given.__contains__)
-                # What torch takes from memory that is given has its strides; else those of before count.
+                # A view of given memory has its strides; else the earlier ones count.
                 traced[result] = (result, []) if result in lost and base not in given else (base, chain)
         shared: dict[Node, int] = {}
         for base, _ in traced.values():
@@ -181,7 +180,7 @@ class Functional:
                     self.orders[base] = order
 
     def _keep_copies(self, given):
-        """What was a copy of given memory (contiguous() of a strided input that is written, say) may be a view of the new value, which is dense: a copy again."""
+        """A copy of given memory (contiguous() of a strided input that is written) may have become a view of the new value, which is dense: it is made a copy again."""
         for i, lay in enumerate(self.before or ()):
             result = self.results[i]
             if lay is not None and lay.owner is None and isinstance(result, Node) and trace_view(result, given.__contains__)[0] in given:
@@ -200,14 +199,14 @@ def _storage(node: Node):
 
 
 def trace_view(node: Node, stop: Callable[[Node], bool]):
-    """The tensor whose memory `node` is a view of, or the first on the way there where it is to stop, and the nodes from there to `node`."""
+    """The tensor whose memory `node` is a view of, or the first node on the way at which to stop, and the nodes from there to `node`."""
     chain = []
     while not stop(node) and node.op == "call_function":
         # A part of a list (split, unbind) is a view when the list is one of views.
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
         below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
-        if below is None and _is_view(maker.target):  # what torch recorded before it made the graph functional may have other memory
+        if below is None and _is_view(maker.target):  # the value recorded before the graph was functional may have other memory
             below = maker.args[0]
         if below is None:
             break
@@ -217,12 +216,12 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
 
 
 def _is_view(target) -> bool:
-    """Whether it is always a view; those that torch composes of others (reshape, contiguous) may copy."""
+    """True if it is always a view; operators that torch composes of others (reshape, contiguous) may copy."""
     return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def _is_plain(node: Node, base: Node):
-    """The view covers all of its base, in row-major order: nobody can tell it from a tensor of its own."""
+    """True if the view covers all of its base in row-major order: it cannot be told from a tensor of its own."""
     value, whole = node.meta["val"], base.meta.get("val")
     return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
 
@@ -232,7 +231,7 @@ def _zero(size):
 
 
 def order_in_memory(shape, strides):
-    """Axes from outermost to innermost where a tensor is dense but not row-major; None when it is row-major, or has gaps."""
+    """Axes from outermost to innermost if a tensor is dense but not row-major; None if it is row-major or has gaps."""
     strides, sizes = _hints(strides), _hints(shape)
     if None in strides or None in sizes:
         return None
@@ -252,12 +251,12 @@ def _hints(sizes):
 
 
 def _differ(shape, strides, others):
-    """Whether strides place elements otherwise; those of axes of size 1 place none."""
+    """True if the strides place elements differently; strides of axes of size 1 do not count."""
     return any(size != 1 and a != b for size, a, b in zip(_hints(shape), _hints(strides), _hints(others)))
 
 
 def same_sizes(some, others):
-    """Sizes that only the data say are equal to any."""
+    """Sizes that depend on data count as equal to any size."""
     return len(some) == len(others) and all(a == b or None in (a, b) for a, b in zip(_hints(some), _hints(others)))
 
 
@@ -265,7 +264,7 @@ def same_sizes(some, others):
 
 
 def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] | None = None) -> Functional:
-    """The graph of an ExportedProgram, made functional when it writes in place. `chosen`: the user's names of inputs."""
+    """The graph of an ExportedProgram, made functional if it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
     layouts = reshapes.hang_on(program.graph)
@@ -315,7 +314,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
 
 
 def lays(values, placeholders, typed=True) -> list[Lay | None]:
-    """How each result of a graph that writes in place lies. `typed`: whether it has the recorded type, which autocast may change."""
+    """The layout of each result of a graph that writes in place. `typed`: whether it has the recorded type, which autocast may change."""
     memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
     right = corrected(placeholders[0].graph) if placeholders else {}
     metas = [(v, _strided(v)) for v in values]
@@ -331,7 +330,7 @@ def _functionalised(program):
     program = _with_states(_settled(hidden_views.with_memory(program)))
     hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)
-    # torch traces sizes from 2 on: one of 1..2 would become the constant 2.
+    # torch traces sizes from 2 on: a size of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
     try:
@@ -347,7 +346,7 @@ def _functionalised(program):
 
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program, in which torch sees what each write changes."""
+    """The same program, rewritten so that torch sees what each write changes."""
     rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
     if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
@@ -359,14 +358,14 @@ def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
 
 
 def _open_axes(graph):
-    """Of each input with sizes that may vary, which: other inputs may change places."""
+    """For each input the sizes that may vary."""
     axes = ([bool(free_symbols(s)) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None)
     return [flags for flags in axes if any(flags)]
 
 
 def _with_states(program):
-    """The program as torch takes what it writes: written constants (tensors of objects that are no modules, such as caches) are buffers, and a tensor that
-    comes by several names, one of them written, comes once."""
+    """The program in the form in which torch makes writes functional: written constants (tensors of objects that are no modules, such as caches) become buffers,
+    and a tensor with several names, one of them written, has one."""
     from torch.export.graph_signature import InputKind
 
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
@@ -418,7 +417,7 @@ def _checked(name, tensor):
 
 def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: list[str], is_weight: Callable, before=None) -> Functional:
     """A graph that AOTAutograd made under torch.compile. `examples` and `names`: of all placeholders; `is_weight(i)`: it may be bound;
-    `before`: how the results lie in Dynamo's graph."""
+    `before`: the layouts of the results in Dynamo's graph."""
     import re
 
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

@@ -1,4 +1,4 @@
-"""What the caller of `ingot.compile` gives for a model's inputs, read once."""
+"""The inputs that the caller gives to `ingot.compile`, parsed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .inputs import Input
 
 @dataclass(frozen=True)
 class Leaf:
-    """One flat input. label: messages name it so. value: an `ingot.Input`, a tensor or a constant."""
+    """One flat input. label: its name in messages. value: an `ingot.Input`, a tensor or a constant."""
 
     label: str
     value: Any
@@ -25,7 +25,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Given:
-    """positional, keywords: as the model takes them. leaves: those of both, in the order in which torch flattens them."""
+    """positional, keywords: the model's arguments. leaves: the flat inputs of both, in the order in which torch flattens them."""
 
     positional: tuple
     keywords: dict[str, Any]
@@ -37,7 +37,7 @@ def is_input(value) -> bool:
 
 
 def read(inputs, arg_inputs, kwarg_inputs) -> Given | None:
-    """What is given; None when nothing is."""
+    """The parsed inputs; None if the caller gave none."""
     if inputs is not None and arg_inputs is not None:
         raise InputError("give either inputs or arg_inputs, not both: they are the same thing")
     positional = arg_inputs if inputs is None else inputs
@@ -59,7 +59,7 @@ def _label(path, value):
 
 
 def _check_shared(leaves):
-    """The range of a named dimension is the same wherever its name occurs."""
+    """Gives a named dimension one range wherever its name occurs."""
     seen: dict[str, tuple[str, int, tuple[int, int, int]]] = {}
     for leaf in leaves:
         for axis, shared in leaf.input.shared_dims.items() if leaf.input is not None else ():

@@ -1,5 +1,5 @@
 """Results that share memory with an operand although no schema says so, beside those of identities.py: einsum that only permutes, sum_to_size of the same size,
-broadcast_tensors. torch's functionalisation takes them for tensors of their own, and loses what is written to one of the two."""
+broadcast_tensors. torch's functionalisation takes them for new tensors and loses what is written to one of the two."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch.utils import _pytree as pytree
 
 from .overlap import NotFunctional, constants_allowed, copied, may_write, of_memory, source_of, value_of
 
-# Views by torch's names for them, which functionalisation knows.
+# Names of views that functionalisation knows.
 _KNOWN = {
     "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
     "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 }  # fmt: skip
-# What changes the axes of the tensor itself.
+# Operators that change the axes of the tensor itself.
 _TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_", "resize_", "resize_as_", "set_"}
-# What may give its operand back.
+# Operators that may return their operand.
 _SAME = {"real", "conj", "conj_physical", "resolve_conj", "resolve_neg", "positive", "contiguous", "to", "flatten", "atleast_1d", "atleast_2d", "atleast_3d"}
 
 
 def may_be(graph: torch.fx.Graph) -> bool:
-    """Whether something is written that a node of Dynamo's graph may hide a view of."""
+    """True if Dynamo's graph writes a tensor of which a node may be a hidden view."""
     written = memories_written(graph)
     return any(n.op != "placeholder" and _name(n) not in _KNOWN and not may_write(n) and _shared(n, written) for n in graph.nodes)
 
@@ -33,13 +33,13 @@ def _name(node):
 
 
 def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The operators of ATen that hide a view of what is written."""
+    """The ATen operators that hide a view of a written tensor."""
     written = memories_written(graph)
     return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns) and _shared(n, written)]
 
 
 def show(module: torch.fx.GraphModule):
-    """Makes plain views of them, in a graph of ATen's operators. NotFunctional where there is no such view."""
+    """Replaces them by explicit views in a graph of ATen's operators. NotFunctional if there is no such view."""
     for node in of(module.graph):
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         if not isinstance(value, torch.Tensor) or _lies(value) != _lies(value_of(operand)):
@@ -62,7 +62,7 @@ def refuse(graph: torch.fx.Graph):
 
 
 def _itself(node):
-    """The tensor that operators which write in place, or change nothing, gave back."""
+    """The tensor behind operators that return it: those that write in place, and those that change nothing."""
     while (may_write(node) or _called(node) in _SAME) and (below := source_of(node, of_memory(value_of(node)))) is not None:
         node = below
     return node
@@ -77,7 +77,7 @@ def _lies(tensor):
 
 
 def memories_written(graph) -> set:
-    """Identities of the memory behind whatever the graph may write."""
+    """Identities of all memory that the graph may write."""
     return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
 
 
@@ -88,7 +88,8 @@ def _shared(node, written):
 
 
 def with_memory(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with values whose memory can be asked for: in one from a file each has memory of its own, that of the tensor that an operator writes and gives too."""
+    """The program with values whose memory can be compared. In a program from a file each value has memory of its own, even the tensor that an operator writes and
+    returns."""
     if not any(_gives_what_it_writes(n) and source_of(n, of_memory(value_of(n))) is None for n in program.graph.nodes):
         return program
     module = copied(program)
@@ -98,8 +99,8 @@ def with_memory(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     def fake(value):
         if not isinstance(value, torch.Tensor):
             return value
-        made = torch.ops.aten.alias.default(value if isinstance(value, FakeTensor) else mode.from_tensor(value))  # of its own shape, which the graph may change
-        made.constant = None  # the model's tensor, which torch would write to
+        made = torch.ops.aten.alias.default(value if isinstance(value, FakeTensor) else mode.from_tensor(value))  # with a shape of its own, which the graph may change
+        made.constant = None  # torch would write to the model's tensor
         return made
 
     try:

@@ -1,6 +1,6 @@
 """Operators that may return their operand itself, though their schemas say that they return a new tensor: type_as, lift, and dropout where it drops nothing.
 
-Torch's functionalisation keeps them whole, takes their result for a new tensor, and loses what is written to it. So their operand takes their place."""
+Torch's functionalisation takes their result for a new tensor and loses what is written to it. So the operand replaces the result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"
 
 
 def settle(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces them in a graph of torch.export's or Dynamo's: {name of the operator's result: name of the operand}."""
+    """Replaces them in a graph of torch.export or Dynamo: {name of the result: name of the operand}."""
     renamed, sharing = {}, {}
     found = [(node, operand) for node in graph.nodes if (operand := _operand(node)) is not None]
     for node in graph.nodes if found else ():
         sharing.setdefault(of_memory(value_of(node)), []).append(node)
     for node, operand in found:
-        operand = node.args[0]  # another one since, where that was replaced
+        operand = node.args[0]  # it may have been replaced itself
         _say_memory(node, operand, sharing.get(of_memory(value_of(node)), ()))
         node.replace_all_uses_with(operand)
         graph.erase_node(node)
@@ -29,7 +29,7 @@ def settle(graph: torch.fx.Graph) -> dict[str, str]:
 
 
 def _say_memory(node, operand, sharing):
-    """Recorded values that are views of the result become views of the operand, where torch recorded memory of its own."""
+    """Recorded views of the result become views of the operand, if torch recorded the result with its own memory."""
     made, given = value_of(node), value_of(operand)
     if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or of_memory(made) == of_memory(given) or made.stride() != given.stride():
         return
@@ -42,7 +42,7 @@ def _say_memory(node, operand, sharing):
 
 
 def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program with the operands in their place."""
+    """The same program with the operands in place of the results."""
     if all(_operand(node) is None for node in program.graph.nodes):
         return program
     module = copied(program)
@@ -52,7 +52,7 @@ def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
 
 
 def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
-    """What the operator returns, when that is its operand itself."""
+    """The operand, if the operator returns it itself."""
     if node.op not in ("call_function", "call_method") or not node.args or not isinstance(node.args[0], torch.fx.Node):
         return None
     target = node.target

@@ -1,4 +1,4 @@
-"""Writes in place to tensors of which several elements are one place in memory (expand, overlapping windows), or to views of such.
+"""In-place writes to tensors whose elements share memory (expand, overlapping windows), or to views of such tensors.
 
 Torch's functionalisation undoes an expand by adding what changed in its copies, also where nothing is repeated (1e10 + (3 - 1e10) is 0, infinities become NaN), and
 loses what lies between the windows of an unfold. Eager refuses
@@ -31,11 +31,11 @@ _LOSSY = ("unfold", "expand", "broadcast")
 
 
 class NotFunctional(UnsupportedError):
-    """torch cannot write the graph without writes in place: it runs in torch as it is."""
+    """torch cannot make the graph functional: it runs in torch unchanged."""
 
 
 def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of its graph, of the same names: torch would make input_1 of input."""
+    """A copy of its graph with the same names: torch would rename input to input_1."""
     graph = copy.deepcopy(program.graph)
     for node, original in zip(graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name
@@ -43,7 +43,7 @@ def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 
 def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, renamed: dict[str, str]) -> torch.export.ExportedProgram:
-    """The program with that graph, in which results have other names: {old: new}."""
+    """The program with that graph, whose results have other names: {old: new}."""
     from torch.export.graph_signature import TensorArgument
 
     outputs = []
@@ -80,14 +80,14 @@ def value_of(node):
 
 
 def repeated(tensor) -> list[int]:
-    """The axes along which every element is the same place."""
+    """The axes along which all elements share memory."""
     if any(isinstance(size, int) and size == 0 for size in tensor.shape):
         return []
     return [d for d, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())) if isinstance(stride, int) and stride == 0 and not (isinstance(size, int) and size == 1)]
 
 
 def overlaps(tensor) -> bool:
-    """Whether two elements may be the same place."""
+    """True if two elements may share memory."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return False
     if repeated(tensor):
@@ -104,8 +104,8 @@ def overlaps(tensor) -> bool:
 
 
 def has_writes(graph: torch.fx.Graph) -> bool:
-    """Whether something may write through a tensor that overlaps itself or has windows. What such a view of it reads is no matter: a cache is written, and read through expand."""
-    through: dict[Node, bool] = {}  # whether a tensor is, or is a view of, such a one
+    """True if the graph may write through a tensor that overlaps itself or has windows. Reads do not count: a cache is written, and read through expand."""
+    through: dict[Node, bool] = {}  # whether a tensor is such a tensor, or a view of one
     for n in graph.nodes:
         if may_write(n) and any(through[a] for a in n.all_input_nodes):
             return True
@@ -130,13 +130,13 @@ def may_write(node):
 
 
 def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
-    """Dynamo's graph in operators of ATen, writes in place and lines kept."""
+    """Dynamo's graph in ATen's operators; in-place writes and source lines stay."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # what the graph makes itself is fake as its inputs are
+    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # values that the graph makes are fake like its inputs
     with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
         made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
-    for name in list(made._buffers):  # numbers in the model's code are no inputs of the graph
+    for name in list(made._buffers):  # constants in the model's code are no inputs of the graph
         setattr(made, name, made._buffers.pop(name))
     return made
 
@@ -155,7 +155,7 @@ def constants_allowed(mode):
 
 
 def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
-    """Takes the parts of a tensor one by one: torch's functionalisation fixes open sizes when a part that unbind gave is written. {old name: new name}"""
+    """Replaces unbind by one select for each part: torch's functionalisation fixes open sizes if a part of unbind is written. {old name: new name}"""
     renamed = {}
     for node in [n for n in module.graph.nodes if n.target is torch.ops.aten.unbind.int]:
         axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
@@ -172,7 +172,7 @@ def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
 
 
 def settle(module: torch.fx.GraphModule) -> dict[str, str]:
-    """Redirects them in a graph of ATen's operators: {name of a write whose result was used: the tensor that is used instead}."""
+    """Redirects such writes in a graph of ATen's operators: {name of a write whose result was used: the tensor that is used instead}."""
     renamed = {}
     for node in list(module.graph.nodes):
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -218,7 +218,7 @@ def _written(node):
 
 
 def _way(node):
-    """A tensor and those that it is a view of."""
+    """A tensor and the tensors that it is a view of."""
     yield node
     memory = of_memory(value_of(node))
     while (node := source_of(node, memory)) is not None:
@@ -226,7 +226,7 @@ def _way(node):
 
 
 def source_of(node, memory):
-    """The operand whose memory that is; of an operand of several tensors, one of theirs."""
+    """The operand that owns the memory; of a list of tensors, one of them."""
     def has(value):
         return any(map(has, value)) if isinstance(value, (list, tuple)) else of_memory(value) == memory
 
@@ -234,7 +234,7 @@ def source_of(node, memory):
 
 
 def _before_repeats(graph, node):
-    """The tensor with one element along each axis that repeats."""
+    """The tensor with size 1 along each axis that repeats."""
     value = value_of(node)
     below = source_of(node, of_memory(value)) if node.op == "call_function" else None
     if below is None or not any(map(_is_lossy, _way(node))):
@@ -283,7 +283,7 @@ def _name(node):
 
 
 def _refuse(node):
-    """The error that eager raises for a write, if it does: it is asked, on numbers that nobody sees."""
+    """The error that eager raises for a write, if any: the write runs on scratch tensors."""
     def real(value):
         if not isinstance(value, torch.Tensor):
             return value if not isinstance(value, torch.SymInt) else hint(value)
@@ -303,7 +303,7 @@ def _refuse(node):
             origin=_line(node),
             remedy="write to a copy of it: .clone()",
         ) from None
-    except Exception:  # numbers other than zeros are wanted; eager says so when it runs
+    except Exception:  # it needs other numbers than zeros; eager will raise when it runs
         return
 
 

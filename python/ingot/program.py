@@ -1,4 +1,4 @@
-"""A torch.export program, and what the caller gave for each of its inputs."""
+"""A torch.export program with the caller's value for each input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .inputs import Input
 
 @dataclass(frozen=True)
 class ProgramInput:
-    """node: the placeholder. leaf: what was given for it, None when nothing was."""
+    """node: the placeholder. leaf: the caller's value, or None."""
 
     node: torch.fx.Node
     leaf: Leaf | None
@@ -46,7 +46,7 @@ class Program:
 
 
 def paired(exported: torch.export.ExportedProgram, given: Given | None) -> Program:
-    """The program with what was given, input by input."""
+    """Matches the program's inputs with the caller's values."""
     placeholders = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
     nodes = [placeholders[s.arg.name] for s in exported.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
     leaves = given.leaves[: len(nodes)] if given is not None else []
@@ -54,7 +54,7 @@ def paired(exported: torch.export.ExportedProgram, given: Given | None) -> Progr
 
 
 def match(exported: torch.export.ExportedProgram, given: Given | None) -> Program:
-    """The same of a program that the caller exported, which has to take what is given."""
+    """The same for a program that the caller exported. Error if it does not take the values."""
     program = paired(exported, given)
     if given is None:
         return program

@@ -1,4 +1,4 @@
-"""The ranges of sizes that the caller's Inputs give, for the compiler."""
+"""The size ranges of the caller's Inputs, for the compiler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Range:
 
 
 def ranges_of(inputs: Iterable[tuple[str, Leaf | None]]) -> list[Range]:
-    """Of the inputs by name, and what was given for each, the axes that vary or are shared."""
+    """The axes that vary or are shared, from the inputs by name and the caller's values."""
     return [
         Range(name, leaf.label, axis, *leaf.input.range_of(axis), leaf.input.shared_dims.get(axis, ""))
         for name, leaf in inputs
@@ -36,7 +36,7 @@ def ranges_of(inputs: Iterable[tuple[str, Leaf | None]]) -> list[Range]:
 
 
 def set_ranges(model: Model, ranges: list[Range]):
-    """Tells the compiler. An axis that was exported for sizes from 2 on keeps that limit."""
+    """Sets the ranges in the model. An axis that was exported for sizes from 2 on keeps that limit."""
     exported = {i["name"]: i["ranges"] for i in model.describe()["inputs"]} if ranges else {}
     for r in ranges:
         axes = exported.get(r.input, ())
@@ -52,5 +52,5 @@ def set_ranges(model: Model, ranges: list[Range]):
 
 
 def _least(known) -> int | None:
-    """The least size of an axis where torch left out 0 and 1."""
+    """The smallest size of an axis whose range torch began at 2."""
     return known["min"] if known["min"] == 2 * known["factor"] + known["offset"] else None

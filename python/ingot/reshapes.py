@@ -1,5 +1,5 @@
-"""Reshapes that are views of their operand or copies, by how it lies, where a write tells the two apart. The graph holds for one of the two, that of the
-example: so each input on which that hangs has to lie as its example did."""
+"""Reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right for the example's case alone: each
+input on whose strides it depends must have the example's layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTED = "ingot_contiguous"
 
 
 class Contiguous(torch.overrides.TorchFunctionMode):
-    """Notes the tensors whose `contiguous()` was the tensor itself: a traced graph has no node of it."""
+    """Notes the tensors whose `contiguous()` returned the tensor itself: a traced graph has no node for it."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ class Contiguous(torch.overrides.TorchFunctionMode):
         return made
 
     def leave_in(self, graph: torch.fx.Graph):
-        """Says so of each placeholder whose memory it was."""
+        """Marks each placeholder that owns such memory."""
         memories = set(map(of_memory, self.found))
         for node in graph.nodes:
             if node.op == "placeholder" and of_memory(value_of(node)) in memories:
@@ -37,19 +37,19 @@ class Contiguous(torch.overrides.TorchFunctionMode):
 
 
 def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
-    """By name, the placeholders on whose strides it hangs what the graph reads or writes, and how they lie in the example."""
+    """By name, the placeholders on whose strides the graph's reads or writes depend, with their layout in the example."""
     found, with_gaps = _hang_on(graph)
     return {n.name: _layout_of(value_of(n), n in with_gaps) for n in found}
 
 
 def _hang_on(graph):
-    """Those, and among them those of which a part or a turned view is reshaped: sizes of 1 decide too."""
+    """Those placeholders, and which of them have a slice or a permuted view reshaped: there sizes of 1 matter too."""
     written = memories_written(graph)
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
     with_gaps: set[Node] = set()
     for i, node in enumerate(nodes):
-        if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it counts along the strides
+        if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it depends on the strides
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
@@ -63,7 +63,7 @@ def _hang_on(graph):
 
 
 def _told_apart(node, memories, nodes, at):
-    """Whether the node's result is written after it was made while its operand is still read, or the other way round."""
+    """True if the node's result is written while its operand is still read, or the other way round."""
     place = {n: i for i, n in enumerate(nodes)}
     mine, others = {node}, set()
     for n in nodes:
@@ -89,7 +89,7 @@ def _targets(node):
 
 
 def _above(node, nodes):
-    """The placeholders on whose strides those of a tensor may hang."""
+    """The placeholders on whose strides a tensor's strides may depend."""
     if given := _given(node, nodes):
         return given
     found, todo, seen = set(), [node], set()
@@ -103,19 +103,19 @@ def _above(node, nodes):
 
 
 def _given(node, nodes):
-    """The placeholder whose memory it is, if it is one's."""
+    """The placeholder that owns the memory, if one does."""
     memory = of_memory(value_of(node))
     return {n for n in nodes if n.op == "placeholder" and of_memory(value_of(n)) == memory}
 
 
 def is_diagonal(node) -> bool:
-    """Whether fill_diagonal_ fills what `diagonal` shows, however the tensor lies: torch's functional graph has as_strided for it."""
+    """True if fill_diagonal_ fills the elements of `diagonal`, whatever the strides: torch's functional graph has as_strided for it."""
     wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
     return value_of(node).dim() == 2 and not wraps
 
 
 def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
-    """Writes them to the diagonal: {name of the operator's result: name of the tensor}."""
+    """Replaces them by writes to the diagonal: {name of the result: name of the tensor}."""
     renamed = {}
     for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
         itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
@@ -131,8 +131,7 @@ def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
 
 
 def _layout_of(tensor, ones) -> dict:
-    """How a tensor lies: the order of its axes, outermost first, or its strides where it has gaps; with `ones` also its axes of size 1. As a plan's
-    signature keeps it."""
+    """A tensor's layout as a plan's signature keeps it: the order of its axes, outermost first, or its strides if it has gaps; with `ones` also its axes of size 1."""
     shape, strides = [hint(s) for s in tensor.shape], [hint(s) for s in tensor.stride()]
     example = torch.empty_strided(shape, strides, device="meta")
     order = list(range(len(shape))) if example.is_contiguous() else sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
@@ -146,7 +145,7 @@ def rank_of(lies: dict) -> int:
 
 def check_layout(name: str, tensor: torch.Tensor, lies: dict):
     if tensor.dim() != rank_of(lies) or tensor.numel() == 0:
-        return  # of another rank: an error of the engine's
+        return  # another rank: the engine raises
     if "strides" in lies:
         same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), lies["strides"]))
     else:

@@ -1,4 +1,4 @@
-"""Types and ranks of results as torch's kernels give them, where its shape functions record others: what reads them is recorded anew."""
+"""Corrects recorded types and ranks where torch's kernels return others than its shape functions say; the nodes that read them are recorded anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def _of_batch_norm(x, weight, bias, mean, variance, training, momentum, eps):
-    """The statistics of the batch have the type of the first parameter's kernel on the CPU; the new running ones are copies of the given."""
+    """On the CPU the batch's statistics have the first parameter's type; the new running statistics are copies of the given ones."""
     first = next(t.dtype for t in (weight, bias, mean) if t is not None)
     own = x.dtype if x.device.type == "cpu" and x.dtype in _HALVES and first is x.dtype else torch.promote_types(x.dtype, torch.float32)
     return [x.dtype, own, own, mean.dtype, variance.dtype]
@@ -24,13 +24,13 @@ def _of_power(x, exponent):
 
 
 def _shape_of_norm(x, order, axes, keepdim, *rest):
-    """Torch 2.11 keeps axes of size 1 that are counted from the end."""
+    """Torch 2.11 keeps axes of size 1 that are given as negative numbers."""
     axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
     return [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
 
 
 _NORMS = {torch.ops.aten.linalg_vector_norm.default, torch.ops.aten.norm.ScalarOpt_dim}
-# By operator: from what it is called with, the type of each result.
+# By operator: the type of each result, from the arguments.
 _OWN = {
     torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _of_attention,

@@ -1,4 +1,4 @@
-"""Strides of results as eager has them, where torch's shape functions record others.
+"""Corrects recorded strides of results where eager has others than torch's shape functions say.
 
 Element by element: on the CPU the operators convert an operand of another dtype first, and with it its layout; shape functions written in Python
 (copysign, xlogy, floor_divide) broadcast first. The operators all choose by one rule, that of torch's TensorIterator, and the shape functions of add and
@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from .overlap import hint, value_of
 
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
-# Pointwise, though torch does not tag them so: other names of operators that it tags, mostly.
+# Pointwise operators that torch does not tag as such; most are aliases of operators that it tags.
 _UNTAGGED = frozenset(
     "__and__ __or__ _to_copy absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clone divide fix floor_divide greater less multiply negative subtract to true_divide".split()
 )
@@ -31,12 +31,12 @@ def _row_major(made, *operands):
 
 
 def _suggested(made, operand, *others):
-    """Channels last where the operand is, row-major else."""
+    """Channels last if the operand is, else row-major."""
     return made.contiguous(memory_format=torch._prims_common.suggest_memory_format(operand)).stride()
 
 
 def _of_batch_norm(made, operand, *others):
-    """So too where the operand is dense in channels last and its strides along axes of size 1 do not say so."""
+    """The same; an operand that is dense in channels last counts even if its strides along axes of size 1 do not show it."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     if made.dim() in formats and not operand.is_contiguous() and operand.is_contiguous(memory_format=formats[made.dim()]):
         return made.contiguous(memory_format=formats[made.dim()]).stride()
@@ -47,7 +47,7 @@ def _outer_product(made, operand, column, row):
     return torch.addcmul(operand, column.unsqueeze(-1), row).stride()
 
 
-# By operator: from a row-major tensor of the result's shape and ones like the operands.
+# By operator: strides from a row-major tensor of the result's shape and tensors like the operands.
 _OWN = {
     "aten::addr": _outer_product,
     "aten::im2col": _row_major,
@@ -89,7 +89,7 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
         operands = [n for n in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(n, torch.fx.Node) and isinstance(value_of(n), torch.Tensor)]
         if not isinstance(made, torch.Tensor) or part is None or node.kwargs.get("memory_format") is not None:
             continue
-        if target.overloadpacket is torch.ops.aten.to:  # of another tensor it takes the type alone
+        if target.overloadpacket is torch.ops.aten.to:  # it takes only the type of the other tensor
             operands = operands[:1]
         layouts = [_layout(n, found) for n in operands]
         sizes, recorded = _numbers(made.shape), tuple(_numbers(made.stride()))
@@ -112,7 +112,7 @@ def _name(node) -> str:
 
 
 def _of_iterator(node, made, operands, layouts, found):
-    """The strides that TensorIterator gives; None where what is recorded is right."""
+    """The strides that TensorIterator gives; None if the recorded ones are right."""
     dtypes = [value_of(n).dtype for n in operands]
     if len(operands) not in _RULE or len(operands) == 1 and operands[0] not in found:
         return None
@@ -138,14 +138,14 @@ def _is_view(target) -> bool:
 
 
 def _of_view(node, made, found):
-    """The strides of the view, or of each of several, where the operand's are corrected."""
+    """The strides of the view, or of each of several, if the operand's are corrected."""
     if not any(n in found for n in node.all_input_nodes):
         return {}
     read = lambda n: torch.empty_strided(*_layout(n, found), device="meta") if isinstance(value_of(n), torch.Tensor) else hint(value_of(n))
     try:
         views = node.target(*torch.fx.map_arg(node.args, read), **torch.fx.map_arg(node.kwargs, read))
     except (RuntimeError, TypeError):
-        return {}  # sizes that are known when it runs alone
+        return {}  # the sizes are known at run time only
     if isinstance(views, torch.Tensor):
         return {node: views.stride()}
     return {part: views[part.args[1]].stride() for part in node.users if part.target is operator.getitem}

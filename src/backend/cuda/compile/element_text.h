@@ -1,4 +1,4 @@
-// A body on one element, for kernels that bring the element's coordinates and the value of its accumulator: a mask on one score of attention, what
+// A body on one element, for kernels that give the element's coordinates and the value of its accumulator: a mask on one score of attention, what
 // stands behind a product.
 #pragma once
 #include <string>

@@ -254,7 +254,7 @@ template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
 
 // ---- copies that arrive later
 
-inline void bring_or_zero(u32 to, const void* from, u32 bytes) {
+inline void copy_async_or_zero(u32 to, const void* from, u32 bytes) {
   if ((uintptr_t)from % 16 != 0 || to % 16 != 0) std::fprintf(stderr, "a copy of 16 bytes between addresses that are none\n"), std::abort();
   auto copy = [=] {
     std::memset(shared(to), 0, 16);
@@ -273,14 +273,14 @@ inline uint4 streamed(const void* from) {
   std::memcpy(&out, from, 16);
   return out;
 }
-inline void bring_near(const void* from, u32 bytes) {
+inline void prefetch_to_l2(const void* from, u32 bytes) {
   if ((uintptr_t)from % 16 != 0 || bytes % 16 != 0) std::fprintf(stderr, "bytes that cannot be brought near\n"), std::abort();
 }
-inline void commit_brought() {
+inline void commit_copies() {
   fibers[current].groups.push_back(std::move(fibers[current].copies));
   fibers[current].copies.clear();
 }
-template <int Left> void wait_brought() {
+template <int Left> void wait_copies() {
   auto& groups = fibers[current].groups;
   for (; groups.size() > Left; groups.pop_front()) {
     for (auto& copy : groups.front()) copy();
@@ -346,7 +346,7 @@ inline void piece_to(u32 to, i64 row, i64 column, const char* from) {
   at ^= (at >> 7 & 7) << 4;
   std::memcpy(shared(at), &half, 2);
 }
-template <class Copy> void bring_later(u32 barrier, u32 bytes, Copy copy) {
+template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
   auto all = [=] {
     copy();
     Arrivals& a = arrivals.at(barrier);
@@ -359,10 +359,10 @@ template <class Copy> void bring_later(u32 barrier, u32 bytes, Copy copy) {
     all();
   }
 }
-inline void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   const TileMap& m = map_at(map);
   if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
-  bring_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * 2), [=, &m] {
+  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * 2), [=, &m] {
     for (i64 k = 0; k < m.box[2]; ++k) {
       for (i64 j = 0; j < m.box[1]; ++j) {
         for (i64 i = 0; i < m.box[0]; ++i) {
@@ -404,10 +404,10 @@ inline void wait_sent() {
   send_now();
   fibers[current].committed = 0;
 }
-inline void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
   const TileMap& m = map_at(map);
   if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 4) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
-  bring_later(barrier, (u32)(m.box[0] * m.box[1] * 2), [=, &m] {
+  copy_later(barrier, (u32)(m.box[0] * m.box[1] * 2), [=, &m] {
     i64 at[3] = {w, h, n};
     for (i64 pixel = 0; pixel < m.box[1]; ++pixel) {
       const i64 x = at[0] + right, y = at[1] + down;

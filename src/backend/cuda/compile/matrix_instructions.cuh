@@ -20,17 +20,17 @@ __device__ __forceinline__ f32 power_of_2(f32 x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-__device__ __forceinline__ void bring_or_zero(u32 to, const void* from, u32 bytes) {
+__device__ __forceinline__ void copy_async_or_zero(u32 to, const void* from, u32 bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-__device__ __forceinline__ void commit_brought() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ uint4 streamed(const void* from) {
   uint4 r;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
   return r;
 }
-// Some 16 bytes will soon be read.
-__device__ __forceinline__ void bring_near(const void* from, u32 bytes) {
+// These bytes will soon be read.
+__device__ __forceinline__ void prefetch_to_l2(const void* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 #else
@@ -38,7 +38,7 @@ __device__ __forceinline__ void bring_near(const void* from, u32 bytes) {
 #endif
 }
 template <int Left>
-__device__ __forceinline__ void wait_brought() {
+__device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -87,7 +87,7 @@ __device__ __forceinline__ void wait_barrier(u32 at, u32 parity) {
   asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
 }
 __device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
-__device__ __forceinline__ void bring_box(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+__device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
 // And back: the thread that sends boxes waits until they have been read before others write there.
@@ -97,7 +97,7 @@ __device__ __forceinline__ void send_box(u32 from, const void* map, int x, int y
 __device__ __forceinline__ void commit_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wait_sent() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 // Channels of pixels behind pixel (w, h, n), each moved by (right, down).
-__device__ __forceinline__ void bring_pixels(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+__device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h),
                "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
                : "memory");

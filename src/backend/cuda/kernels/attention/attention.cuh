@@ -1,6 +1,6 @@
 // Rows [first, first + Rows) of a matrix into shared memory as [Columns / 64][Rows][64], zeros behind its end.
 template <int Rows, int Columns, int Threads, bool Aligned, class H>
-__device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 first, i64 rows) {
+__device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride, i64 first, i64 rows) {
   constexpr int pieces = Columns / 8, step = Threads / pieces;
   if constexpr (Aligned && Threads % pieces == 0 && step % 8 == 0) {
     // A thread brings the same piece of some rows, all of them at one place among eight.
@@ -10,14 +10,14 @@ __device__ __forceinline__ void bring(H* to, const H* from, i64 stride, i64 firs
 #pragma unroll
     for (int k = 0; k < Rows; k += step) {
       // Nothing is read where nothing is left.
-      if (k + step <= Rows || k + r < Rows) bring_or_zero(there + k * 128, at, k < left ? 16u : 0u);
+      if (k + step <= Rows || k + r < Rows) copy_async_or_zero(there + k * 128, at, k < left ? 16u : 0u);
       at += step * stride;
     }
   } else if constexpr (Aligned) {
     for (int k = threadIdx.x; k < Rows * pieces; k += Threads) {
       const int r = k / pieces, c = k % pieces;
       const bool there = first + r < rows;
-      bring_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
+      copy_async_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
     }
   } else {
     for (int k = threadIdx.x; k < Rows * Columns; k += Threads) {
@@ -34,7 +34,7 @@ template <Seen Which> struct Of { static constexpr Seen which = Which; };
 template <bool Is> struct Said { static constexpr bool is = Is; };
 // The scores of two rows with N * 8 keys from t0 on become powers of 2; what was summed before shrinks. `row`: the first of this lane.
 template <int N, Seen Which, bool Causal, class Mask>
-__device__ __forceinline__ void soften(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
+__device__ __forceinline__ void online_softmax(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   const int lane = threadIdx.x % 32, rows[2] = {row < S ? row : S - 1, row + 8 < S ? row + 8 : S - 1};
   if (Which == seen_all || (Which == seen_asked && t0 + N * 8 <= T && (!Causal || t0 + N * 8 <= row - lane / 4 + 1))) {
@@ -120,17 +120,17 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   const int warp = threadIdx.x / 32 % Warps, split = threadIdx.x / 32 / Warps, lane = threadIdx.x % 32, row = (int)s0 + warp * 16 + lane / 4;
   const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
   const int turns = (int)((last + Keys - 1) / Keys);
-  auto bring_turn = [&](int turn) {
+  auto copy_turn = [&](int turn) {
     if (turn < turns) {
-      bring<Keys, D, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
-      bring<Keys, E, threads, Aligned>(v_rows + (turn & 1) * Keys * ep, v, sv, (i64)turn * Keys, T);
+      copy_rows_async<Keys, D, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
+      copy_rows_async<Keys, E, threads, Aligned>(v_rows + (turn & 1) * Keys * ep, v, sv, (i64)turn * Keys, T);
     }
-    commit_brought();
+    commit_copies();
   };
-  bring<queries, D, threads, Aligned>(q_rows, q, sq, s0, S);
-  bring_turn(0);
-  bring_turn(1);
-  wait_brought<1>();
+  copy_rows_async<queries, D, threads, Aligned>(q_rows, q, sq, s0, S);
+  copy_turn(0);
+  copy_turn(1);
+  wait_copies<1>();
   __syncthreads();
   u32 a[D / 16][4];
 #pragma unroll
@@ -153,7 +153,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
         multiply(s[2 * n + 1], a[d], b + 2, H());
       }
     }
-    soften<own / 8, seen_asked, Causal>(s, most, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
+    online_softmax<own / 8, seen_asked, Causal>(s, most, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
     shrink_by(o, shrink);
     u32 p[own / 16][4];
     pack<H>(p, s);
@@ -169,8 +169,8 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     }
     __syncthreads();
     if (turn + 1 == turns) break;
-    bring_turn(turn + 2);
-    wait_brought<1>();
+    copy_turn(turn + 2);
+    wait_copies<1>();
     __syncthreads();
   }
 #pragma unroll
@@ -252,11 +252,11 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
   const int turns = (int)((last + Keys - 1) / Keys);
   // Turns go from the last keys to the first. Group j of copies: the keys of turn j, and the values of the turn that is multiplied with them at the same time.
-  auto bring_group = [&](int j) {
+  auto copy_group = [&](int j) {
     const int values = j - (Overlap ? 1 : 0);
-    if (j < turns) bring<Keys, D, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
-    if (values >= 0 && values < turns) bring<Keys, E, threads, true>(v_rows + values % Stages * Keys * ep, v, sv, (i64)(turns - 1 - values) * Keys, T);
-    commit_brought();
+    if (j < turns) copy_rows_async<Keys, D, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
+    if (values >= 0 && values < turns) copy_rows_async<Keys, E, threads, true>(v_rows + values % Stages * Keys * ep, v, sv, (i64)(turns - 1 - values) * Keys, T);
+    commit_copies();
   };
   f32 s[Keys / 8][4], o[E / 8][4];
   u32 p[Keys / 16][4];
@@ -276,12 +276,12 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   };
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   f32 most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
-  bring<queries, D, threads, true>(q_rows, q, sq, s0, S);
+  copy_rows_async<queries, D, threads, true>(q_rows, q, sq, s0, S);
 #pragma unroll 1
-  for (int j = 0; j < Stages; ++j) bring_group(j);
+  for (int j = 0; j < Stages; ++j) copy_group(j);
   // Where there is room for all turns nobody waits for others later on.
   const bool all = turns <= Stages;
-  if (Overlap && all) bring_group(Stages);
+  if (Overlap && all) copy_group(Stages);
   // What the mask adds to all scores of a key; mostly that is nothing to any of them.
   f32* const columns = (f32*)(v_rows + Stages * Keys * ep);
   bool adds = false;
@@ -292,7 +292,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     }
   }
   zero(o);
-  wait_brought<Stages - 1>();
+  wait_copies<Stages - 1>();
   show_to_matrix_units();
   const bool plain = __syncthreads_or(adds) == 0 && Columns && scale > 0.0f;
   auto go_through = [&](auto unmasked) {
@@ -303,10 +303,10 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     begin_multiplying<Keys / 2>(s[0]);
     multiply_keys(0);
     wait_multiplied<Keys / 2>(s[0]);
-    soften<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+    online_softmax<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
     pack<H>(p, s);
-    auto show_brought = [] {
-      wait_brought<0>();
+    auto show_copies = [] {
+      wait_copies<0>();
       show_to_matrix_units();
       __syncthreads();
     };
@@ -320,12 +320,12 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
       }
       // All are done with the keys of the turn before, and with the values that were multiplied meanwhile: the next ones take their place.
       if (all) {
-        if (turn == 1) show_brought();
+        if (turn == 1) show_copies();
       } else {
-        wait_brought<Stages - 2>();
+        wait_copies<Stages - 2>();
         show_to_matrix_units();
         __syncthreads();
-        bring_group(turn - 1 + Stages);
+        copy_group(turn - 1 + Stages);
       }
       if constexpr (Overlap) {
         hold<Keys / 4>(p[0]);
@@ -341,7 +341,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         wait_multiplied<Keys / 2>(s[0]);
       }
       // Here is no branch: ptxas would wait for all products behind it.
-      soften<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+      online_softmax<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
       if constexpr (Overlap) {
         computed(total[0] + total[1]);
         wait_multiplied<E / 2>(o[0]);
@@ -357,7 +357,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     for (; turn < turns; ++turn) go_on(turn, Of<seen_all>());
     // The result takes the place of queries that no one multiplies any more.
     if (!all || turns == 1) {
-      show_brought();
+      show_copies();
     } else {
       meet_group<Groups>();
     }

@@ -1,9 +1,9 @@
 // Of A a tile in shared memory is [rows][64 of K]; of B [columns][64 of K] where its neighbours are along K, else [columns / 64][64 of K][64 columns].
 // Eight into shared memory, or zeros: neighbours at any address, the first `count` of them.
 template <class H>
-__device__ __forceinline__ void bring_some(H* to, const H* from, int count) {
+__device__ __forceinline__ void copy_some_async(H* to, const H* from, int count) {
   if (count >= 8 && (u64)from % 16 == 0) {
-    bring_or_zero(shared_address(to), from, 16u);
+    copy_async_or_zero(shared_address(to), from, 16u);
     return;
   }
   alignas(16) H eight[8];
@@ -183,7 +183,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   const int b_row = threadIdx.x / b_eights, b_eight = threadIdx.x % b_eights;
   const H* const b_from = AlongK ? (const H*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const H*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
   int brought = 0;
-  auto bring_turn = [&] {
+  auto copy_turn = [&] {
     if (brought < turns) {
       H* const at = a_tiles + brought % stages * BM * depth;
       H* const bt = b_tiles + brought % stages * BN * depth;
@@ -196,7 +196,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
         H* const to = at + piece_of(my_row + r * row_step, my_eight);
         if (Aligned) {
           const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
-          bring_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
+          copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
           // All eight are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
           alignas(16) H eight[8];
@@ -227,17 +227,17 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
         H* const to = bt + (AlongK ? piece_of(row, b_eight) : b_eight / 8 * 64 * depth + piece_of(row, b_eight % 8));
         if (Aligned) {
           const H* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
-          bring_or_zero(shared_address(to), there ? source : (const H*)p.b, there ? 16u : 0u);
+          copy_async_or_zero(shared_address(to), there ? source : (const H*)p.b, there ? 16u : 0u);
         } else {
           // B has no rows for what only fills up an eight of A.
           const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
           const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : 8;
-          bring_some(to, (const H*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n), count);
+          copy_some_async(to, (const H*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n), count);
         }
       }
       ++brought;
     }
-    commit_brought();
+    commit_copies();
   };
 #ifdef INGOT_WARPGROUPS
   // A group of four warps multiplies 64 rows by all columns.
@@ -257,9 +257,9 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
   }
 #pragma unroll
-  for (int s = 0; s + 1 < stages; ++s) bring_turn();
+  for (int s = 0; s + 1 < stages; ++s) copy_turn();
   for (int turn = 0; turn < turns; ++turn) {
-    wait_brought<stages - 2>();
+    wait_copies<stages - 2>();
     const H* const at = a_tiles + turn % stages * BM * depth;
     const H* const bt = b_tiles + turn % stages * BN * depth;
 #ifdef INGOT_WARPGROUPS
@@ -272,10 +272,10 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
 #pragma unroll
     for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
     multiplying();
-    bring_turn();
+    copy_turn();
 #else
     __syncthreads();
-    bring_turn();
+    copy_turn();
 #pragma unroll
     for (int k = 0; k < depth / 16; ++k) {
       u32 a[WM / 16][4], b[WN / 16][4];

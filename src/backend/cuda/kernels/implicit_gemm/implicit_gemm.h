@@ -1,4 +1,4 @@
-// Products of half precision through a map as CUDA C++.
+// Implicit GEMM of half precision as CUDA C++.
 #pragma once
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"
@@ -12,11 +12,11 @@ std::string_view implicit_gemm_cuda_tiles_text();
 std::string_view implicit_gemm_cuda_patch_text();
 std::string_view implicit_gemm_cuda_row_text();
 
-// A kernel of a product, around what stands behind it: `call`(parameters, a function of row, first column and the sums of eight neighbours).
+// A kernel of a GEMM, around its epilogue: `call`(parameters, a function of row, first column and the sums of eight neighbours).
 struct ImplicitGemmKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed eight at once
-  bool one_row = false;  // which may be made (row_through_columns)
+  bool one_row = false;  // it takes a prologue (row_through_columns)
 };
 // `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<ImplicitGemmPatch>& patches,

@@ -1,4 +1,4 @@
-// GEMMs by ingot's own kernel: A through a map, any body behind, and of one row a body in front, pieces of B, and halves of its columns side by side.
+// GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, pieces of B and a gated epilogue.
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +16,7 @@ using ir::Dims;
 
 namespace {
 
-// Whether a walk along an axis of A certainly stays inside.
+// True if the map certainly stays inside along an axis of A.
 bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
   const ir::AffineMap::Axis& along = map.axes[axis];
   if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
@@ -28,13 +28,13 @@ bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis)
 
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
-// A plain matrix as a map, where its rows lie as the kernel reads them.
+// A matrix as a map, if its rows are in memory as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !in_eights(g.a.dims[1])) return std::nullopt;
   return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
 }
 
-// The map as the kernel's arguments have it, its numbers behind `sizes`; nullopt where the kernel cannot follow it.
+// The map as the kernel's arguments; its numbers are appended to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
   constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
   const size_t indices = map.dims.size();
@@ -49,7 +49,7 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
-// Convolutions of few channels, whose kernels are for one layout of A each: those that A may have.
+// Convolutions of few channels have a kernel for each layout of A: those that A may have.
 std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
   std::vector<int64_t> sizes;
@@ -91,7 +91,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
   const bool one_row = has_one_row(g) && along_k;
-  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_columns_apart)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
+  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
   std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
@@ -117,10 +117,9 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
   const Dim& k = g.a.dims.back();
   if ((g.prologue || g.b.size() > 1 || g.gated) && !has_one_row(g)) return Refusal{name, Obstacle::a, "for one row"};
-  if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_row_made)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
+  if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_columns_apart && columns))
-    return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
   if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is no multiple of 8"};
   return std::nullopt;
 }

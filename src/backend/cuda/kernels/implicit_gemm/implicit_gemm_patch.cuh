@@ -24,7 +24,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
     y0 = rest % tiles_y * down;
     image = rest / tiles_y;
   };
-  auto bring = [&](int tile, H* to) {
+  auto copy_patch = [&](int tile, H* to) {
     if (tile < tiles) {
       locate(tile);
       const H* const from = (const H*)p.a + (i64)image * p.m_step[0];
@@ -36,7 +36,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         const bool there = (u32)y < (u32)p.inside[0];
         if (p.eights) {
           const bool all = there & (u32)x < (u32)p.inside[1];
-          bring_or_zero(shared_address(to + i * 8), all ? at : (const H*)p.a, all ? 16u : 0u);
+          copy_async_or_zero(shared_address(to + i * 8), all ? at : (const H*)p.a, all ? 16u : 0u);
         } else {
           alignas(16) H eight[8];
 #pragma unroll
@@ -49,11 +49,11 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         }
       }
     }
-    commit_brought();
+    commit_copies();
   };
   const int stride = gridDim.x / sides;
   int tile = blockIdx.x / sides, side = 0;
-  bring(tile, patches);
+  copy_patch(tile, patches);
   // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
   constexpr int pairs_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
   auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
@@ -91,10 +91,10 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
   typename Finish::template SameOf<EightOfRow> same;
   finish.columns(same, EightOfRow{0, inside, true});
   for (; tile < tiles; tile += stride, side ^= 1) {
-    wait_brought<0>();
+    wait_copies<0>();
     __syncthreads();
     const H* const now = patches + side * patch;
-    bring(tile + stride, patches + (side ^ 1) * patch);
+    copy_patch(tile + stride, patches + (side ^ 1) * patch);
     locate(tile);
     if (s.odd()) {
       for (int i = threadIdx.x; i < lines * pitch / 2; i += threads) ((u32*)aside)[i] = (u32)now[i * 2 + 1].bits | (u32)now[i * 2 + 2].bits << 16;

@@ -70,13 +70,13 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
   int piece = 0, half = 0;
   uint4 next[8], x = make_uint4(0, 0, 0, 0);
   const H* columns = column_of<H, Finish::apart>(p, group * 8);
-  auto bring_columns = [&] {
+  auto load_columns = [&] {
     const bool there = group < groups && at < p.k;
     const H* const from = columns + at;
 #pragma unroll
     for (int c = 0; c < 8; ++c) next[c] = eight_of<Aligned>(from + (there ? c * p.b_step : 0), there);
   };
-  auto bring_row = [&] {
+  auto load_row = [&] {
     x = make_uint4(0, 0, 0, 0);
     if (at < p.k) {
       if (Aligned || Row::made) {
@@ -99,17 +99,17 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
   };
   if (Row::made) {
     constexpr int ahead = 2 * threads * 8;
-    if (Aligned && lane == 0) bring_near(columns + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
+    if (Aligned && lane == 0) prefetch_to_l2(columns + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * 2);
     wait_for_others();
     row(own);
     __syncthreads();
-    bring_columns();
+    load_columns();
   } else {
     if (!Constant) wait_for_others();
-    bring_columns();
+    load_columns();
     if (Constant) wait_for_others();
   }
-  bring_row();
+  load_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
@@ -124,8 +124,8 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
         uint4 now[8], left = x;
 #pragma unroll
         for (int c = 0; c < 8; ++c) now[c] = next[c];
-        bring_columns();
-        bring_row();
+        load_columns();
+        load_row();
 #pragma unroll
         for (int c = 0; c < 8; ++c) sums[c] = sum_of_eight<H>(sums[c], left, now[c]);
       }

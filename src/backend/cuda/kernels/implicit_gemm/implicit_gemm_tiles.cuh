@@ -38,12 +38,12 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   }
   __syncthreads();
   let_next_start();
-  auto bring_behind = [&](u32 to, u32 barrier, int rows) {
+  auto copy_epilogue = [&](u32 to, u32 barrier, int rows) {
     arrive_with(barrier, rows * row_of_boxes);
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
 #pragma unroll
-      for (int j = 0; j < BN / 64; ++j) bring_box(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
+      for (int j = 0; j < BN / 64; ++j) copy_box_async(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
     }
   };
   if (warp == groups * 4) {
@@ -53,21 +53,21 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     if (Finish::boxed_in) fetch_map(p.in_tiles);
     if (Finish::boxed_out) fetch_map(p.out_tiles);
     int w = 0, h = 0, n = 0;
-    auto bring_a = [&](int stage, int tap, int chunk) {
+    auto copy_a = [&](int stage, int tap, int chunk) {
       const u32 to = tiles + stage * bytes;
       if (Pixels) {
-        bring_pixels(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, tap % p.k_extent[1] * p.tap_step[0], tap / p.k_extent[1] * p.tap_step[1]);
+        copy_pixels_async(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, tap % p.k_extent[1] * p.tap_step[0], tap / p.k_extent[1] * p.tap_step[1]);
       } else {
-        bring_box(to, p.a_tiles, full + stage * 8, chunk * depth, 0, m0);
+        copy_box_async(to, p.a_tiles, full + stage * 8, chunk * depth, 0, m0);
       }
     };
-    auto bring_b = [&](int stage, int tap, int chunk) {
+    auto copy_b = [&](int stage, int tap, int chunk) {
       const u32 to = tiles + stage * bytes + a_bytes;
       if (AlongK) {
-        bring_box(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
+        copy_box_async(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
       } else {
 #pragma unroll
-        for (int j = 0; j < BN / 64; ++j) bring_box(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
+        for (int j = 0; j < BN / 64; ++j) copy_box_async(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
       }
     };
     int stage = 0, ahead = 0;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
           arrive_with(full + ahead * 8, bytes);
-          bring_b(ahead, tap, chunk);
+          copy_b(ahead, tap, chunk);
           if (++chunk == p.chunks) chunk = 0, ++tap;
         }
         wait_for_others();
@@ -97,16 +97,16 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         } else {
           wait_barrier(empty + stage * 8, parity);
           arrive_with(full + stage * 8, bytes);
-          bring_b(stage, tap, chunk);
+          copy_b(stage, tap, chunk);
         }
-        bring_a(stage, tap, chunk);
+        copy_a(stage, tap, chunk);
         if (++chunk == p.chunks) chunk = 0, ++tap;
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
       if (InTurn == 0 && boxed && p.splits == 1) {
         wait_barrier(empty + stage * 8, parity);
         if (Finish::boxed_in) {
-          bring_behind(tiles + stage * bytes, full + stage * 8, groups);
+          copy_epilogue(tiles + stage * bytes, full + stage * 8, groups);
         } else {
           arrive(full + stage * 8);
         }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     if (InTurn > 0 && threadIdx.x % 128 == 0) {
       wait_sent();
-      if (Finish::boxed_in) bring_behind(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
+      if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
     }
     // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);

@@ -178,16 +178,16 @@ void check(Site s, Where where) {
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
   p.gated = s.halves;
-  std::vector<HostTensor> rights;
+  std::vector<HostTensor> pieces;
   int64_t from = 0;
   for (int64_t columns : s.apart) {
     HostTensor part(s.type, {s.k, columns}, {1, 0});
     for (int64_t e = 0; e < s.k * columns; ++e) part.set(static_cast<size_t>(e), s.b.get(static_cast<size_t>(from * s.k + e)));
-    rights.push_back(std::move(part));
+    pieces.push_back(std::move(part));
     from += columns;
   }
-  if (rights.empty()) rights.push_back(s.b);
-  for (HostTensor& part : rights) p.b.push_back(layout_of(part));
+  if (pieces.empty()) pieces.push_back(s.b);
+  for (HostTensor& part : pieces) p.b.push_back(layout_of(part));
   std::vector<HostTensor*> tensors = {&s.a};
   std::optional<MadeRow> made;
   if (s.made != Made::no) {
@@ -197,7 +197,7 @@ void check(Site s, Where where) {
     tensors.clear();
     for (HostTensor& t : made->tensors) tensors.push_back(&t);
   }
-  for (HostTensor& t : rights) tensors.push_back(&t);
+  for (HostTensor& t : pieces) tensors.push_back(&t);
   const Taken own = take(implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.only));
   ASSERT_EQ(own.obstacle, std::nullopt);
   for (HostTensor& t : body.tensors) tensors.push_back(&t);

@@ -233,7 +233,7 @@ TEST(cuda_product, rows_that_are_made) {
     for (int64_t n : columns) sketch.b.push_back(unplaced({Dim(4096), Dim(n)}));
     return offered(std::move(sketch));
   };
-  auto makes_rows = [&](DType type, int64_t k) {
+  auto takes_prologue = [&](DType type, int64_t k) {
     Gemm sketch{type, unplaced({Dim(1), Dim(k)}), {unplaced({Dim(k), Dim(64)})}};
     sketch.prologue.emplace();
     return offered(std::move(sketch));
@@ -241,8 +241,8 @@ TEST(cuda_product, rows_that_are_made) {
   EXPECT_TRUE(takes(DType::bf16, true, {4096, 8, 8}) && takes(DType::f16, false, {4096, 1024}) && takes(DType::f32, true, {512, 520, 512, 512, 512}));
   EXPECT_FALSE(takes(DType::bf16, true, {4096, 1020}) || takes(DType::bf16, true, {8, 8, 8, 8, 8}) || takes(DType::f16, false, {4096, 1016}) ||
                takes(DType::i64, false, {4096, 4096}));
-  EXPECT_TRUE(makes_rows(DType::bf16, 4096));
-  EXPECT_FALSE(makes_rows(DType::f32, 4096) || makes_rows(DType::bf16, 4100) || makes_rows(DType::bf16, 14336));
+  EXPECT_TRUE(takes_prologue(DType::bf16, 4096));
+  EXPECT_FALSE(takes_prologue(DType::f32, 4096) || takes_prologue(DType::bf16, 4100) || takes_prologue(DType::bf16, 14336));
 }
 
 TEST(cuda_product, damaged_arguments_of_the_own_kernel) {
@@ -300,7 +300,7 @@ TEST(cuda_product, arguments_are_checked) {
         MatmulCudaArgs a = kernels::parse_matmul_cuda(bytes);
         EXPECT_TRUE(a.bias <= 2 && a.residual <= 2 && (a.bias == 0 || a.bias != a.residual));
         EXPECT_TRUE((a.bias != 2 || a.residual == 1) && (a.residual != 2 || a.bias == 1));
-        EXPECT_TRUE(a.rights == 1 || (a.rights > 1 && a.batch_rank == 0));
+        EXPECT_TRUE(a.pieces == 1 || (a.pieces > 1 && a.batch_rank == 0));
       } catch (const Error& e) {
         EXPECT_EQ(e.code, Code::format);
         ++refused;

@@ -25,8 +25,8 @@ class Printer {
 
   EmittedProduct run(const ProductKernels& of) {
     const EmittedRow* row = of.row;
-    args_.rights = static_cast<uint8_t>(of.rights);
-    args_.halves = of.halves;
+    args_.pieces = static_cast<uint8_t>(of.pieces);
+    args_.gated = of.gated;
     std::string finish = finish_text();
     args_.type = of.type;
     args_.map = of.map;
@@ -48,7 +48,7 @@ class Printer {
                finish;
     const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
     for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
-      if ((row != nullptr || of.halves || of.rights > 1) && !k.one_row) continue;
+      if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
@@ -148,7 +148,7 @@ class Printer {
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
-                       args_.boxed_out != Args::none, args_.column_bytes, args_.halves ? 2 : 1, args_.rights) +
+                       args_.boxed_out != Args::none, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +

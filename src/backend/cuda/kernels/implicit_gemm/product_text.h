@@ -29,9 +29,9 @@ struct ProductKernels {
   bool large;                                        // with the kernels for Hopper (sm_90a) alone
   int only = kernels::ImplicitGemmArgs::by_sizes;   // one of their tiles, to be measured
   std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
-  // Of one row: the matrices that B's columns are in; whether halves of them meet (Product); what makes A, or null.
-  size_t rights = 1;
-  bool halves = false;
+  // Of one row: the matrices that B's columns are in; whether the body sees both halves of them (Gemm::gated); the prologue of A, or null.
+  size_t pieces = 1;
+  bool gated = false;
   const EmittedRow* row = nullptr;
 };
 

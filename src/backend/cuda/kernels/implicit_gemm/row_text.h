@@ -1,4 +1,4 @@
-// A product's left operand, one row, as what each block of its kernel makes in shared memory of a body: printed as a fused body is, without a kernel around it.
+// The prologue of a GEMM of one row, as CUDA C++: each block computes A in shared memory. Printed like a fused body, without a kernel around it.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,11 +10,11 @@
 namespace ingot::backend::cuda {
 
 struct EmittedRow {
-  std::string text;  // struct @Made (status, pointers and numbers of the body's loads), and @Front<Together>, what row_through_columns makes its row by
+  std::string text;  // struct @Made (status, pointers and numbers of the body's loads), and @Front<Together>, by which row_through_columns computes its row
   std::vector<kernels::ImplicitGemmArgs::Source> sources;
   int64_t length = 0;
 };
-// nullopt where the body has no such row, reads it element by element, or its sizes are not all known. A pure function.
+// nullopt if the body does not compute one row, reads single elements, or has unknown sizes. A pure function.
 std::optional<EmittedRow> emit_row(const FusedBody&, const std::vector<StridedLayout>&);
 
 }  // namespace ingot::backend::cuda

@@ -110,7 +110,7 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   // Loads that nothing uses have no place among the operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);
-  args->rights = static_cast<uint8_t>(g.b.size());
+  args->pieces = static_cast<uint8_t>(g.b.size());
   args->tf32 = tf32 && g.type == DType::f32;
   return {std::nullopt, {}, [&g, &body, args = *args] {
             EmittedStep step{"matmul", kernels::serialise(args), {g.a.dims[g.batch_rank], body.row.back(), g.a.dims.back()}};

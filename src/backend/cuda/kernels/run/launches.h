@@ -65,7 +65,7 @@ struct CudaLaunches {
 // What launches are chosen by.
 struct CudaMachine {
   int multiprocessors = 1;
-  bool tiles = false;  // Hopper: there are kernels that bring CudaTiles, and groups of warps
+  bool tiles = false;  // Hopper: there are kernels that copy CudaTiles, and groups of warps
 };
 
 // Axes of some tensors, joined where all walk them alike; those of size 1 are left out.

@@ -92,7 +92,7 @@ __device__ __forceinline__ void sort_tile_of(K* keys, u32* order) {
   __syncthreads();
 }
 template <int Threads, int Items, class From, class M, class K>
-__device__ __forceinline__ void bring_tile(const SortCudaParameters& p, const M* in, i64 first, K* keys, u32* order) {
+__device__ __forceinline__ void load_tile(const SortCudaParameters& p, const M* in, i64 first, K* keys, u32* order) {
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     int at = k * Threads + threadIdx.x;
@@ -116,7 +116,7 @@ __device__ __forceinline__ void sort_a_line(const SortCudaParameters& p) {
   i64 at[3] = {0, 0, 0};
   walk(p.axes, (i64)blockIdx.x, at);
   const M* in = (const M*)p.in + at[0];
-  bring_tile<Threads, Items, Elements>(p, in, 0, keys, order);
+  load_tile<Threads, Items, Elements>(p, in, 0, keys, order);
   sort_tile_of<Threads, Items>(keys, order);
   M* values = (M*)p.values + at[1];
   i64* indices = (i64*)p.indices + at[2];
@@ -135,7 +135,7 @@ __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
   i64 at[3] = {0, 0, 0};
   walk(p.axes, line, at);
   const i64 first = tile * sort_threads * sort_items;
-  bring_tile<sort_threads, sort_items, From>(p, (const M*)p.in + at[0], first, keys, order);
+  load_tile<sort_threads, sort_items, From>(p, (const M*)p.in + at[0], first, keys, order);
   sort_tile_of<sort_threads, sort_items>(keys, order);
   const i64 left = p.length - first, count = left < p.capacity ? left : p.capacity, to = line * p.room + tile * p.capacity;
   for (int k = threadIdx.x; k < count; k += sort_threads) {

@@ -33,7 +33,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.rights, a.halves);
+  s.all(a.row, a.pieces, a.gated);
 }
 
 void check(const ImplicitGemmArgs& a) {
@@ -64,9 +64,9 @@ void check(const ImplicitGemmArgs& a) {
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {
     require(k == ImplicitGemmArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2), "box");
   }
-  require(a.sources.size() <= 250 && (!a.makes_row() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_row_made)), "the row");
-  require(!a.halves || a.b_along_k, "halves");
-  require(a.rights >= 1 && a.rights <= implicit_gemm_columns_apart && (a.rights == 1 || a.b_along_k), "columns");
+  require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_longest_prologue)), "the row");
+  require(!a.gated || a.b_along_k, "gated columns");
+  require(a.pieces >= 1 && a.pieces <= implicit_gemm_most_pieces && (a.pieces == 1 || a.b_along_k), "columns");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 

@@ -1,9 +1,9 @@
-// A product of half precision with its body behind it, as a kernel of ingot's own on CUDA: the step's arguments, and what its kernels take.
+// A GEMM of half precision with its epilogue, by ingot's own kernels on CUDA: the step's arguments, and the kernels' parameters.
 //
 // "implicit_gemm": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
 // [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
-// with a map has them), then the body's. N is a multiple of 8. Where the kernel makes A itself, one row, what it reads for that stands in A's place; where
-// halves of its columns meet, B is [K, 2 N]; one row may have B's columns apart, in several operands one behind another.
+// with a map has them), then the body's. N is a multiple of 8. A prologue computes A, one row, inside the kernel: its loads take A's place. If the body is gated,
+// B is [K, 2 N]. For one row B may be several operands, side by side along N.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,17 +19,17 @@
 #define INGOT_CUDA_IMPLICIT_GEMM \
   struct alignas(64) ImplicitGemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
-    unsigned long in_tiles[16], out_tiles[16]; /* of what stands behind */ \
+    unsigned long in_tiles[16], out_tiles[16]; /* of the epilogue */ \
     unsigned long a, b, parts; \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
-    unsigned long beside[3]; /* where B's columns are from these on, counted from B's first: one row alone */ \
+    unsigned long beside[3]; /* further pieces of B, each from the column of beside_from on: one row alone */ \
     int beside_from[3]; \
     long base, m_step[3], k_step[3]; /* elements of A */ \
     int m_extent[3], k_extent[3]; \
     int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
     int m_guard[2][3], k_guard[2][3], origin[2], inside[2]; \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
-    int taps, chunks;  /* K of the kernels that bring tiles: (tap, 64 of k_inner) */ \
+    int taps, chunks;  /* K of the kernels that copy tiles: (tap, 64 of k_inner) */ \
     int eights; /* patches: whether all lines are whole eights at aligned addresses */ \
     int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
   };
@@ -58,9 +58,9 @@ struct ImplicitGemmArgs {
   static constexpr size_t most_column_bytes = 64;
   uint8_t column_bytes = 0;  // of what is the same for all rows, which kernels with tiles fetch before they multiply
   uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
-  std::vector<ImplicitGemmPatch> patches;  // there are kernels for, which are each for one layout of A
-  std::vector<uint8_t> together;  // operands of which the kernels for aligned addresses access eight at once
-  // What the row is made of, if it is: all sizes stand in the text.
+  std::vector<ImplicitGemmPatch> patches;  // a kernel for each; each takes one layout of A
+  std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access eight elements at once
+  // What the prologue reads, if there is one. All of its sizes are constants of the text.
   struct Source {
     ir::DType dtype;
     bool together;
@@ -68,26 +68,26 @@ struct ImplicitGemmArgs {
   };
   std::vector<Source> sources;
   int64_t row = 0;  // its length
-  uint8_t rights = 1;   // operands that B's columns are in; more than one: of one row, along K
-  bool halves = false;  // one row whose body is over half of B's columns and sees the others as well
-  bool makes_row() const { return !sources.empty(); }
-  size_t left() const { return makes_row() ? sources.size() : 1; }  // operands in front of B
-  size_t behind() const { return left() + rights; }                  // the body's first
+  uint8_t pieces = 1;   // operands that B is in, side by side along N; more than one: for one row, B along K
+  bool gated = false;   // one row; the body is over half of B's columns and sees both halves (silu(gate) * up)
+  bool has_prologue() const { return !sources.empty(); }
+  size_t left() const { return has_prologue() ? sources.size() : 1; }  // operands in front of B
+  size_t behind() const { return left() + pieces; }                  // the body's first
 };
 std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 // Checks every index. Error (format).
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
-// Kernels name_t0.. for large_tiles (Hopper alone, where CudaTiles can say what A and B are); name_0.. for these tiles of the result, name_finish that adds up what several blocks made, name_row for one row where B lies along K; and
-// name_one_1 (the smallest tile) where only A lies at any address, and for some convolutions of few channels name_patch_0..; name_any_1, name_any_finish, name_any_row for all operands at any address. Rows that are made, halves, and columns apart need the two
-// for one row alone.
+// Kernels: name_t0.. for large_tiles (Hopper alone, if CudaTiles can describe A and B); name_0.. for these tiles of the result; name_finish adds up the partial sums of
+// several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some convolutions of few channels;
+// name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated body and pieces of B have the two kernels for one row alone.
 struct ImplicitGemmTile {
   int rows, columns, threads;
 };
 inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one warp more brings tiles.
+// Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one more warp copies tiles.
 struct ImplicitGemmLargeTile {
-  // A turn of one block while others share the multiprocessor, and alone; what stands behind a tile: microseconds on an H200.
+  // One step along K of a block that shares the multiprocessor, of one that is alone, and the epilogue of a tile: microseconds on an H200.
   struct Cost {
     double turn, alone, behind;
   };
@@ -110,8 +110,8 @@ inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a
 inline constexpr int implicit_gemm_depth = 64, implicit_gemm_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
 inline constexpr int implicit_gemm_row_blocks = 2;  // on a multiprocessor
-inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half, besides a row that is made
-inline constexpr size_t implicit_gemm_columns_apart = 4;  // the most operands that B's columns are in
-inline constexpr int64_t implicit_gemm_row_made = 8192;  // the longest row that is made: every block does it
+inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half of gated columns, besides the prologue's row
+inline constexpr size_t implicit_gemm_most_pieces = 4;  // of B
+inline constexpr int64_t implicit_gemm_longest_prologue = 8192;  // elements: every block computes the whole row
 
 }  // namespace ingot::kernels

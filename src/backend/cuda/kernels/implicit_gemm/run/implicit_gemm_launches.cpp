@@ -27,18 +27,18 @@ void require(bool good, const char* what) {
 void check(const ImplicitGemmArgs& args, const Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
-  require(args.makes_row() || a.dtype == args.type, "types");
+  require(args.has_prologue() || a.dtype == args.type, "types");
   int64_t columns = 0;
   for (size_t i = args.left(); i < args.behind(); ++i) {
     const TensorRef& part = call.operands[i];
     require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k &&
-                (args.rights == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+                (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
     columns += part.dims[1];
   }
-  require((args.makes_row() || a.rank == args.map.rank) && columns == (args.halves ? 2 : 1) * n, "matrices");
-  require(!(args.makes_row() || args.halves || args.rights > 1) || (m == 1 && k % 8 == 0), "one row");
-  require(!args.makes_row() || k == args.row, "the row");
+  require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
+  require(!(args.has_prologue() || args.gated || args.pieces > 1) || (m == 1 && k % 8 == 0), "one row");
+  require(!args.has_prologue() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
     const ImplicitGemmArgs::Source& o = args.sources[i];
@@ -58,7 +58,7 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
 
 // The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
-  if (args.makes_row()) {
+  if (args.has_prologue()) {
     // In shared memory as a row lies in memory.
     p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
     p.k_extent[2] = p.k_inner = static_cast<int>(p.k);
@@ -279,7 +279,7 @@ class Launches {
     p_.k = call.sizes[2];
     p_.b_step = call.operands[args.left()].strides[args.b_along_k ? 1 : 0];
     int64_t from = 0;
-    for (size_t i = 1; i < args.rights; ++i) {
+    for (size_t i = 1; i < args.pieces; ++i) {
       from += call.operands[args.left() + i - 1].dims[1];
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
@@ -297,7 +297,7 @@ class Launches {
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
     way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (patch_ ? patch_->p.eights != 0 : a && !args.makes_row()) aligned_.push_back(0);
+    if (patch_ ? patch_->p.eights != 0 : a && !args.has_prologue()) aligned_.push_back(0);
     for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
   }
 
@@ -339,13 +339,13 @@ class Launches {
     CudaLaunches list;
     P p = way == Way::patch ? patch_->p : p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
-    for (size_t i = 1; i < args_.rights; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
+    for (size_t i = 1; i < args_.pieces; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
       std::vector<Pointer> pointers = own;
       numbers_.append(parameters, pointers, args_.numbers, first_);
-      if (args_.makes_row()) sources_.append(parameters, pointers, {}, 0);
+      if (args_.has_prologue()) sources_.append(parameters, pointers, {}, 0);
       parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
       list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
@@ -366,7 +366,7 @@ class Launches {
     if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
-          (args_.halves ? 2 : 1) * implicit_gemm_row_shared + (args_.makes_row() ? 2 * static_cast<int>(p.k) : 0), false);
+          (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() ? 2 * static_cast<int>(p.k) : 0), false);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {

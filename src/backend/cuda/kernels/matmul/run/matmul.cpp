@@ -112,7 +112,7 @@ std::vector<Offsets> combinations(const std::vector<Axis>& axes) {
 
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
-  size_t wanted = size_t{2} + args->rights + (args->bias != 0) + (args->residual != 0);
+  size_t wanted = size_t{2} + args->pieces + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
   need_cublaslt();  // said when the plan is loaded, not in the first run
   return args;
@@ -128,13 +128,13 @@ void check(const MatmulCudaArgs& args, const Call& call) {
   for (size_t i = 0; i + 1 < call.operands.size(); ++i) {
     const TensorRef& t = call.operands[i];
     require(t.rank == d.rank, "ranks");
-    bool product = i <= args.rights;
+    bool product = i <= args.pieces;
     for (int axis = 0; axis < args.batch_rank; ++axis) require(t.dims[axis] == d.dims[axis] || (!product && t.dims[axis] == 1), "batch axes");
     if (!product) require(t.dtype == d.dtype, "types");
   }
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   int64_t columns = 0;
-  for (size_t i = 1; i <= args.rights; ++i) {
+  for (size_t i = 1; i <= args.pieces; ++i) {
     const TensorRef& t = call.operands[i];
     require(t.dims[t.rank - 2] == k && t.dtype == b.dtype, "the right operand");
     columns += t.dims[t.rank - 1];
@@ -217,7 +217,7 @@ Resolved resolve(const Call& call) {
   for (int axis = 0; axis < d.rank; ++axis) elements *= d.dims[axis];
   if (elements == 0) return {0, out};
   size_t workspace = 0;
-  for (size_t i = 1; i <= args.rights; ++i) {
+  for (size_t i = 1; i <= args.pieces; ++i) {
     TensorRef a = call.operands[0], b = call.operands[i];
     const int64_t n = b.dims[b.rank - 1];
     Columns columns(a, b);

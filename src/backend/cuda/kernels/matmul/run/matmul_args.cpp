@@ -10,7 +10,7 @@ constexpr size_t length = 16;  // version, fields of a byte, zeros, alpha
 
 std::vector<std::byte> serialise(const MatmulCudaArgs& args) {
   std::vector<std::byte> out(length);
-  const uint8_t head[] = {2, args.batch_rank, args.activation, args.bias, args.residual, args.tf32, args.rights};
+  const uint8_t head[] = {2, args.batch_rank, args.activation, args.bias, args.residual, args.tf32, args.pieces};
   std::memcpy(out.data(), head, sizeof head);
   std::memcpy(out.data() + 8, &args.alpha, 8);
   return out;

@@ -18,8 +18,8 @@ struct MatmulCudaArgs {
   uint8_t bias = 0, residual = 0;  // which operand behind B, 1 or 2; 0 = none
   double alpha = 1;
   bool tf32 = false;               // f32 operands may be rounded to 10 bits of mantissa
-  uint8_t rights = 1;              // operands that B's columns are in
-  size_t operand(uint8_t behind) const { return size_t{rights} + behind; }
+  uint8_t pieces = 1;              // of B, side by side along N
+  size_t operand(uint8_t behind) const { return size_t{pieces} + behind; }
 };
 std::vector<std::byte> serialise(const MatmulCudaArgs&);
 // Error (format) when the bytes are not such arguments.
