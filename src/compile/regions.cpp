@@ -41,13 +41,13 @@ void bind(const Graph& g, const plan::Plan& plan, SizeTable& sizes, plan::Functi
 // The size that a check says the symbol is not above; it must be known before the symbol is.
 std::optional<Dim> bound_of(const Graph& g, SymbolId s, const std::vector<bool>& known) {
   const Dim symbol = Dim::symbol(s);
-  if (g.symbols[s].max != INT64_MAX) return Dim(g.symbols[s].max);
   for (const Check& c : g.checks) {
     if (c.kind != Check::less_equal || !(c.left == symbol)) continue;
     std::vector<SymbolId> in;
     c.right.collect_symbols(in);
-    if (std::all_of(in.begin(), in.end(), [&](SymbolId x) { return known[x]; })) return c.right;
+    if (std::all_of(in.begin(), in.end(), [&](SymbolId x) { return known[x]; })) return min(c.right, Dim(g.symbols[s].max));
   }
+  if (g.symbols[s].max != INT64_MAX) return Dim(g.symbols[s].max);
   return std::nullopt;
 }
 

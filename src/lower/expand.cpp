@@ -307,7 +307,8 @@ class Expander {
   // Sizes that the node's results or arguments use and that no axis of a tensor before it gives.
   std::vector<ir::SymbolId> unknown_sizes(const Node& node) const {
     std::vector<ir::SymbolId> unknown;
-    for (ir::SymbolId s : ir::used_symbols(from_, node)) {
+    const bool control = node.attributes.find("graphs") != nullptr;  // its graphs know their own sizes
+    for (ir::SymbolId s : control ? plain_sizes(node) : ir::used_symbols(from_, node)) {
       if (!known_sizes_[s] && std::find(unknown.begin(), unknown.end(), s) == unknown.end()) unknown.push_back(s);
     }
     return unknown;

@@ -88,6 +88,7 @@ class Verifier {
     const size_t calls = r.kind == Region::Kind::straight ? std::min<size_t>(r.calls.size(), 1) : 2;
     if (r.calls.size() != calls) bad("a region has " + std::to_string(r.calls.size()) + " calls");
     if (r.kind != Region::Kind::loop && !r.carried.empty()) bad("a region that is no loop carries values");
+    if (r.kind == Region::Kind::straight && r.condition != UINT32_MAX) bad("a straight region has a condition");
     if (r.kind == Region::Kind::branch) {
       read(r.condition);
       number(r.condition, DType::b8);
