@@ -40,11 +40,12 @@ TEST_F(Regions, EachStraightOneIsRecorded) {
   Session session;
   good(make(plan, weights));
   good(make(plan, weights, session));
+  const long long before = get("replays");
   good(run(session));
-  EXPECT_EQ(get("replays"), 0);
+  EXPECT_EQ(get("replays"), before);
   good(run(session));
   good(run(session));
-  EXPECT_GE(get("replays"), 4) << "two regions, from the second time on";
+  EXPECT_GE(get("replays"), before + 4) << "two regions, from the second time on";
   int32_t rank = 0;
   const int64_t* dims = nullptr;
   good(ingot_session_output(session.get(), 0, &rank, &dims));

@@ -184,6 +184,7 @@ inline int take_memory(Address* out, size_t bytes, int device) {
   if (bytes == 0) return p.mistake(invalid_value, "no bytes of memory are asked for");
   if (device >= 0 && p.used(device) + static_cast<long long>(bytes) > p.values["memory"]) return out_of_memory;
   void* memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (memory != nullptr) std::memset(memory, 0, bytes);  // kernels write nothing: what is read of them is 0
   if (memory == nullptr) return out_of_memory;
   *out = reinterpret_cast<Address>(memory);
   p.memory[*out] = {bytes, device, current_device()};
