@@ -68,6 +68,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     of the weights' tensors are looked for before each run; else the caller does that."""
     dryrun, options = split_dryrun(options)
     options = devices.placed(options, f.device, for_file)
+    f.wanted += _carriers(f)
     needed = capture.needed_nodes(f)
     followed = Followed(f.slots, [s for s in f.slots if s.node in needed]) if follow else None  # before anything reads the values
     captured = capture.write(f)
@@ -92,6 +93,28 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
     )  # fmt: skip
     return Assembled(f, engine, report, straight, of_a_plan(options), followed)
+
+
+def _carriers(f: Functional) -> list[Node]:
+    """Tensors that give the sizes among the results which are read from data: torch makes these numbers of them."""
+    def symbols(value):
+        return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) else set()
+
+    def axes(node):
+        value = node.meta.get("val")
+        return set().union(*map(symbols, value.shape)) if isinstance(value, torch.Tensor) else set()
+
+    missing = set().union(*(symbols(r.meta.get("val")) for r in f.results if isinstance(r, Node))) - set().union(*map(axes, [*(s.node for s in f.inputs), *f.wanted]))
+    found = []
+    for node in f.module.graph.nodes if missing else ():
+        if node.op != "call_function" or not missing & (axes(node) | symbols(node.meta.get("val"))):
+            continue
+        carrier = node.args[0] if node.target in capture.READS else capture.same_part(node) if axes(node) & missing else None
+        if isinstance(carrier, Node):
+            missing -= axes(node) | symbols(node.meta.get("val"))
+            if carrier.op == "call_function" and carrier not in found:
+                found.append(carrier)
+    return found
 
 
 def of_a_plan(options):

@@ -27,7 +27,7 @@ _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
-_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number of a tensor becomes a size
+READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number of a tensor becomes a size
 
 
 @dataclass
@@ -160,7 +160,7 @@ class _Writer:
             if target is operator.getitem:
                 return  # named by its producer
             raise UnsupportedError("it is no operator of torch but a region or a Python function")
-        if target in _READS and isinstance(meta, torch.SymInt):
+        if target in READS and isinstance(meta, torch.SymInt):
             read = [{"name": "self", "arg": self.argument(node.args[0]), "kind": 1}]
             self.nodes.append(self._node(node, f"torch.ops.{target}", read, [{"as_sym_int": self.sym_int(node.name, meta)}]))
             return

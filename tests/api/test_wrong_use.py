@@ -14,7 +14,7 @@ from ingot import _library, _values
 
 HEADER = (Path(__file__).resolve().parents[2] / "include/ingot/ingot.h").read_text()
 FUNCTIONS = {name: parameters for name, parameters in re.findall(r"INGOT_API ingot_status (\w+)\(([^)]*)\)", HEADER)}
-KINDS = {"int": c_int, "int32_t": c_int, "uint32_t": c_uint32, "size_t": c_size_t, "int64_t": c_int64, "double": c_double, "ingot_trust": c_int, "ingot_progress": c_void_p}
+KINDS = {"int": c_int, "int32_t": c_int, "uint32_t": c_uint32, "size_t": c_size_t, "int64_t": c_int64, "double": c_double, "ingot_trust": c_int, "ingot_progress": c_void_p, "ingot_output_memory": c_void_p}
 
 
 def types_of(parameters):
