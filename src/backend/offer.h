@@ -17,6 +17,7 @@
 
 #include "backend/body.h"
 #include "base/target.h"
+#include "ir/encoding.h"
 #include "ir/strided_layout.h"
 
 namespace ingot::backend {
@@ -26,7 +27,7 @@ using ir::StridedLayout;
 // C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast. The body's
 // accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
 struct Gemm {
-  ir::DType type;                    // of A and B in memory
+  ir::DType type;                    // of A in memory, and of B
   StridedLayout a;
   std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with the same strides, without batch axes
   bool packed = false;               // B is what the kernel's packing step has made of it
@@ -43,6 +44,8 @@ struct Gemm {
     std::vector<StridedLayout> operands = {};
   };
   std::optional<Prologue> prologue = std::nullopt;
+  // B's, where its numbers are not of A's type. A scale of each column is no operand of the kernel: the body multiplies by it, as it is the same for all of K.
+  std::optional<ir::Encoding> encoding = std::nullopt;
 };
 
 // A convolution of each channel by itself: the result at the kept indices is the sum over the other ones of A times B. Operands of the step: A, B, then the
@@ -105,8 +108,7 @@ struct EmittedStep {
 // B as a step of the backend writes it: a matrix in, one axis out.
 struct Packing {
   std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
-  ir::DType type;                    // of the elements of what is written
-  int64_t bytes;
+  ir::Encoding encoding;             // of what is written
 };
 
 // Costs compare the offers of one site: 1 is a multiplication for each element of the result at the rate of the fastest library.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/encoded_sizes.h"
 #include "ir/reshape_groups.h"
 
 namespace ingot::compile {
@@ -15,6 +16,8 @@ StridedLayout row_major(const Dims& dims) {
   for (size_t i = dims.size(); i-- > 1;) w.strides[i - 1] = w.strides[i] * dims[i];
   return w;
 }
+
+ir::Dim bytes_of(const ir::Type& t) { return storage_bytes({.storage = t.dtype}, t.dims); }
 
 std::optional<StridedLayout> through_view(const StridedLayout& w, const AffineMap& map) {
   if (map.fill) return std::nullopt;

@@ -12,6 +12,8 @@ namespace ingot::compile {
 using ir::StridedLayout;
 
 StridedLayout row_major(const ir::Dims&);
+// Of all elements, one number of the type each.
+ir::Dim bytes_of(const ir::Type&);
 // The layout of view(x) or reshape(x) when x has the layout `w`; nothing where no strides express it.
 std::optional<StridedLayout> through_view(const StridedLayout& w, const ir::AffineMap&);
 std::optional<StridedLayout> through_reshape(const StridedLayout& w, const ir::Dims& to);

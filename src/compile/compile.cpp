@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "compile/encode.h"
 #include "compile/expand.h"
 #include "compile/function.h"
 #include "compile/regions.h"
@@ -92,7 +93,7 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Programs of all functions for one target, its prepare function and its code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const std::vector<uint32_t>& first_origin,
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const WeightEncoding* encoding, const std::vector<uint32_t>& first_origin,
                 const std::function<void(std::string_view, double)>& report, Record* record) {
   const backend::Compiler& compiler = backend::compiler_for(backend.target);
   compiler.check(backend.target, backend.settings);
@@ -108,7 +109,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
       parts.emplace_back();
       continue;
     }
-    parts.push_back(split(expand_lacking(f.graph, backend), backend, static_cast<uint32_t>(derived.size())));
+    parts.push_back(split(encode_weights(expand_lacking(f.graph, backend), backend, encoding), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       derived.push_back(d);
@@ -178,7 +179,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, {targets[done], settings}, first_origin, report, record);
+    add_target(out, functions, {targets[done], settings}, find_encoding(options.text("weight_dtype")), first_origin, report, record);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

@@ -36,6 +36,12 @@ bool is_weight(const Graph& g, ValueId v) {
   return g.producer(v).op == Op::weight;
 }
 
+// No step of the function writes it.
+bool is_constant_weight(const Context& c, ValueId v) {
+  while (is_plain_view(c.graph, v)) v = c.graph.producer(v).in[0];
+  return c.graph.producer(v).op == Op::weight && std::find(c.written.begin(), c.written.end(), v) == c.written.end();
+}
+
 // Sums over windows of one operand times a weight, for which the backend has a kernel.
 std::map<ValueId, size_t> find_depthwise(const Context& c) {
   std::map<ValueId, size_t> found;
@@ -65,6 +71,14 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
     if (found && uses[n.in[1]] == 1 && uses[*found] == 1) pieces.insert(*found);
   }
   depthwise = find_depthwise(*this);
+  for (NodeId id = 0; id < graph.nodes.size() && !is_prepare; ++id) {
+    auto b = encoded_b(graph, graph.nodes[id]);
+    if (!b || !is_constant_weight(*this, b->numbers)) continue;
+    backend::Gemm sketch = sketch_of(graph, graph.nodes[id]);
+    sketch.encoding = b->encoding;
+    sketch.constant = true;
+    if (backend.has_offer({std::move(sketch)})) encoded.emplace(id, *b);
+  }
 }
 
 bool is_one_row(const Dims& dims) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/offer.h"
+#include "compile/encode.h"
 #include "compile/split.h"
 #include "ir/graph.h"
 
@@ -42,6 +43,7 @@ struct Context : Subject {
   std::vector<uint32_t> uses;                   // per value, counting outputs
   std::vector<ir::ValueId> written;             // per output: the leaf that it writes over, or none_id
   std::set<ir::ValueId> pieces;                 // concatenated weights that one GEMM could read piece by piece
+  std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the numbers of an encoded B
   std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which operand of the multiplication in them has the windows
 };
 

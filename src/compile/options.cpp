@@ -65,6 +65,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "matmul_precision" && text != "torch" && text != "ieee" && text != "tf32") refuse("\"torch\", \"ieee\" or \"tf32\"");
   if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
   if (option.name == "weights" && text != "embed" && text != "strip") refuse("\"embed\" or \"strip\"");
+  if (option.name == "weight_dtype" && text != "none" && text != "int8") refuse("\"none\" or \"int8\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "compile/buffer_view.h"
 #include "compile/context.h"
+#include "compile/encode.h"
+#include "ir/compose.h"
 #include "ir/constants.h"
 #include "ir/written.h"
 
@@ -16,6 +18,30 @@ using namespace ir;
 
 namespace {
 
+std::vector<bool> find_constant(const Graph& g, const Constants& known, const std::vector<bool>& decoded) {
+  std::vector<bool> written(g.values.size(), false), constant(g.values.size(), false);  // a buffer that changes is no constant
+  for (ValueId leaf : written_by_outputs(g)) {
+    if (leaf != none_id) written[leaf] = true;
+  }
+  for (const Node& node : g.nodes) {
+    bool all = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]);
+    for (ValueId v : node.in) all = all && (constant[v] || known.free[v]);
+    for (ValueId v : node.out) constant[v] = all && !decoded[v] && !known.sized[v] && (!known.free[v] || known.table[v]);
+  }
+  return constant;
+}
+
+// What GEMMs with an encoded B decode, unless they are constant themselves.
+std::vector<bool> find_decoded(const Graph& g) {
+  std::vector<bool> decoded(g.values.size(), false);
+  const std::vector<bool> constant = find_constant(g, find_constants(g), decoded);
+  for (const Node& node : g.nodes) {
+    if (node.op != Op::matmul || constant[node.out[0]]) continue;
+    for (ValueId v : decoding(g, node)) decoded[v] = true;
+  }
+  return decoded;
+}
+
 class Splitter {
  public:
   Splitter(const Graph& g, const Backend& backend, uint32_t first)
@@ -23,20 +49,20 @@ class Splitter {
         backend_(backend),
         first_(first),
         known_(find_constants(g)),
-        constant_(g.values.size(), false),
+        decoded_(find_decoded(g)),
+        constant_(find_constant(g, known_, decoded_)),
         in_main_(g.values.size(), none_id),
         in_prepare_(g.values.size(), none_id) {}
 
   Split run() {
-    classify();
     out_.main.symbols = g_.symbols;
     out_.main.origins = g_.origins;
     out_.main.checks = g_.checks;
     out_.prepare.origins = g_.origins;
     for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
-      // What is free of inputs and weights is copied where it is read, as some of it is read by prepare alone.
-      if (is_leaf(node.op) || all_constant(node) || (!node.out.empty() && known_.free[node.out[0]])) continue;
+      // What is free of inputs and weights is copied where it is read, as some of it is read by prepare alone. So is what is decoded, as a packed B is not.
+      if (is_leaf(node.op) || all_constant(node) || (!node.out.empty() && (known_.free[node.out[0]] || decoded_[node.out[0]]))) continue;
       copy_main(node);
     }
     for (ValueId leaf : written_by_outputs(g_)) {
@@ -51,18 +77,6 @@ class Splitter {
   }
 
  private:
-  // What prepare can make: it depends on weights and numbers alone, or is a table of numbers. Prepare runs once, so no size of the inputs takes part.
-  void classify() {
-    std::vector<bool> written(g_.values.size(), false);  // a buffer that changes is no constant
-    for (ValueId leaf : written_by_outputs(g_)) {
-      if (leaf != none_id) written[leaf] = true;
-    }
-    for (const Node& node : g_.nodes) {
-      bool constant = node.op != Op::input && !(node.op == Op::weight && written[node.out[0]]);
-      for (ValueId v : node.in) constant = constant && (constant_[v] || known_.free[v]);
-      for (ValueId v : node.out) constant_[v] = constant && !known_.sized[v] && (!known_.free[v] || known_.table[v]);
-    }
-  }
   bool all_constant(const Node& node) const {
     for (ValueId v : node.out) {
       if (!constant_[v]) return false;
@@ -153,31 +167,46 @@ class Splitter {
     DerivedTensor d;
     d.name = (packing ? "packed." : "derived.") + std::to_string(found->second);
     d.packing = packing;
-    d.bytes = packing ? packing->bytes : product(t.dims).value() * static_cast<int64_t>(size_of(t.dtype));
+    if (packing) {
+      const int64_t matrix[] = {t.dims[t.dims.size() - 2].value(), t.dims.back().value()};
+      d.bytes = storage_bytes(packing->encoding, matrix);
+    } else {
+      d.bytes = bytes_of(t).value();
+    }
     d.made = prepare(v);
     out_.derived.push_back(std::move(d));
     return found->second;
   }
 
+  ValueId decoded(const Handle& numbers, ValueId scale, DType type) {
+    const Handle b = cast(numbers, type);
+    return (scale == none_id ? b : b * Handle(&out_.main, scale)).id();
+  }
+
   // How a GEMM reads its constant B, where the best offer has a packing of its own.
-  std::optional<backend::Packing> packing_of(const Node& node) const {
-    if (node.op != Op::matmul || !constant_[node.in[1]]) return std::nullopt;
+  std::optional<backend::Packing> packing_of(const Node& node, const std::optional<EncodedB>& encoded) const {
+    if (node.op != Op::matmul || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
     const Dims& b = g_.type(node.in[1]).dims;
     if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
+    if (encoded) sketch.encoding = encoded->encoding;
     const backend::Offers offers = backend_.offers({std::move(sketch)});
     return offers.offers.empty() ? std::nullopt : offers.offers[0].packing;
   }
 
   void copy_main(const Node& node) {
-    if (auto packing = packing_of(node)) {
-      uint32_t index = derive(node.in[1], packing);
+    const std::optional<EncodedB> encoded = encoded_b(g_, node);
+    if (auto packing = packing_of(node, encoded)) {
+      const ValueId matrix = encoded ? encoded->numbers : node.in[1];
+      uint32_t index = derive(matrix, packing);
       ValueId a = main(node.in[0]);
-      // The packed operand keeps its place as a leaf of its own, so that the node still infers.
-      ValueId b = leaf_of(node.in[1], index);
+      const ValueId scale = encoded && encoded->scale != none_id ? main(encoded->scale) : none_id;
       out_.main.current_origin = node.origin;
       out_.main.current_group = node.group;
+      // The packed operand keeps its place as a leaf of its own, so that the node still infers.
+      ValueId b = leaf_of(matrix, index);
+      if (encoded) b = decoded({&out_.main, b}, scale, g_.type(node.in[1]).dtype);
       NodeId id = out_.main.add_node(node.op, {a, b}, node.attributes, {g_.type(node.out[0])});
       in_main_[node.out[0]] = out_.main.nodes[id].out[0];
       out_.packed_operand.resize(id + 1, none_id);
@@ -210,12 +239,14 @@ class Splitter {
   const uint32_t first_;
   Split out_;
   const Constants known_;
-  std::vector<bool> constant_;
+  const std::vector<bool> decoded_, constant_;
   std::vector<ValueId> in_main_, in_prepare_;
   std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by how it is packed
 };
 
 }  // namespace
+
+std::vector<bool> find_prepared(const Graph& g) { return find_constant(g, find_constants(g), find_decoded(g)); }
 
 Split split(const Graph& g, const Backend& backend, uint32_t first) { return Splitter(g, backend, first).run(); }
 

@@ -27,6 +27,10 @@ struct Split {
   std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
 };
 
+// Per value: what prepare can make. It depends on weights and numbers alone, or is a table of numbers; prepare runs once, so no size of the inputs takes part.
+// Of an encoded weight it makes the numbers and scales, and never the floating-point numbers that GEMMs decode from them.
+std::vector<bool> find_prepared(const ir::Graph&);
+
 // The backend says which weights GEMMs read packed, and which concatenated ones piece by piece. `first`: index of the first derived tensor among those of all
 // functions; indices in the result count from there.
 Split split(const ir::Graph&, const Backend&, uint32_t first = 0);

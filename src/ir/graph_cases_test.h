@@ -45,6 +45,7 @@ inline Array random_array(const Type& t, std::span<const int64_t> sizes, std::mt
       case DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
       case DType::f16: put(float_to_f16(std::uniform_real_distribution<float>(-1, 1)(random))); break;
       case DType::i64: put(static_cast<int64_t>(random() % 3)); break;
+      case DType::i8: put(static_cast<int8_t>(random())); break;
       case DType::b8: put(random() % 2 == 0); break;
       default: ADD_FAILURE() << "no random values of " << name_of(t.dtype);
     }

@@ -349,7 +349,9 @@ class Infer {
     count(2);
     const Type &a = type(0), &b = type(1);
     if (a.rank() < 2 || b.rank() < 2) bad("operands of rank {} and {}; 2 or more are needed", a.rank(), b.rank());
-    if (a.dtype != b.dtype) bad("operands have dtypes {} and {}", name_of(a.dtype), name_of(b.dtype));
+    // A decoded weight is more exact than a half type.
+    const bool decoded = b.dtype == DType::f32 && compute_type(a.dtype) == DType::f32;
+    if (a.dtype != b.dtype && !decoded) bad("operands have dtypes {} and {}", name_of(a.dtype), name_of(b.dtype));
     same(a.dims.back(), b.dims[b.dims.size() - 2], "the inner sizes");
     Dims dims = broadcast(leading(a, 2), leading(b, 2), g_.symbols);
     dims.push_back(a.dims[a.dims.size() - 2]);

@@ -78,6 +78,13 @@ bool Scheduler::is_constant(const BufferView& p) const {
   return kind == plan::Buffer::Kind::weight || (kind == plan::Buffer::Kind::derived && !c_.is_prepare);  // what prepare computes is written while it runs
 }
 
+// What a step of prepare has packed, as one axis.
+BufferView Scheduler::packed(uint32_t derived) {
+  const DerivedTensor& d = c_.derived[derived];
+  const DType type = d.packing->encoding.storage;
+  return {out_.buffers.leaf(plan::Buffer::Kind::derived, derived, Dim(d.bytes)), type, {{Dim(d.bytes / static_cast<int64_t>(size_of(type)))}, {Dim(1)}}};
+}
+
 void Scheduler::gemm(WrittenBody written) {
   const NodeId id = g_.values[written.anchor].producer;
   const Node& anchor = g_.nodes[id];
@@ -98,12 +105,11 @@ void Scheduler::gemm(WrittenBody written) {
   }
   OperandB b;
   const std::optional<ValueId> concat = s_.pieces(anchor);
+  const EncodedB* encoded = s_.encoded(anchor);
   b.packed = id < c_.packed_operand.size() && c_.packed_operand[id] != none_id;
   if (b.packed) {
     const uint32_t d = c_.packed_operand[id];
-    const backend::Packing& packing = *c_.derived[d].packing;
-    const int64_t elements = packing.bytes / static_cast<int64_t>(size_of(packing.type));
-    b.pieces = {{out_.buffers.leaf(plan::Buffer::Kind::derived, d, Dim(packing.bytes)), packing.type, {{Dim(elements)}, {Dim(1)}}}};
+    b.pieces = {packed(d)};
   } else if (concat) {
     for (ValueId part : g_.producer(*concat).in) {
       auto piece = s_.require(part);
@@ -114,7 +120,7 @@ void Scheduler::gemm(WrittenBody written) {
     }
     b.pieces[0] = with_batch(b.pieces[0], batch);
   } else {
-    auto matrix = s_.require(anchor.in[1]);
+    auto matrix = s_.require(encoded != nullptr ? encoded->numbers : anchor.in[1]);
     if (!matrix) return need(matrix.missing());
     b.pieces = {with_batch(std::move(*matrix), batch)};
   }
@@ -136,6 +142,11 @@ void Scheduler::gemm(WrittenBody written) {
   if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
   backend::Gemm site;
   site.type = left.dtype;
+  if (encoded != nullptr) {
+    site.encoding = encoded->encoding;
+  } else if (b.pieces[0].dtype != left.dtype) {
+    site.encoding = ir::Encoding{.storage = b.pieces[0].dtype};
+  }
   site.a = a.place.layout;
   site.b = layouts_of(b.pieces);
   site.packed = b.packed;
@@ -154,9 +165,11 @@ void Scheduler::gemm(WrittenBody written) {
     if (instead != none_id && (d.obstacle == Obstacle::a || d.obstacle == Obstacle::types)) return need(instead);
     if (d.obstacle == Obstacle::a && can_store(anchor.in[0])) return need(anchor.in[0]);
     if (d.obstacle == Obstacle::b && can_store(right)) return need(right);
+    if (encoded != nullptr && d.obstacle != Obstacle::body) return need(right);
     if (can_store(written.anchor)) return need(written.anchor);
     if (instead != none_id) return need(instead);
     if (concat) return need(*concat);
+    if (encoded != nullptr) return need(right);
     return gemm_by_sums(written, a.place, b.pieces[0]);
   }
   std::vector<BufferView> operands{std::move(a.place)};
@@ -229,11 +242,8 @@ void Scheduler::pack(size_t output) {
     w.dims.erase(w.dims.begin());
     w.strides.erase(w.strides.begin());
   }
-  const backend::Packing& packing = *c_.derived[output].packing;
-  const int64_t elements = packing.bytes / static_cast<int64_t>(size_of(packing.type));
-  BufferView packed{out_.buffers.leaf(plan::Buffer::Kind::derived, static_cast<uint32_t>(output), Dim(packing.bytes)), packing.type, {{Dim(elements)}, {Dim(1)}}};
-  Choice choice{{std::string(packing.kernel), {}, {w.dims[0], w.dims[1]}}, {}};
-  push(std::move(choice), {std::move(*b), std::move(packed)}, 1, "pack", none_id);
+  Choice choice{{std::string(c_.derived[output].packing->kernel), {}, {w.dims[0], w.dims[1]}}, {}};
+  push(std::move(choice), {std::move(*b), packed(static_cast<uint32_t>(output))}, 1, "pack", none_id);
 }
 
 }  // namespace ingot::compile

@@ -40,6 +40,7 @@ class Scheduler {
   std::set<size_t> conflicts() const;
   bool same_memory(const BufferView& a, const BufferView& b) const;
   bool is_constant(const BufferView& p) const;
+  BufferView packed(uint32_t derived);
   StepResult itself(ir::ValueId v) const { return {v, s_.places[v], v, s_.places[v]}; }
 
   const StoragePlan& s_;

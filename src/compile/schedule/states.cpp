@@ -88,7 +88,7 @@ void Scheduler::copy_outputs() {
         out_.buffers.list[now.buffer].kind == plan::Buffer::Kind::arena)
       continue;
     const Type& t = g_.type(o.value);
-    BufferView aside{out_.buffers.arena(product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype)))), t.dtype, row_major(t.dims)};
+    BufferView aside{out_.buffers.arena(bytes_of(t)), t.dtype, row_major(t.dims)};
     if (!moved) moved = s_;
     copy(s_, o.value, aside, "put aside");
     moved->places[o.value] = aside;
@@ -97,7 +97,7 @@ void Scheduler::copy_outputs() {
     const Output& o = g_.outputs[i];
     if (o.to == Output::To::caller || o.value == c_.written[i] || s_.in_place.contains(i)) continue;  // what is written to itself is there
     const Type& t = g_.type(c_.written[i]);
-    const plan::BufferId memory = out_.buffers.leaf(plan::Buffer::Kind::binding, bound.at(c_.written[i]), product(t.dims) * Dim(static_cast<int64_t>(size_of(t.dtype))));
+    const plan::BufferId memory = out_.buffers.leaf(plan::Buffer::Kind::binding, bound.at(c_.written[i]), bytes_of(t));
     copy(moved ? *moved : s_, o.value, {memory, t.dtype, row_major(t.dims)}, "write " + o.name);
   }
 }

@@ -246,15 +246,7 @@ class Writer : BodyWriter {
       for (size_t d = 0; d < dims.size(); ++d) {
         if (!(at[d] == itself[d]) && !(dims[d] == Dim(1))) return missing(v);
       }
-      for (size_t k = 0; k < out_.body.code.size(); ++k) {
-        const Instruction& c = out_.body.code[k];
-        if (c.kind == Instruction::Kind::accumulator && c.half == static_cast<uint32_t>(second)) return static_cast<Reg>(k);
-      }
-      Instruction i{};
-      i.kind = Instruction::Kind::accumulator;
-      i.half = second;
-      i.dtype = compute_type(g_.type(v).dtype);
-      return push(std::move(i));
+      return scaled_sum(v, accumulator(compute_type(g_.type(v).dtype), second), at);
     }
     const Node& node = g_.producer(v);
     const Attributes& a = node.attributes;
@@ -281,6 +273,25 @@ class Writer : BodyWriter {
       case Op::take_along: return pull_take_along(node, at);
       default: return missing(v);
     }
+  }
+
+  Reg accumulator(DType type, bool second) {
+    for (size_t k = 0; k < out_.body.code.size(); ++k) {
+      const Instruction& c = out_.body.code[k];
+      if (c.kind == Instruction::Kind::accumulator && c.half == static_cast<uint32_t>(second)) return static_cast<Reg>(k);
+    }
+    Instruction i{};
+    i.kind = Instruction::Kind::accumulator;
+    i.half = second;
+    i.dtype = type;
+    return push(std::move(i));
+  }
+
+  // Where a GEMM sums products with an encoded weight's numbers, the scale of each column.
+  Reg scaled_sum(ValueId v, Reg sum, const Point& at) {
+    const EncodedB* b = s_.encoded(g_.producer(v));
+    if (b == nullptr || b->scale == none_id) return sum;
+    return map(Op::mul, DType::f32, {sum, value(b->scale, broadcast_point(b->scale, at))});
   }
 
   static Point through(const AffineMap& map, const Point& at) {

@@ -68,7 +68,12 @@ void seed(StoragePlan& s) {
       case Op::take_along: store_base(node.in[0]); break;
       case Op::matmul:
         if (!s.has_prologue(node)) stored[s.base_of_a(node.in[0])] = true;
-        if (!s.pieces(node)) store_base(node.in[1]);
+        if (const EncodedB* b = s.encoded(node)) {
+          store_base(b->numbers);
+          if (b->scale != none_id) store_base(b->scale);
+        } else if (!s.pieces(node)) {
+          store_base(node.in[1]);
+        }
         break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);

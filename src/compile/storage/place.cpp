@@ -88,8 +88,7 @@ void place_concat_parts(StoragePlan& s) {
     if (node.op != Op::concat || !s.stored[node.out[0]]) continue;
     ValueId whole = node.out[0];
     if (places[whole].buffer == UINT32_MAX) {
-      Dim bytes = product(g.type(whole).dims) * Dim(static_cast<int64_t>(size_of(g.type(whole).dtype)));
-      places[whole] = {s.buffers.arena(bytes), g.type(whole).dtype, row_major(g.type(whole).dims)};
+      places[whole] = {s.buffers.arena(bytes_of(g.type(whole))), g.type(whole).dtype, row_major(g.type(whole).dims)};
     }
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     Dim start = 0;
@@ -118,11 +117,10 @@ void place(StoragePlan& s) {
   const Graph& g = c.graph;
   using Kind = plan::Buffer::Kind;
   s.places.assign(g.values.size(), {});
-  auto bytes_of = [&](ValueId v) { return product(g.type(v).dims) * Dim(static_cast<int64_t>(size_of(g.type(v).dtype))); };
   auto put = [&](ValueId v, plan::BufferId b, StridedLayout w) { s.places[v] = {b, g.type(v).dtype, std::move(w)}; };
   auto bind = [&](const std::string& name, ValueId v, plan::Binding::Kind kind) {
     s.bindings.push_back({name, g.type(v).dtype, g.type(v).dims, kind});
-    return s.buffers.leaf(Kind::binding, static_cast<uint32_t>(s.bindings.size() - 1), bytes_of(v));
+    return s.buffers.leaf(Kind::binding, static_cast<uint32_t>(s.bindings.size() - 1), bytes_of(g.type(v)));
   };
   for (const Input& in : g.inputs) {
     put(in.value, bind(in.name, in.value, plan::Binding::Kind::input), row_major(g.type(in.value).dims));
@@ -149,7 +147,7 @@ void place(StoragePlan& s) {
     if (s.places[w.value].buffer != UINT32_MAX) continue;  // state
     bool derived = c.leaves.derived[w.value] != none_id;
     uint32_t index = derived ? c.leaves.derived[w.value] : c.leaves.weight[w.value];
-    Dim bytes = derived ? Dim(c.derived[index].bytes) : bytes_of(w.value);
+    Dim bytes = derived ? Dim(c.derived[index].bytes) : bytes_of(g.type(w.value));
     put(w.value, s.buffers.leaf(derived ? Kind::derived : Kind::weight, index, bytes), row_major(g.type(w.value).dims));
   }
   place_states(s);
@@ -165,7 +163,7 @@ void place(StoragePlan& s) {
   }
   place_concat_parts(s);
   for (ValueId v = 0; v < g.values.size(); ++v) {
-    if (s.stored[v] && s.places[v].buffer == UINT32_MAX) put(v, s.buffers.arena(bytes_of(v)), layout_of(s, v));
+    if (s.stored[v] && s.places[v].buffer == UINT32_MAX) put(v, s.buffers.arena(bytes_of(g.type(v))), layout_of(s, v));
   }
 }
 

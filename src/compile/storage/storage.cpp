@@ -67,7 +67,7 @@ ValueId StoragePlan::base_of_a(ValueId v) const {
 bool StoragePlan::has_prologue(const Node& matmul) const {
   const ValueId a = matmul.in[0], base = base_of(a);
   if (!is_one_row(graph().type(matmul.out[0]).dims) || context->is_prepare || stored[base] || !is_inlined(graph().producer(base))) return false;
-  backend::Gemm sketch = sketch_of(graph(), matmul);
+  backend::Gemm sketch = this->sketch(matmul);
   sketch.prologue.emplace();
   return context->backend.has_offer({std::move(sketch)});
 }
@@ -77,12 +77,23 @@ std::optional<ValueId> StoragePlan::pieces(const Node& matmul) const {
   return transpose.op == Op::view && is_unmaterialised(transpose.in[0]) ? std::optional(transpose.in[0]) : std::nullopt;
 }
 
+const EncodedB* StoragePlan::encoded(const Node& matmul) const {
+  const auto found = context->encoded.find(graph().values[matmul.out[0]].producer);
+  return found == context->encoded.end() || required.stored.contains(matmul.in[1]) ? nullptr : &found->second;
+}
+
+backend::Gemm StoragePlan::sketch(const Node& matmul) const {
+  backend::Gemm out = sketch_of(graph(), matmul);
+  if (const EncodedB* b = encoded(matmul)) out.encoding = b->encoding;
+  return out;
+}
+
 bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   const Node& node = graph().producer(gemm);
   const Dims& whole = graph().type(gemm).dims;
   const bool half = node.op == Op::matmul && is_one_row(whole) && is_one_row(dims) && dims.size() == whole.size() && whole.back() == dims.back() * Dim(2);
   if (!half || context->is_prepare) return false;
-  backend::Gemm sketch = sketch_of(graph(), node);
+  backend::Gemm sketch = this->sketch(node);
   sketch.gated = true;
   return context->backend.has_offer({std::move(sketch)});
 }

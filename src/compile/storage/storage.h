@@ -107,6 +107,10 @@ struct StoragePlan {
   // The concatenated weights that the GEMM reads piece by piece. They are never materialised.
   bool is_unmaterialised(ir::ValueId concat) const { return context->pieces.contains(concat) && !required.stored.contains(concat); }
   std::optional<ir::ValueId> pieces(const ir::Node& matmul) const;
+  // The numbers and the scale that the GEMM reads instead of B, or null.
+  const EncodedB* encoded(const ir::Node& matmul) const;
+  // The GEMM as a sketch.
+  backend::Gemm sketch(const ir::Node& matmul) const;
   // True if the body behind a GEMM may have these sizes and see both halves of its columns.
   bool may_be_gated(ir::ValueId gemm, const ir::Dims& dims) const;
 };

@@ -8,7 +8,7 @@ using namespace ir;
 
 namespace {
 
-// A linear layer or a product of two computed values, with what may stand behind.
+// A linear layer, its weight encoded one time in three, or a product of two computed values, with what may stand behind.
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const DType type = c.one_of({DType::f32, DType::f16});
@@ -19,7 +19,12 @@ Graph random_case(std::mt19937& random) {
   Dims b = layer || c.one_in(2) ? Dims{} : batch;
   b.insert(b.end(), {k, n});
   const Handle x = c.input("a", type, a);
-  Handle y = matmul(x, layer ? transpose(c.weight("w", type, {n, k}), 0, 1) : c.input("b", type, b));
+  auto weight = [&] {
+    if (!c.one_in(3)) return c.weight("w", type, {n, k});
+    const Handle numbers = cast(c.weight("w", DType::i8, {n, k}), type);
+    return c.one_in(3) ? numbers : numbers * c.weight("scale", type, {n, 1});
+  };
+  Handle y = matmul(x, layer ? transpose(weight(), 0, 1) : c.input("b", type, b));
   if (c.one_in(2)) y = y + c.weight("bias", type, {n});
   if (c.one_in(2)) y = c.one_in(2) ? relu(y) : silu(y);
   if (c.one_in(4)) y = y + c.input("residual", type, y.dims());

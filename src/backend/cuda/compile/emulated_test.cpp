@@ -161,6 +161,12 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
 template <class To, class From> To bits_of(From v) { To out; std::memcpy(&out, &v, sizeof out); return out; }
 inline f32 of_bits(u32 v) { return bits_of<f32>(v); }
 inline f64 of_bits(u64 v) { return bits_of<f64>(v); }
+inline u32 __byte_perm(u32 x, u32 y, u32 s) {
+  const u64 both = (u64)y << 32 | x;
+  u32 out = 0;
+  for (u32 i = 0; i < 4; ++i) out |= (u32)(both >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return out;
+}
 inline f32 value(f32 v) { return v; }
 inline f64 value(f64 v) { return v; }
 inline int value(i32 v) { return v; }

@@ -25,7 +25,7 @@ void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Po
     if (!inside(s.map, at)) return;
     const Element x = read(a.dtype, kernels::element(a, static_cast<int64_t>(at.offset))), y = read(b.dtype, kernels::element(b, in_b));
     if (s.floating) {
-      sum.f += x.f * y.f;
+      sum.f += x.f * (s.encoded ? static_cast<double>(y.i) : y.f);
     } else {
       sum.i = static_cast<int64_t>(static_cast<uint64_t>(sum.i) + static_cast<uint64_t>(x.i) * static_cast<uint64_t>(y.i));
     }
@@ -58,7 +58,9 @@ IndexMap straight(const TensorRef& a) {
 
 kernels::Resolved resolve_sums(std::shared_ptr<Sums> s, const kernels::Call& call) {
   const TensorRef &a = call.operands[0], &b = call.operands[1];
-  if (a.dtype != b.dtype || is_complex(a.dtype)) fail(Code::format, "the factors of a step are {} and {}", ir::name_of(a.dtype), ir::name_of(b.dtype));
+  s->encoded = is_float(a.dtype) && b.dtype == ir::DType::i8;
+  const bool decoded = is_float(a.dtype) && b.dtype == ir::DType::f32;
+  if ((a.dtype != b.dtype && !s->encoded && !decoded) || is_complex(a.dtype)) fail(Code::format, "the factors of a step are {} and {}", ir::name_of(a.dtype), ir::name_of(b.dtype));
   s->floating = is_float(a.dtype);
   for (const Instruction& i : s->body.body->code) {
     if (i.kind == Kind::accumulator && is_float(i.dtype) != s->floating) fail(Code::format, "the body of a step takes sums of another type");

@@ -31,6 +31,7 @@ struct Sums {
   std::vector<std::vector<SumIndex>> kept;  // per axis of the body's domain: the indices that it counts, the last one fastest
   std::vector<SumIndex> summed;
   bool floating = true;
+  bool encoded = false;                     // B is the int8 numbers of an encoded weight
   Bound body;
   size_t per_worker = 0;                    // bytes of scratch
 };

@@ -51,14 +51,4 @@ MatmulArgs parse_matmul(std::span<const std::byte> bytes) {
   return args;
 }
 
-int64_t packed_bytes(ir::DType type, int64_t k, int64_t n) {
-  constexpr int64_t widest_panel = 32, tail = 4096;
-  const int64_t depth = panel_depth(type), size = static_cast<int64_t>(ir::size_of(type));
-  int64_t rows, columns, bytes;
-  if (k < 0 || n < 0 || __builtin_add_overflow(k, depth - 1, &rows) || __builtin_add_overflow(n, widest_panel, &columns)) return INT64_MAX;
-  rows = rows / depth * depth;
-  if (__builtin_mul_overflow(rows, columns, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) || __builtin_add_overflow(bytes, tail, &bytes)) return INT64_MAX;
-  return bytes;
-}
-
 }  // namespace ingot::kernels

@@ -5,6 +5,7 @@
 //   domain's, stride 0 where they broadcast. sizes = M, N, K, then the body's. The body's accumulator is the product.
 //   With a map A is any tensor that the product reads through it (the windows of a convolution, padding included), and sizes are M, N, K, the extents of
 //   the map's indices (batch.., m.., k..; M and K are the products of theirs), the offset along each axis of A, then the body's.
+//   A packed B of i8 is the numbers of an encoded weight; their scale is the body's.
 // "matmul_pack": operands = B [K, N] strided (read), packed (written): of B's type, or f32. sizes = K, N. No constants.
 #pragma once
 #include <cstddef>
@@ -13,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/dtype.h"
+#include "ir/encoding.h"
 
 namespace ingot::kernels {
 
@@ -38,7 +39,7 @@ MatmulArgs parse_matmul(std::span<const std::byte>);
 
 // Rows of B that lie side by side, column by column, in a row of a packed operand of this type: pairs of bf16 are what dot products read.
 constexpr int64_t panel_depth(ir::DType type) { return type == ir::DType::bf16 ? 2 : 1; }
-// Bytes of a packed operand: room for any panel width up to 32, and a tail that prefetching may touch. INT64_MAX when that is no number of bytes.
-int64_t packed_bytes(ir::DType type, int64_t k, int64_t n);
+// A packed operand of this type: room for any panel width up to 32, and a tail that prefetching may touch.
+constexpr ir::Encoding panels_of(ir::DType type) { return {.storage = type, .panels = ir::Encoding::Panels{32, panel_depth(type), 4096}}; }
 
 }  // namespace ingot::kernels

@@ -54,11 +54,21 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
 
 bool is_narrow_float(ir::DType type) { return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16; }
 
+bool is_taken(const ir::Encoding& e) { return (e.storage == ir::DType::f32 || e.storage == ir::DType::i8) && is_scaled_by_column(e); }
+
+bool can_be_packed(const Gemm& g) {
+  const ir::Dims& b = g.b[0].dims;
+  return g.constant && !g.packed && is_narrow_float(g.type) && b.size() == 2 && b[0].is_constant() && b[1].is_constant();
+}
+
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "panels";
   if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
   if (g.b.size() > 1) return Refusal{name, Obstacle::b, "B is one matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
+  if (g.encoding && !is_taken(*g.encoding)) return Refusal{name, Obstacle::b, "numbers of B are float32, or int8 with a scale for each column"};
+  if (g.encoding && !is_narrow_float(g.type)) return Refusal{name, Obstacle::types, "encoded weights are for float32, float16 and bfloat16"};
+  if (g.encoding && g.encoding->storage == ir::DType::i8 && !g.packed && !can_be_packed(g)) return Refusal{name, Obstacle::b, "int8 numbers are read packed"};
   if (!g.map) return std::nullopt;
   if (!is_narrow_float(g.type)) return Refusal{name, Obstacle::a, "a map is followed for float32, float16 and bfloat16"};
   std::vector<ir::Dim> ignored;
@@ -66,11 +76,10 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   return std::nullopt;
 }
 
-// Panels of the weight's own type, widened in registers or multiplied in pairs.
+// Panels of the weight's own numbers, widened in registers or multiplied in pairs.
 std::optional<Packing> packing_of(const Gemm& g) {
-  const ir::Dims& b = g.b[0].dims;
-  if (!g.constant || g.packed || !is_narrow_float(g.type) || b.size() != 2 || !b[0].is_constant() || !b[1].is_constant()) return std::nullopt;
-  return Packing{"matmul_pack", g.type, kernels::packed_bytes(g.type, b[0].value(), b[1].value())};
+  if (!can_be_packed(g)) return std::nullopt;
+  return Packing{"matmul_pack", kernels::panels_of(g.encoding ? g.encoding->storage : g.type)};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -40,6 +41,7 @@ std::string text(const Case& c) {
                          c.packed, c.f32_panels, c.pad, static_cast<int>(c.end));
 }
 
+int64_t packed_bytes(DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}); }
 TestTensor packed_room(DType type, int64_t k, int64_t n) { return TestTensor(type, {packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type))}); }
 
 // Integers of -3 .. 3 without a pattern that a transposition would keep.
@@ -315,13 +317,18 @@ TEST(matmul, half_panels_hold_every_number) {
 // In order, a row has the same bits whichever rows stand beside it.
 TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
   const int64_t most = 150, n = 80;
-  for (auto [left, right] : {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::f16, DType::f16}, {DType::f32, DType::bf16}}) {
+  for (auto [left, right] :
+       {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::f16, DType::f16}, {DType::f32, DType::bf16}, {DType::bf16, DType::i8}, {DType::f32, DType::i8}}) {
     for (int64_t k : {77, 600, 2500}) {
       TestTensor a(left, {most, k}), b(right, {k, n}), packed = packed_room(right, k, n), all(DType::f32, {most, n});
       uint32_t h = 1;
-      for (TestTensor* t : {&a, &b}) t->each([&](const auto& at) { t->put(at, static_cast<double>((h = h * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1); });
+      for (TestTensor* t : {&a, &b}) {
+        const double size = t->dtype == DType::i8 ? 127 : 1;
+        t->each([&](const auto& at) { t->put(at, size * (static_cast<double>((h = h * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1)); });
+      }
       run_kernel("matmul_pack", {}, {&b, &packed}, {k, n}, inline_workers());
       for (bool ready : {true, false}) {
+        if (!ready && right == DType::i8) continue;
         TestTensor whole(DType::f32, {most, n});
         for (int64_t m : {most, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
           TestTensor some(left, {m, k}), out(DType::f32, {m, n});
@@ -336,6 +343,43 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
           int different = 0;
           if (m < most) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
           EXPECT_EQ(different, 0) << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");
+        }
+      }
+    }
+  }
+}
+
+// Numbers of an encoded weight by A of each type. All sums of integers here are numbers of f32.
+TEST(matmul, int8_panels) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    for (auto [n, k] : {std::array<int64_t, 2>{1, 1}, {7, 2}, {8, 3}, {33, 5}, {64, 9}, {80, 130}, {50, 2051}, {600, 40}}) {
+      TestTensor b(DType::i8, {k, n}, order(2, k % 2 != 0)), packed = packed_room(DType::i8, k, n);
+      uint32_t h = 1;
+      b.each([&](const auto& at) { b.put(at, static_cast<double>(static_cast<int8_t>((h = h * 1664525u + 1013904223u) >> 24))); });
+      run_kernel("matmul_pack", {}, {&b, &packed}, {k, n}, three());
+      const std::vector<double> columns = b.values();
+      for (int64_t m : {0, 1, 2, 3, 5, 15, 32, 33, 130}) {
+        SCOPED_TRACE(fmt::format("{} {} x {} x {}", ir::name_of(type), m, n, k));
+        TestTensor a(type, {m, k}), out(DType::f32, {m, n}), scale(DType::f32, {m, n}, {}, {0});
+        fill(a, 1);
+        fill(scale, 2);
+        backend::cpu::BodyBuilder body({m}, {n});
+        backend::Instruction accumulator{};
+        accumulator.kind = backend::Instruction::Kind::accumulator;
+        accumulator.dtype = DType::f32;
+        const backend::Reg sum = body.push(accumulator);
+        body.store(DType::f32, body.map(Op::mul, DType::f32, {sum, body.load(DType::f32)}));
+        for (bool in_order : {false, true}) {
+          run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code, in_order}), {&a, &packed, &scale, &out}, {m, n, k}, three());
+          const std::vector<double> rows = a.values();
+          int wrong = 0;
+          out.each([&](const auto& at) {
+            double x = 0;
+            for (int64_t i = 0; i < k; ++i) x += rows[static_cast<size_t>(at[0] * k + i)] * columns[static_cast<size_t>(i * n + at[1])];
+            wrong += out.get(at) != x * scale.get(at);
+          });
+          EXPECT_EQ(wrong, 0);
+          EXPECT_TRUE(out.untouched_outside());
         }
       }
     }
@@ -476,12 +520,14 @@ TEST(matmul, packing_into_what_does_not_fit_is_refused) {
   EXPECT_EQ(code_of(packed_room(DType::f16, 5, 6), {5, 6}), Code::format);
   EXPECT_EQ(code_of(packed_room(DType::bf16, 4, 6), {5, 6}), Code::format);
   EXPECT_EQ(code_of(packed_room(DType::bf16, 5, 6), {5, 5}), Code::format);
+  EXPECT_EQ(code_of(packed_room(DType::i8, 5, 6), {5, 6}), Code::format);
 }
 
 TEST(matmul, bytes_of_a_packed_operand) {
   EXPECT_EQ(packed_bytes(DType::f32, 5, 6), 4 * 5 * 38 + 4096);
   EXPECT_EQ(packed_bytes(DType::f16, 5, 6), 2 * 5 * 38 + 4096);
   EXPECT_EQ(packed_bytes(DType::bf16, 5, 6), 2 * 6 * 38 + 4096);
+  EXPECT_EQ(packed_bytes(DType::i8, 5, 6), 5 * 38 + 4096);
   EXPECT_EQ(packed_bytes(DType::bf16, INT64_MAX, 1), INT64_MAX);
   EXPECT_EQ(packed_bytes(DType::f32, int64_t{1} << 40, int64_t{1} << 40), INT64_MAX);
 }

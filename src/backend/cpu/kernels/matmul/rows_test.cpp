@@ -1,6 +1,7 @@
 // Products whose left operand is read through a map, against plain loops; the numbers are small integers, so results must be equal.
 #include <gtest/gtest.h>
 
+#include <array>
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
 #include "base/error.h"
@@ -35,6 +36,8 @@ void fill(TestTensor& t, uint32_t seed) {
   });
 }
 
+int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type)); }
+
 void check(const Convolution& v, bool packed, Workers& workers) {
   SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", v.n, v.h, v.w, v.c, v.r, v.s, v.o, v.stride, v.pad,
                            v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
@@ -46,7 +49,7 @@ void check(const Convolution& v, bool packed, Workers& workers) {
   TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{}), out(DType::f32, result);
   fill(x, 1);
   fill(weight, 2);
-  TestTensor all(v.type, {packed ? packed_bytes(v.type, k, v.o) / static_cast<int64_t>(ir::size_of(v.type)) : 0});
+  TestTensor all(v.type, {packed ? elements_of_panels(v.type, k, v.o) : 0});
   if (packed) run_kernel("matmul_pack", {}, {&weight, &all}, {k, v.o}, workers);
   backend::cpu::BodyBuilder body(rows, {v.o});
   backend::Instruction accumulator{};

@@ -23,8 +23,8 @@ std::string_view implicit_gemm_cuda_text() {
   return all;
 }
 
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<ImplicitGemmPatch>& patches,
-                                                           int only) {
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, bool pixels,
+                                                           const std::vector<ImplicitGemmPatch>& patches, int only) {
   std::vector<ImplicitGemmKernel> out;
   for (size_t k = 0; large && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
@@ -49,19 +49,20 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, bool 
     for (size_t k = aligned ? 0 : std::size(implicit_gemm_tiles) - 1; k < std::size(implicit_gemm_tiles); ++k) {
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned), aligned});
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned),
+                     aligned});
     }
     // Only A at any address: its windows seldom begin at aligned ones.
     if (aligned) {
       constexpr size_t k = std::size(implicit_gemm_tiles) - 1;
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back({fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-                     fmt::format("product_through_map<{}, {}, {}, {}, {}, false>", cuda_type(type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
     }
     out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});
     if (!b_along_k) continue;
     out.push_back({any + "row", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
-                   fmt::format("row_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned, true});
+                   fmt::format("row_through_columns<{}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), aligned, b_constant), aligned, true});
   }
   return out;
 }

@@ -14,6 +14,25 @@ __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count)
   }
   write<8>(to, eight);
 }
+// An int8 of four is exact behind the bits of 2^23, and one instruction puts it there; conversions of integers are slow.
+__device__ __forceinline__ f32 int8_of(u32 four, int e) { return of_bits(__byte_perm(four ^ 0x80808080u, 0x4b000000u, 0x7440u + (u32)e)) - 8388736.0f; }
+// Eight int8 as numbers of H, the others zero.
+template <class H>
+__device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
+  alignas(8) u32 eight[2] = {0, 0};
+  if (count >= 8 && (u64)from % 8 == 0) {
+    read<8>((i8*)eight, from);
+  } else {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      if (e < count) ((i8*)eight)[e] = from[e];
+    }
+  }
+  alignas(16) H numbers[8];
+#pragma unroll
+  for (int e = 0; e < 8; e += 2) put2(numbers + e, int8_of(eight[e / 4], e % 4), int8_of(eight[e / 4], e % 4 + 1));
+  write<8>(to, numbers);
+}
 // What stands behind a product: eight neighbours of an operand at once, or one by one.
 template <bool Together, class M>
 __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
@@ -141,7 +160,7 @@ __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int sp
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
-template <class H, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
+template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
 __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_depth, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
   constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
@@ -181,7 +200,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   }
   // And of B: of a row of the tile (a column of B where its neighbours are along K) an eight, some rows apart.
   const int b_row = threadIdx.x / b_eights, b_eight = threadIdx.x % b_eights;
-  const H* const b_from = AlongK ? (const H*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const H*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
+  const B* const b_from = AlongK ? (const B*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
   int brought = 0;
   auto copy_turn = [&] {
     if (brought < turns) {
@@ -226,13 +245,22 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
         const bool there = k < p.k && n < p.n;
         H* const to = bt + (AlongK ? piece_of(row, b_eight) : b_eight / 8 * 64 * depth + piece_of(row, b_eight % 8));
         if (Aligned) {
-          const H* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
-          copy_async_or_zero(shared_address(to), there ? source : (const H*)p.b, there ? 16u : 0u);
+          const B* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
+          if constexpr (sizeof(B) == 1) {
+            bring_int8(to, there ? source : (const B*)p.b, there ? 8 : 0);
+          } else {
+            copy_async_or_zero(shared_address(to), there ? source : (const B*)p.b, there ? 16u : 0u);
+          }
         } else {
           // B has no rows for what only fills up an eight of A.
           const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
           const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : 8;
-          copy_some_async(to, (const H*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n), count);
+          const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
+          if constexpr (sizeof(B) == 1) {
+            bring_int8(to, source, count);
+          } else {
+            copy_some_async(to, source, count);
+          }
         }
       }
       ++brought;

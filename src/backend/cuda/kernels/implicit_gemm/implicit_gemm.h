@@ -19,7 +19,7 @@ struct ImplicitGemmKernel {
   bool one_row = false;  // it takes a prologue (row_through_columns)
 };
 // `b_constant`: no step of the program writes B. `large`: those for Hopper too. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, bool b_along_k, bool b_constant, bool large, bool pixels, const std::vector<ImplicitGemmPatch>& patches,
-                                                           int only);
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, ir::DType b_type, bool b_along_k, bool b_constant, bool large, bool pixels,
+                                                           const std::vector<ImplicitGemmPatch>& patches, int only);
 
 }  // namespace ingot::kernels

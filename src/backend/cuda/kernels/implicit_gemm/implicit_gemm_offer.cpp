@@ -28,6 +28,12 @@ bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis)
 
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
+bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
+// The kernel for one row reads sixteen int8 at once.
+bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
+// Decoding B for the library costs less than what this kernel loses against it on so many rows (an estimate, not yet measured).
+constexpr int64_t most_encoded_rows = 1024;
+
 // A matrix as a map, if its rows are in memory as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !in_eights(g.a.dims[1])) return std::nullopt;
@@ -90,7 +96,8 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
-  const bool one_row = has_one_row(g) && along_k;
+  if (g.encoding && !(is_int8(g) && along_k && g.b.size() == 1)) return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
+  const bool one_row = has_one_row(g) && along_k && reads_row(g);
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
   std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
@@ -98,8 +105,10 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
-            if (only == by_sizes) patches = patches_of(g, map, numbers, n.value());
-            EmittedProduct code = emit_product_text({g.type, map, along_k, g.constant, large, only, std::move(patches), g.b.size(), g.gated, row ? &*row : nullptr}, body, layouts);
+            if (only == by_sizes && !g.encoding) patches = patches_of(g, map, numbers, n.value());
+            EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, only, std::move(patches),
+                                                     g.b.size(), g.gated, row ? &*row : nullptr},
+                                                    body, layouts);
             EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
             for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < g.m_rank ? 0 : 2] *= dims[i];
             step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
@@ -116,6 +125,14 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "implicit_gemm";
   if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
   const Dim& k = g.a.dims.back();
+  if (g.encoding) {
+    if (!is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
+    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight are multiples of 8"};
+    Dim rows = 1;
+    for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
+    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows B is decoded"};
+    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "one row reads sixteen numbers at once"};
+  }
   if ((g.prologue || g.b.size() > 1 || g.gated) && !has_one_row(g)) return Refusal{name, Obstacle::a, "for one row"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });

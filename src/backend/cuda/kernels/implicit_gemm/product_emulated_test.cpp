@@ -50,6 +50,7 @@ struct Site {
   Made made = Made::no;
   bool halves = false;          // of B's columns meet
   std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
+  bool encoded = false;         // B is int8
 
   double left(int64_t row, int64_t column) const {
     if (!map) return at(a, {row, column});
@@ -169,6 +170,12 @@ void check(Site s, Where where) {
   SCOPED_TRACE(fmt::format("{}, way {}", s.name, static_cast<int>(where)));
   s.a.fill(1, true);
   s.b.fill(2, true);
+  if (s.encoded) {
+    HostTensor numbers(DType::i8, s.b.dims, {1, 0});
+    uint32_t h = 3;
+    for (size_t e = 0; e < numbers.elements(); ++e) numbers.set(e, static_cast<double>(static_cast<int8_t>((h = h * 1664525u + 1013904223u) >> 24) >> (s.halves ? 6 : 0)));
+    s.b = std::move(numbers);
+  }
   if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
   Body body(s);
   Gemm p;
@@ -177,6 +184,7 @@ void check(Site s, Where where) {
   p.map = s.map;
   p.m_rank = s.m_rank;
   p.constant = s.m == 1;
+  if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
   p.gated = s.halves;
   std::vector<HostTensor> pieces;
   int64_t from = 0;
@@ -392,6 +400,32 @@ std::vector<Site> sites() {
   return out;
 }
 
+// B is int8: tiles, K shared, one row, one row that is made, halves that meet.
+std::vector<Site> encoded_sites() {
+  std::vector<Site> out = {plain(70, 64, 200, true),
+                           plain(3, 8, 8, true, DType::bf16),
+                           plain(1, 72, 4112, true),
+                           plain(1, 40, 2056, true, DType::bf16),
+                           plain(40, 72, 520, true, DType::bf16),
+                           plain(1, 40, 4112, true),
+                           plain(1, 80, 2080, true, DType::bf16),
+                           convolution(9, 7, 24, 3, 1, 1, 72, true)};
+  out[4].multiprocessors = 16;
+  out[5].made = Made::norm;
+  out[6].n = 40;
+  out[6].halves = true;
+  for (size_t k : {0, 2, 5}) {
+    out.push_back(out[k]);
+    out.back().shifted = true;
+    out.back().name += ", odd addresses";
+  }
+  for (Site& s : out) {
+    s.encoded = true;
+    s.name += ", B is int8";
+  }
+  return out;
+}
+
 // Whatever the machine, K and the columns: those kernels are what is launched.
 TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   auto launched = [](Site s, bool known = true) {
@@ -442,6 +476,27 @@ TEST(cuda_product_emulated, equals_sums) {
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product_emulated, int8_equals_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : encoded_sites()) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, int8_equals_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : encoded_sites()) check(s, Where::gpu);
+  for (DType type : {DType::f16, DType::bf16}) {
+    for (Site s : {plain(1, 4104, 4096, true, type), plain(16, 1032, 4096, true, type), plain(300, 1160, 520, true, type)}) {
+      s.encoded = true;
+      check(s, Where::gpu);
     }
   }
 }

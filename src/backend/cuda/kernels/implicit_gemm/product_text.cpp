@@ -29,6 +29,7 @@ class Printer {
     args_.gated = of.gated;
     std::string finish = finish_text();
     args_.type = of.type;
+    args_.b_type = of.b_type;
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
     args_.patches = of.patches;
@@ -47,7 +48,7 @@ class Printer {
                            std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
                finish;
     const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
-    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(of.type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
+    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);

@@ -22,7 +22,7 @@ struct EmittedProduct {
 
 // What the kernels of a product are for, besides the body behind it.
 struct ProductKernels {
-  ir::DType type;                                    // of A and B
+  ir::DType type, b_type;                            // of A, and of B: the same, or int8
   kernels::GemmMap map;                            // of A
   bool b_along_k;                                    // B's neighbours; else along N
   bool b_constant;                                   // see Product

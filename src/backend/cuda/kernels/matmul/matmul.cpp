@@ -92,6 +92,7 @@ constexpr size_t most_pieces = 201;
 
 GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool tf32) {
   if (!ir::is_float(g.type)) return refusal(Obstacle::types, "for floating-point numbers");
+  if (g.encoding) return refusal(Obstacle::b, "B is of A's type");
   if (g.map || g.prologue) return refusal(Obstacle::a, "A is read from memory, as a matrix");
   if (g.gated) return refusal(Obstacle::body, "the body sees one column at a time");
   if (!is_matrix(g.a)) return refusal(Obstacle::a, "A has no axis of neighbours");
@@ -132,6 +133,7 @@ bool worth_pieces(const Gemm& g) {
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "cublaslt";
   if (!ir::is_float(g.type)) return Refusal{name, Obstacle::types, "for floating-point numbers"};
+  if (g.encoding) return Refusal{name, Obstacle::b, "B is of A's type"};
   if (g.map || g.prologue) return Refusal{name, Obstacle::a, "A is read from memory, as a matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
   if (g.b.size() > 1 && (has_one_row(g) && is_half(g.type))) return Refusal{name, Obstacle::b, "one row by pieces is read once by ingot's kernel"};

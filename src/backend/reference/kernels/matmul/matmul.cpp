@@ -10,6 +10,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "sums";
   if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
   if (g.b.size() > 1 || g.packed) return Refusal{name, Obstacle::b, "B is one matrix as it lies"};
+  if (g.encoding && !(is_scaled_by_column(*g.encoding) && ir::is_float(g.type))) return Refusal{name, Obstacle::b, "numbers of B have a scale for each column, or none"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
   if (g.batch_rank + 2 > kernels::max_rank) return Refusal{name, Obstacle::types, "too many axes"};
   if (!g.map) return std::nullopt;

@@ -140,8 +140,8 @@ Resolved resolve(const Call& call) {
   find_places(*p, std::span(p->map.indices).subspan(kept), std::span(p->b_strides).subspan(kept));
   if (p->channels > 0 && p->lines > 0) find_runs(*p, across);
   const SimpleEpilogue& simple = c.body->simple;
-  p->direct =
-      simple.valid && simple.type == DType::f32 && simple.activation == SimpleEpilogue::none && simple.residual < 0 && p->bound.strides[c.body->stores[0].operand].back() == 1;
+  p->direct = simple.valid && simple.type == DType::f32 && simple.activation == SimpleEpilogue::none && simple.scale < 0 && simple.residual < 0 &&
+              p->bound.strides[c.body->stores[0].operand].back() == 1;
   if (p->direct && simple.bias >= 0) {
     const std::vector<int64_t>& strides = p->bound.strides[static_cast<size_t>(simple.bias)];
     p->bias = simple.bias;

@@ -94,7 +94,7 @@ SimpleEpilogue find_simple(const Program& p) {
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
   s.type = p.memory[p.stores[0].operand];
   if (s.type != DType::f32 && s.type != DType::f16 && s.type != DType::bf16) return s;
-  // Walk back from the store: [+ residual] [activation] [+ bias] accumulator.
+  // Walk back from the store: [+ residual] [activation] [+ bias] [scale *] accumulator.
   uint32_t at = p.stores[0].reg;
   auto plain_load = [&](uint32_t k) {
     const ProgramInstruction& i = p.code[k];
@@ -113,6 +113,13 @@ SimpleEpilogue find_simple(const Program& p) {
       added.push_back(p.code[other].operand);
       at = next;
       continue;
+    }
+    if (i.op == ir::Op::mul) {
+      const bool first = p.code[i.in[0]].kind == Kind::accumulator;
+      const uint32_t factor = i.in[first ? 1 : 0];
+      if (p.code[i.in[first ? 0 : 1]].kind != Kind::accumulator || !plain_load(factor)) return s;
+      s.scale = p.code[factor].operand;
+      break;
     }
     if (activated) return s;
     activated = true;

@@ -44,6 +44,7 @@ struct SimpleEpilogue {
   bool valid = false;
   ir::DType type = ir::DType::f32; // of the result: f32, f16 or bf16
   int bias = -1, residual = -1;    // operands
+  int scale = -1;                  // the accumulator is multiplied by it first
   Activation activation = none;    // after the bias, before the residual
 };
 

@@ -1,15 +1,17 @@
 // The "matmul" and "matmul_pack" kernels.
 //
 // B lies in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32, or a packed weight's own half type (bf16 in pairs along K,
-// [N / columns][K / 2][columns][2]), which tiles widen in registers or multiply as it is. A block of rows of A times a panel is done K
+// [N / columns][K / 2][columns][2]), or int8, the numbers of an encoded weight. Tiles widen those in registers or multiply them as they are; for many rows
+// blocks of an int8 panel are decoded for the tiles of f32 or bf16. A block of rows of A times a panel is done K
 // block by K block, so that A's block stays in the second-level cache and a panel's in the first. The epilogue runs on a tile as
 // it leaves the registers (bias, activation, residual), or on row segments of a finished block (any fused body).
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
-#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/kernels/matmul/run/tile_i8.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
@@ -43,7 +45,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256;
+constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes behind a panel that tiles may ask for
 
 struct Plan {
   Bound bound;
@@ -59,7 +61,7 @@ struct Plan {
   bool direct;          // tiles end with the body and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
-  size_t a_bytes, c_bytes, b_bytes, per_worker;
+  size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
 };
 
@@ -71,8 +73,8 @@ int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1)
 
 // True if `packed` is room for the panels of a [K, N] matrix of this type.
 bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
-  return half_or_float(type) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
-         packed.dims[0] >= packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type));
+  return (half_or_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
+         packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
 }
 
 Resolved resolve(const Call& call) {
@@ -105,7 +107,7 @@ Resolved resolve(const Call& call) {
     }
   }
   p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
-  p->f32 = half_or_float(a.dtype) && half_or_float(b.dtype) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
+  p->f32 = half_or_float(a.dtype) && (half_or_float(b.dtype) || (c.packed && b.dtype == DType::i8)) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
   if (!p->f32) {
     if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
     Class want = c.body->accumulator;
@@ -134,6 +136,7 @@ Resolved resolve(const Call& call) {
       if (s.bias >= 0 && !is_row(s.bias) && s.residual < 0) std::swap(s.bias, s.residual);
       if (s.bias >= 0 && s.residual >= 0 && !is_row(s.bias) && is_row(s.residual)) std::swap(s.bias, s.residual);
     }
+    if (s.scale >= 0 && !is_row(s.scale)) p->direct = false;
     if (s.bias >= 0 && !is_row(s.bias)) p->direct = false;
     if (s.residual >= 0 && strides[static_cast<size_t>(s.residual)].back() != 1) p->direct = false;
     if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
@@ -143,8 +146,9 @@ Resolved resolve(const Call& call) {
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
   p->c_bytes = p->direct && p->simple.type == DType::f32 ? 0 : static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (n_segment + ops.columns) * 8));
-  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(packed_bytes(DType::f32, p->k, p->n)));
-  p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->bound.scratch)));
+  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
+  p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
+  p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
   const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
   const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
@@ -168,7 +172,8 @@ class Block {
     a_ = scratch_;
     c_block_ = scratch_ + p.a_bytes;
     b_ = reinterpret_cast<float*>(scratch_ + p.a_bytes + p.c_bytes);
-    body_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
+    decoded_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
+    body_ = decoded_ + p.decoded_bytes;
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -200,20 +205,22 @@ class Block {
     return reinterpret_cast<const std::byte*>(b_);
   }
 
-  // Panels of a matrix of a half type, in that type.
-  template <int depth>
-  static void pack_halves(const uint16_t* from, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, uint16_t* to) {
+  // Panels of a matrix of a half type or of int8, in that type.
+  template <class T, int depth>
+  static void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* packed) {
+    const auto* from = reinterpret_cast<const T*>(matrix);
+    auto* to = reinterpret_cast<T*>(packed);
     const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
     for (int64_t p = p0; p < p1; ++p) {
-      uint16_t* panel = to + p * rows * depth * width;
+      T* panel = to + p * rows * depth * width;
       // Strips along K stay in cache, whichever way the matrix lies.
       for (int64_t r0 = 0; r0 < rows; r0 += 32) {
         const int64_t r1 = std::min(rows, r0 + 32);
         for (int64_t j = 0; j < width; ++j) {
           const int64_t inside = p * width + j < n ? k : 0;
-          const uint16_t* source = from + (p * width + j) * column;
+          const T* source = from + (p * width + j) * column;
           for (int64_t r = r0; r < r1; ++r) {
-            for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : uint16_t{0};
+            for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : T{0};
           }
         }
       }
@@ -321,6 +328,14 @@ class Block {
     return a_;
   }
   const std::byte* panel(const std::byte* b, int64_t p, int64_t k0) const { return b + (p * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes; }
+  // A block of a panel as tiles read it.
+  const std::byte* panel(const std::byte* b, int64_t p, int64_t k0, int64_t k1) const {
+    const std::byte* from = panel(b, p, k0);
+    if (!p_.way.decodes()) return from;
+    const auto* numbers = reinterpret_cast<const int8_t*>(from);
+    (p_.way.decoded == DType::bf16 ? int8_panels().to_bf16 : int8_panels().to_f32)(decoded_, numbers, k1 - k0, numbers + p_.panel_rows * p_.row_bytes);
+    return decoded_;
+  }
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
     p_.tiles[rows](a, stride / p_.a_size, panel, k, c, ldc, first, end, ahead);
     if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
@@ -351,7 +366,7 @@ class Block {
 
   // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
   Ahead following(const std::byte* panel, int64_t tiles) const {
-    if (tiles < 2 || (p_.m > few_rows && !p_.way.matrix)) return {};
+    if (tiles < 2 || (p_.m > few_rows && !p_.way.matrix) || p_.way.decodes()) return {};
     return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
@@ -361,9 +376,11 @@ class Block {
     const SimpleEpilogue& s = p_.simple;
     const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
     const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
-    const Rows result = rows_of(c_.body->stores[0].operand, m), bias = p_.direct ? rows_of(s.bias, m) : Rows{}, residual = p_.direct ? rows_of(s.residual, m) : Rows{};
+    const Rows result = rows_of(c_.body->stores[0].operand, m), scale = p_.direct ? rows_of(s.scale, m) : Rows{}, bias = p_.direct ? rows_of(s.bias, m) : Rows{},
+               residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
+    end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;
     end.residual_stride = residual.stride;
@@ -379,9 +396,10 @@ class Block {
         const std::byte* a = a_block(m, rows, k0, k1, lda);
         const bool ends = p_.direct && k1 == p_.k;
         for (int64_t p = q; p < q1; ++p) {
-          const std::byte* from = panel(b, p, k0);
+          const std::byte* from = panel(b, p, k0, k1);
           const int64_t n = p * ops_.columns;
           Ahead ahead = following(from, tiles);
+          if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
@@ -409,7 +427,7 @@ class Block {
   const TileOps& ops_;
   std::byte* scratch_;
   float* b_;
-  std::byte *a_, *c_block_, *body_;
+  std::byte *a_, *c_block_, *decoded_, *body_;
   const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
   int64_t a_row_ = 0, a_column_ = 0;
   int64_t at_[16] = {};
@@ -454,7 +472,7 @@ std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operand
 Resolved resolve_pack(const Call& call) {
   const TensorRef &b = call.operands[0], &to = call.operands[1];
   int64_t k = call.sizes[0], n = call.sizes[1];
-  const bool types = half_or_float(b.dtype) && (to.dtype == b.dtype || to.dtype == DType::f32);
+  const bool types = (half_or_float(b.dtype) && to.dtype == DType::f32) || ((half_or_float(b.dtype) || b.dtype == DType::i8) && to.dtype == b.dtype);
   if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || !holds_panels(to, to.dtype, k, n)) fail(Code::format, "matmul_pack: the operands do not fit");
   return {};
 }
@@ -467,8 +485,10 @@ void run_pack(const Call& call) {
     if (to.dtype == DType::f32) {
       Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
     } else {
-      const auto pack = to.dtype == DType::bf16 ? Block::pack_halves<panel_depth(DType::bf16)> : Block::pack_halves<panel_depth(DType::f16)>;
-      pack(reinterpret_cast<const uint16_t*>(b.data), b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<uint16_t*>(to.data));
+      const auto pack = to.dtype == DType::bf16 ? Block::pack_numbers<uint16_t, panel_depth(DType::bf16)>
+                        : to.dtype == DType::i8 ? Block::pack_numbers<int8_t, panel_depth(DType::i8)>
+                                                : Block::pack_numbers<uint16_t, panel_depth(DType::f16)>;
+      pack(b.data, b.strides[0], b.strides[1], k, n, p, p + 1, to.data);
     }
   });
 }

@@ -1,11 +1,14 @@
 // Which tiles run on this machine, and which of them multiply a product.
-#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
 #include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
 
 using ir::DType;
+
+// Rows from which on decoding for matrix registers is worth it.
+constexpr int64_t few_for_matrix = 6;
 
 const TileOps& tile_ops() {
   static const TileOps ops = [] {
@@ -19,10 +22,31 @@ const TileOps& tile_ops() {
   return ops;
 }
 
+const Int8Panels& int8_panels() {
+  const backend::cpu::Isa isa = backend::cpu::isa();
+  using enum backend::cpu::Isa;
+  return isa >= avx512_bf16 ? int8_panels_avx512_bf16 : isa == avx512 ? int8_panels_avx512 : isa == avx2 ? int8_panels_avx2 : int8_panels_portable;
+}
+
+namespace {
+
+// A few rows read an int8 panel as it is; for more of them blocks of it are decoded. In order, all are done by the same tiles.
+Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
+  const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
+  if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) return {&int8_panels().tiles, DType::f32, 126, few_rows, 4096, 384};
+  const DType decoded = pairs ? DType::bf16 : DType::f32;
+  Way way = way_of(pairs ? a : DType::f32, decoded, mapped, in_order, m);
+  way.decoded = decoded;
+  return way;
+}
+
+}  // namespace
+
 // One row or two are read by dot products, which take several places of a panel at a time (measured: 16 GB/s instead of 13). In order it is types and form alone
 // that decide, so that a product of one row has the bits of one of many.
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
+  if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
     if (ops.bf16_dots.tile != nullptr) return {&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024};

@@ -11,11 +11,12 @@ namespace ingot::kernels {
 // How the last K block of a tile ends.
 struct TileEnd {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  const void* scale = nullptr;     // of the tile's columns, before the bias, or null
   const void* bias = nullptr;      // of the tile's columns, or null
   const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
   Activation activation = none;    // after the bias, before the residual
-  ir::DType bias_type = ir::DType::f32, residual_type = ir::DType::f32;
+  ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
   // Where the results go as numbers of a half type; null: they take the place of the sums.
   uint16_t* half = nullptr;
   int64_t half_stride = 0;
@@ -63,6 +64,8 @@ struct Way {
   int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
   // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
   bool matrix = false;
+  ir::DType decoded = ir::DType::i8;  // what blocks of an int8 panel are made before they are multiplied; i8: nothing
+  bool decodes() const { return decoded != ir::DType::i8; }
   int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
   // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
   int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }

@@ -44,7 +44,8 @@ struct ImplicitGemmArgs {
     uint8_t gathered = 0;  // index axes behind those of the domain
   };
   std::string name;        // of the kernels
-  ir::DType type;          // of A and B
+  ir::DType type;          // of A
+  ir::DType b_type;        // of B: the same, or int8, the numbers of an encoded weight, neighbours along K
   GemmMap map;
   bool b_along_k = false;
   static constexpr uint8_t by_sizes = 255;
@@ -71,6 +72,7 @@ struct ImplicitGemmArgs {
   uint8_t pieces = 1;   // operands that B is in, side by side along N; more than one: for one row, B along K
   bool gated = false;   // one row; the body is over half of B's columns and sees both halves (silu(gate) * up)
   bool has_prologue() const { return !sources.empty(); }
+  int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }  // elements of B that one row reads at once
   size_t left() const { return has_prologue() ? sources.size() : 1; }  // operands in front of B
   size_t behind() const { return left() + pieces; }                  // the body's first
 };

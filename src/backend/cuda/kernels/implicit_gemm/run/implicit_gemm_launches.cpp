@@ -31,13 +31,13 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   int64_t columns = 0;
   for (size_t i = args.left(); i < args.behind(); ++i) {
     const TensorRef& part = call.operands[i];
-    require(part.dtype == args.type && part.rank == 2 && part.dims[0] == k &&
+    require(part.dtype == args.b_type && part.rank == 2 && part.dims[0] == k &&
                 (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
     columns += part.dims[1];
   }
   require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
-  require(!(args.has_prologue() || args.gated || args.pieces > 1) || (m == 1 && k % 8 == 0), "one row");
+  require(!(args.has_prologue() || args.gated || args.pieces > 1) || (m == 1 && k % args.b_together() == 0), "one row");
   require(!args.has_prologue() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
@@ -118,7 +118,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   t.taps = taps;
   t.chunks = divided_up(channels, implicit_gemm_depth);
   // Few channels would fill a tile with zeros.
-  if (channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * implicit_gemm_depth)) return std::nullopt;
+  if (args.b_type != args.type || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * implicit_gemm_depth)) return std::nullopt;
   auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
   if (!usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
@@ -285,7 +285,7 @@ class Launches {
     }
     walk(args, call, p_);
     // Sixteen bytes at once where every eight begins at a multiple of them.
-    bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % 8 == 0, others = true;
+    bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % args.b_together() == 0, others = true;
     for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
     for (size_t k = 0; k < args.sources.size(); ++k) {
       if (args.sources[k].together) aligned_.push_back(k);
@@ -363,7 +363,7 @@ class Launches {
       return list;
     }
     // K of one row is a single index.
-    if (p.m == 1 && args_.b_along_k && in_eights() && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
+    if (p.m == 1 && args_.b_along_k && in_eights() && p.k % args_.b_together() == 0 && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
           (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() ? 2 * static_cast<int>(p.k) : 0), false);

@@ -1,0 +1,17 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/matmul/run/tile_i8.h"
+
+// What follows is for one instruction set only.
+
+namespace ingot::kernels {
+
+#define LANES 4
+#define VECTORS 2
+#include "backend/cpu/kernels/matmul/run/tile.inc"
+#include "backend/cpu/kernels/matmul/run/tile_i8.inc"
+
+using Rows = All<1, 2, 3, 4>;
+const Int8Panels int8_panels_portable{Rows::tiles<I8>, to_f32, nullptr};
+
+}  // namespace ingot::kernels

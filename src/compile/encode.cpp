@@ -1,0 +1,231 @@
+#include "compile/encode.h"
+
+#include <algorithm>
+#include <map>
+
+#include "compile/context.h"
+#include "ir/constants.h"
+#include "ir/replace.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+bool is_widened(const Graph& g, ValueId v) {
+  const Node& n = g.producer(v);
+  return n.op == Op::cast && g.type(n.in[0]).dtype == DType::i8 && is_float(g.type(v).dtype);
+}
+
+// [K, N], in the form that encode.h says.
+std::optional<EncodedB> encoded(const Graph& g, ValueId v) {
+  if (g.type(v).dims.size() != 2) return std::nullopt;
+  EncodedB out{none_id, none_id, {.storage = DType::i8}};
+  if (const Node& n = g.producer(v);
+      n.op == Op::mul && is_widened(g, n.in[0]) && g.type(n.in[0]).dims == g.type(v).dims && g.type(n.in[1]).dims == Dims{1, g.type(v).dims.back()}) {
+    v = n.in[0];
+    out.scale = n.in[1];
+    out.encoding.block = Encoding::Block{0, 1};
+  }
+  if (!is_widened(g, v)) return std::nullopt;
+  out.numbers = g.producer(v).in[0];
+  return out;
+}
+
+// A value's elements as those of another one, under views.
+struct Viewed {
+  ValueId value;
+  AffineMap map;
+};
+
+AffineMap identity(const Dims& dims) {
+  AffineMap map{dims, {}, std::nullopt};
+  for (uint32_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{i, 1}}});
+  return map;
+}
+
+void follow_views(const Graph& g, Viewed& at) {
+  for (const Node* n = &g.producer(at.value); n->op == Op::view && !n->attributes.map("map").fill; n = &g.producer(at.value)) {
+    at.map = compose(at.map, n->attributes.map("map"));
+    at.value = n->in[0];
+  }
+}
+
+// An operand of a map on elements that broadcasts.
+Viewed operand_of(const Graph& g, const Viewed& result, ValueId operand) {
+  const Dims &dims = g.type(operand).dims, &all = g.type(result.value).dims;
+  AffineMap map{all, {}, std::nullopt};
+  const size_t lead = all.size() - dims.size();
+  for (size_t d = 0; d < dims.size(); ++d) {
+    AffineMap::Axis& axis = map.axes.emplace_back();
+    if (!(dims[d] == Dim(1))) axis.terms = {{static_cast<uint32_t>(lead + d), 1}};
+  }
+  return {operand, compose(result.map, map)};
+}
+
+// A matrix [K, N] that is int8 numbers, or concatenated ones, times a number for each column.
+struct Quantised {
+  std::vector<Viewed> parts;
+  size_t axis = 0;  // of the concatenation, and what is seen of it
+  AffineMap map = {};
+  std::optional<Viewed> scale = std::nullopt;
+  DType type;
+};
+
+std::optional<Quantised> quantised(const Graph& g, ValueId v) {
+  if (g.type(v).dims.size() != 2) return std::nullopt;
+  Quantised out;
+  out.type = g.type(v).dtype;
+  Viewed at{v, identity(g.type(v).dims)};
+  follow_views(g, at);
+  if (const Node& n = g.producer(at.value); n.op == Op::mul) {
+    auto is_numbers = [&](ValueId operand) {
+      Viewed x = operand_of(g, at, operand);
+      follow_views(g, x);
+      return is_widened(g, x.value);
+    };
+    const size_t numbers = is_numbers(n.in[0]) ? 0 : 1;
+    Viewed scale = operand_of(g, at, n.in[1 - numbers]);
+    follow_views(g, scale);
+    const bool of_columns = std::all_of(scale.map.axes.begin(), scale.map.axes.end(), [](const AffineMap::Axis& axis) {
+      return std::all_of(axis.terms.begin(), axis.terms.end(), [](const AffineMap::Term& t) { return t.axis == 1; });
+    });
+    if (!of_columns) return std::nullopt;
+    out.scale = std::move(scale);
+    at = operand_of(g, at, n.in[numbers]);
+    follow_views(g, at);
+  }
+  out.map = at.map;
+  const Node& concat = g.producer(at.value);
+  std::vector<ValueId> parts{at.value};
+  if (concat.op == Op::concat) {
+    parts = concat.in;
+    out.axis = static_cast<size_t>(concat.attributes.integer("axis"));
+  }
+  for (ValueId part : parts) {
+    Viewed x{part, identity(g.type(part).dims)};
+    follow_views(g, x);
+    if (!is_widened(g, x.value)) return std::nullopt;
+    x.value = g.producer(x.value).in[0];
+    out.parts.push_back(std::move(x));
+  }
+  return out;
+}
+
+// A convolution's A: windows, padding, or steps over places.
+bool reads_windows(const Graph& g, ValueId a) {
+  for (const Node* n = &g.producer(a); n->op == Op::view || n->op == Op::reshape; n = &g.producer(n->in[0])) {
+    if (n->op == Op::reshape) continue;
+    const AffineMap& map = n->attributes.map("map");
+    const bool windows = std::any_of(map.axes.begin(), map.axes.end(), [](const AffineMap::Axis& axis) {
+      return axis.terms.size() > 1 || std::any_of(axis.terms.begin(), axis.terms.end(), [](const AffineMap::Term& t) { return t.coefficient != 1; });
+    });
+    if (map.fill || windows) return true;
+  }
+  return false;
+}
+
+class Encoder {
+ public:
+  Encoder(const Graph& g, const Backend& backend, const WeightEncoding* wanted)
+      : g_(g), backend_(backend), wanted_(wanted), free_(find_constants(g).free), constant_(find_prepared(g)) {}
+
+  // B of a GEMM in the new graph, or none_id where it stays as it is.
+  ValueId operand_b(Graph& to, const Node& node, const std::vector<ValueId>& renamed) {
+    if (node.op != Op::matmul) return none_id;
+    const ValueId b = node.in[1];
+    if (constant_[node.out[0]] || !constant_[b] || free_[b] || g_.type(b).dims.size() != 2) return none_id;
+    const DType type = g_.type(node.in[0]).dtype;
+    if (type != DType::f32 && type != DType::f16 && type != DType::bf16) return none_id;
+    auto [made, is_new] = made_.try_emplace(b, none_id);
+    if (!is_new) return made->second;
+    if (auto q = quantised(g_, b)) return made->second = itself(to, *q, renamed);
+    if (wanted_ == nullptr || reads_windows(g_, node.in[0])) return none_id;
+    const auto [numbers, scale] = encoded_rows(to, b, renamed);
+    Handle decoded = cast(transpose(numbers, 0, 1), DType::f32) * transpose(scale, 0, 1);
+    // Without an offer B is decoded in each run, and the GEMM reads it in the type of A.
+    backend::Gemm sketch = sketch_of(g_, node);
+    sketch.encoding = wanted_->encoding;
+    sketch.constant = true;
+    if (!backend_.has_offer({std::move(sketch)})) decoded = cast(decoded, type);
+    return made->second = decoded.id();
+  }
+
+ private:
+  // What a model quantised itself.
+  ValueId itself(Graph& to, const Quantised& q, const std::vector<ValueId>& renamed) const {
+    std::vector<Handle> parts;
+    for (const Viewed& part : q.parts) parts.push_back(view({&to, renamed[part.value]}, part.map));
+    const Handle numbers = parts.size() > 1 ? concat(parts, static_cast<Axis>(q.axis)) : parts[0];
+    Handle b = cast(view(numbers, q.map), q.type);
+    if (q.scale) {
+      AffineMap row = q.scale->map;
+      row.dims[0] = 1;
+      b = b * view({&to, renamed[q.scale->value]}, row);
+    }
+    return b.id();
+  }
+
+  // [N, K]: the parts of a concatenation each by itself, so that a change of one concerns no other.
+  EncodedWeight encoded_rows(Graph& to, ValueId b, const std::vector<ValueId>& renamed) {
+    Viewed at{b, identity(g_.type(b).dims)};
+    follow_views(g_, at);
+    const bool turned = at.map == permute_map(g_.type(at.value).dims, {1, 0}), concatenated = turned && g_.producer(at.value).op == Op::concat;
+    if (!turned) return rows_once(b, transpose({&to, renamed[b]}, 0, 1), true);
+    const Node& concat = g_.producer(at.value);
+    if (!concatenated || concat.attributes.integer("axis") != 0) return rows_once(at.value, {&to, renamed[at.value]});
+    std::vector<Handle> numbers, scales;
+    for (ValueId part : concat.in) {
+      const EncodedWeight e = rows_once(part, {&to, renamed[part]});
+      numbers.push_back(e.numbers);
+      scales.push_back(e.scale);
+    }
+    return {ir::concat(numbers, 0), ir::concat(scales, 0)};
+  }
+
+  EncodedWeight rows_once(ValueId of, const Handle& rows, bool transposed = false) {
+    auto [found, is_new] = encoded_.try_emplace({of, transposed});
+    if (is_new) found->second = wanted_->encode(cast(rows, DType::f32));
+    return found->second;
+  }
+
+  const Graph& g_;
+  const Backend& backend_;
+  const WeightEncoding* wanted_;
+  const std::vector<bool> free_, constant_;
+  std::map<ValueId, ValueId> made_;          // B of the graph -> of the new one
+  std::map<std::pair<ValueId, bool>, EncodedWeight> encoded_;  // weights, or their transposes, that several GEMMs read are encoded once
+};
+
+}  // namespace
+
+std::optional<EncodedB> encoded_b(const Graph& g, const Node& matmul) { return matmul.op == Op::matmul ? encoded(g, matmul.in[1]) : std::nullopt; }
+
+std::vector<ValueId> decoding(const Graph& g, const Node& matmul) {
+  if (matmul.op != Op::matmul) return {};
+  ValueId v = matmul.in[1];
+  std::vector<ValueId> out;
+  if (const Node& n = g.producer(v); n.op == Op::cast && is_float(g.type(n.in[0]).dtype)) {
+    out.push_back(v);
+    v = n.in[0];
+  }
+  const auto b = encoded(g, v);
+  if (!b) return {};
+  out.push_back(v);
+  if (b->scale != none_id) out.push_back(g.producer(v).in[0]);
+  return out;
+}
+
+Graph encode_weights(Graph g, const Backend& backend, const WeightEncoding* wanted) {
+  const Graph before = g;
+  Encoder encoder(before, backend, wanted);
+  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) -> std::optional<ValueId> {
+    const ValueId b = encoder.operand_b(to, node, renamed);
+    if (b == none_id) return std::nullopt;
+    return to.nodes[to.add_node(Op::matmul, {in[0], b}, node.attributes, {before.type(node.out[0])})].out[0];
+  });
+  return g;
+}
+
+}  // namespace ingot::compile
