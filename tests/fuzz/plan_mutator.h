@@ -97,6 +97,24 @@ class PlanMutator {
       flag(c.equal);
       number(c.origin);
     }
+    for (plan::Value& v : f.values) {
+      kind(v.dtype, ir::dtype_count);
+      list(v.dims);
+    }
+    for (plan::Region& r : f.regions) {
+      kind(r.kind, 3);
+      number(r.condition);
+      for (plan::Call& c : r.calls) {
+        number(c.function);
+        list(c.values);
+        list(c.symbols);
+      }
+      for (plan::Region::Read& x : r.reads) {
+        number(x.value);
+        number(x.symbol);
+        number(x.bound);
+      }
+    }
     for (plan::Program& p : f.programs) {
       for (plan::Buffer& b : p.buffers) {
         kind(b.kind, 4);
@@ -124,7 +142,7 @@ class PlanMutator {
   void collect() {
     numbers_.clear();
     for (plan::Function& f : plan_.functions) function(f);
-    for (plan::Target& t : plan_.targets) {
+    for (plan::ForTarget& t : plan_.targets) {
       function(t.prepare);
       for (plan::Derived& d : t.derived) number(d.bytes);
     }
@@ -157,7 +175,7 @@ class PlanMutator {
   void change_lists() {
     std::vector<plan::Function*> functions;
     for (plan::Function& f : plan_.functions) functions.push_back(&f);
-    for (plan::Target& t : plan_.targets) functions.push_back(&t.prepare);
+    for (plan::ForTarget& t : plan_.targets) functions.push_back(&t.prepare);
     plan::Function& f = *functions[below(functions.size())];
     if (f.programs.empty()) return;
     plan::Program& p = f.programs[below(f.programs.size())];

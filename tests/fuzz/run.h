@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "plan/plan.h"
 #include "runtime/program.h"
+#include "runtime/session.h"
 
 namespace ingot::fuzz {
 
@@ -53,7 +54,49 @@ inline void run(const plan::Plan& plan, const plan::Function& f, const plan::Pro
     std::fill_n(bindings.back().data(), bytes, std::byte{1});
     pointers.push_back(bindings.back().data());
   }
-  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers(), *backend::cpu_backend().lane());
+  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers(), *backend::cpu_backend().new_stream());
+}
+
+// A function with regions, by a session on the CPU. Loops may never end: they are not run.
+inline void run_regions(const plan::Plan& plan, size_t function) {
+  for (const plan::Function& f : plan.functions) {
+    for (const plan::Region& r : f.regions) {
+      if (r.kind == plan::Region::Kind::loop) return;
+    }
+  }
+  auto weights = std::make_shared<runtime::Weights>(std::make_shared<plan::Plan>(plan), 1, little, "cpu");
+  runtime::Session session(weights, function, 1, little);
+  const plan::Function& f = plan.functions[function];
+  std::vector<int64_t> usual, sizes(f.sizes.code.size());
+  for (const plan::Symbol& s : f.symbols) usual.push_back(s.opt);
+  evaluate(f.sizes, usual, sizes);
+  std::vector<std::vector<int64_t>> dims;
+  std::vector<MemoryBlock> memory;
+  std::vector<runtime::HostTensor> inputs, outputs;
+  auto tensor = [&](const plan::Binding& b, const std::vector<int64_t>& of) {
+    size_t bytes = ir::size_of(b.dtype);
+    for (int64_t d : of) {
+      if (d < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(d), &bytes)) throw std::bad_alloc();
+    }
+    memory.emplace_back(bytes, little);
+    std::fill_n(memory.back().data(), bytes, std::byte{1});
+    dims.push_back(of);
+    return runtime::HostTensor{memory.back().data(), b.dtype, static_cast<int>(of.size()), nullptr, nullptr};
+  };
+  auto point = [&](std::vector<runtime::HostTensor>& list, size_t first) {
+    for (size_t i = 0; i < list.size(); ++i) list[i].dims = dims[first + i].data();
+  };
+  for (const plan::Binding& b : f.bindings) {
+    std::vector<int64_t> of;
+    for (plan::SizeRef d : b.dims) of.push_back(sizes[d]);
+    if (b.kind == plan::Binding::Kind::input) inputs.push_back(tensor(b, of));
+  }
+  point(inputs, 0);
+  const std::vector<std::vector<int64_t>> made = session.resolve(inputs);
+  for (size_t o = 0; o < made.size(); ++o) outputs.push_back(tensor(f.bindings[inputs.size() + o], made[o]));
+  point(inputs, 0);
+  point(outputs, inputs.size());
+  session.run(inputs, outputs);
 }
 
 // One target's prepare function and all functions, on the CPU whatever device they say they are for. As runtime::Weights does, with every derived
@@ -65,7 +108,7 @@ inline void run(const plan::Plan& plan, size_t t) {
     memory.weights.push_back(w.data);
     memory.weight_bytes.push_back(w.bytes);
   }
-  const plan::Target& target = plan.targets[t];
+  const plan::ForTarget& target = plan.targets[t];
   for (const plan::Derived& d : target.derived) {
     owned.emplace_back(d.bytes, little);
     memory.derived.push_back(owned.back().data());
@@ -73,6 +116,9 @@ inline void run(const plan::Plan& plan, size_t t) {
   }
   run(plan, target.prepare, target.prepare.programs[0], memory);
   for (const plan::Function& f : plan.functions) run(plan, f, f.programs[t], memory);
+  for (size_t f = 0; f < plan.functions.size(); ++f) {
+    if (!plan.functions[f].regions.empty() && target.target.kind == Target::Kind::cpu) run_regions(plan, f);
+  }
 }
 
 }  // namespace ingot::fuzz
