@@ -27,6 +27,7 @@ from torch.export.graph_signature import (
 
 from . import _op, size_text
 from .assemble import Assembled, Shell
+from .errors import UnsupportedError
 from .functional import Node
 
 
@@ -125,6 +126,8 @@ class _Program(Shell):
         self.graph.output((*written, *results))
 
     def _segment(self, index, inputs):
+        if any(self.engine.is_open(index, i) for i in range(len(self.engine.outputs(index)))):
+            raise UnsupportedError("sizes of the results are read from data while the model runs, and a torch program makes its results before", remedy='save it with format="ingot"')
         # Sizes of outputs are expressions over those of the engine's inputs.
         places = {name: (inputs[s["input"]], s) for name, s in self.engine.symbols(index).items() if "input" in s}
         outputs = [self._empty(binding, places) for binding in self.engine.outputs(index)]

@@ -179,8 +179,6 @@ const Definition definitions[] = {
        for (const Value& c : nonzero_along_axes(x)) columns.push_back(unsqueeze(c, 1));
        return columns.size() == 1 ? columns[0] : concat(std::move(columns), 1);
      }},
-    {"nonzero_numpy(Tensor self)", Types::each, [](Value x) { return nonzero_along_axes(x); }},
-    {"where(Tensor condition)", Types::each, [](Value x) { return nonzero_along_axes(x); }},
     {"masked_select(Tensor self, Tensor mask)", Types::each,
      [](Value x, Value mask) {
        const Dims dims = require_broadcast(x.graph(), {x.dims(), mask.dims()});

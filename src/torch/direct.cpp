@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -217,14 +218,14 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     if (!give(o, memory)) return nullptr;
   }
   // Results whose sizes are known while the model runs: made then, without Python's lock, and handed over behind it.
-  Late late(made, allocate);
-  if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late));
+  std::optional<Late> late;
+  if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late.emplace(made, allocate)));
   {
     Unlocked unlocked;
     check(ingot_session_run_with(lease.get(), tensors, count, tensors + count, made));
   }
-  for (size_t o = 0; o < made; ++o) {
-    if (lease.is_open(o) && !give(o, late.take(o))) return nullptr;
+  for (size_t o = 0; late && o < made; ++o) {
+    if (lease.is_open(o) && !give(o, late->take(o))) return nullptr;
   }
   return std::exchange(results.tuple, nullptr);
 }

@@ -38,12 +38,6 @@ class Nonzero(nn.Module):
         return (x > 0.5).nonzero() * 2, x.sum()
 
 
-class Where(nn.Module):
-    def forward(self, x):
-        rows, columns = torch.where(x > 0)
-        return rows * 10 + columns
-
-
 class MaskBesideIndex(nn.Module):
     """A mask over two axes and a list of positions behind it."""
 
@@ -133,7 +127,7 @@ class Counted(nn.Module):
         return self.linear(x) + self.count, found * 2
 
 
-MODELS = [Selected, MaskedSelect, Nonzero, Where, MaskBesideIndex, PutMasked, TwoReads, Outer, Branch, NestedBranch, BranchOfSelected, Loop, LoopThatSwaps, Counted]
+MODELS = [Selected, MaskedSelect, Nonzero, MaskBesideIndex, PutMasked, TwoReads, Outer, Branch, NestedBranch, BranchOfSelected, Loop, LoopThatSwaps, Counted]
 
 
 def flat(result):
@@ -273,6 +267,29 @@ def test_what_control_flow_cannot_hold_runs_in_torch():
         same(compiled(sample), Random()(sample))
     with pytest.raises(ingot.UnsupportedError, match="inside it aten.special_bessel_j0"):
         ingot.compile(Random(), inputs=[x], fallback="error")
+
+
+def test_saved_as_a_torch_program(tmp_path):
+    x = torch.randn(5, 4)
+    for kind in (Branch, Loop):
+        model = kind().eval()
+        ingot.save(ingot.compile(model, inputs=[x], fallback="error"), tmp_path / "model.pt2", format="exported_program")
+        same(torch.export.load(tmp_path / "model.pt2").module()(x), model(x))
+        same(ingot.load(tmp_path / "model.pt2")(x), model(x))
+    with pytest.raises(ingot.UnsupportedError, match="sizes of the results are read from data"):
+        ingot.save(ingot.compile(MaskedSelect(), inputs=[x], fallback="error"), tmp_path / "open.pt2", format="exported_program")
+
+
+def test_numbers_among_the_results():
+    class Numbers(nn.Module):
+        def forward(self, x):
+            return x * 2, (x > 0).nonzero().shape[0]
+
+    compiled = ingot.compile(Numbers(), inputs=[torch.randn(5, 4)])
+    for x in inputs(5):
+        result, count = compiled(x)
+        same(result, x * 2)
+        assert count == int((x > 0).sum())
 
 
 def test_inspect_shows_regions(tmp_path):
