@@ -2,13 +2,17 @@
 decoded weights as eager is with those weights (tests/accuracy.py)."""
 
 import copy
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
 
 import ingot
-from accuracy import assert_accurate
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
