@@ -28,7 +28,7 @@ void note_times(const Executor& executor, backend::Stream& stream, std::vector<T
   for (size_t n = 0; n < r.steps.size() && n < nanoseconds.size(); ++n) out.push_back({&executor.loaded(), n, nanoseconds[n], bytes_moved(r.steps[n]), r.steps[n].sizes});
 }
 
-Routine::Routine(const Weights& weights, size_t function) : plan_(weights.plan()), f_(plan_.functions[function]), sources_(plan::symbol_sources(f_)) {
+Routine::Routine(const Weights& weights, size_t function) : plan_(weights.plan()), f_(plan_.functions[function]) {
   std::vector<bool> read(f_.symbols.size(), false), endless = read;
   for (const Region& r : f_.regions) {
     std::vector<Callee>& callees = callees_.emplace_back();
@@ -209,6 +209,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
       fail(Code::format, "\"{}\" and \"{}\" disagree on the sizes of \"{}\"", f_.name, f.name, f.bindings[i].name);
   };
   if (callee.routine != nullptr) {
+    callee.routine->bound(symbols);
     std::vector<int64_t> sizes(f.sizes.code.size());
     evaluate(f.sizes, symbols, sizes);
     for (size_t i = 0; i < c.values.size(); ++i) {
@@ -259,7 +260,6 @@ void Routine::loop(const Region& r, std::vector<Callee>& callees, const Run& run
 
 void Routine::run(std::span<std::byte* const> bindings, std::span<const size_t> room, std::span<const int64_t> symbols, const Run& run) {
   symbols_.assign(symbols.begin(), symbols.end());
-  bound(symbols_);
   evaluate_sizes();
   timed_.clear();
   for (uint32_t b = 0; b < bindings.size(); ++b) {

@@ -38,7 +38,7 @@ class Routine {
     bool marks;
   };
   // `bindings`: data of every binding. A result whose size is read from data may have none, where `output` gives it, or `room` bytes.
-  // `symbols`: those that inputs give; the others are read.
+  // `symbols`: those that inputs give, and what bound() made of the others, which are read.
   void run(std::span<std::byte* const> bindings, std::span<const size_t> room, std::span<const int64_t> symbols, const Run&);
   // Sizes of a result after a run.
   std::span<const int64_t> dims(size_t binding) const { return slots_[binding].dims; }
@@ -81,7 +81,6 @@ class Routine {
 
   const plan::Plan& plan_;
   const plan::Function& f_;
-  std::vector<plan::SymbolSource> sources_;
   std::vector<std::vector<Callee>> callees_;  // per region and call
   std::vector<bool> open_, bounded_;          // per binding
   std::vector<int64_t> symbols_, sizes_;

@@ -42,6 +42,18 @@ inline Options options_of(const std::vector<std::pair<const char*, const char*>>
   return Options(made);
 }
 
+// A model for sm_90; null without NVRTC.
+inline Plan compiled_for_gpu(const char* model_path) {
+  ingot_model* model = nullptr;
+  good(ingot_model_open(model_path, &model));
+  const Options options = options_of({{"target", "cuda:sm_90"}});
+  ingot_plan* plan = nullptr;
+  ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
+  if (status != INGOT_DEVICE) good(status);
+  ingot_model_release(model);
+  return Plan(plan);
+}
+
 inline const ingot_options* on_gpu() {
   static const Options options = options_of({{"device", "cuda"}});
   return options.get();

@@ -7,17 +7,7 @@
 
 namespace {
 
-// Null without NVRTC.
-Plan selected() {
-  ingot_model* model = nullptr;
-  good(ingot_model_open(INGOT_TEST_SELECTED, &model));
-  const Options options = options_of({{"target", "cuda:sm_90"}});
-  ingot_plan* plan = nullptr;
-  ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
-  if (status != INGOT_DEVICE) good(status);
-  ingot_model_release(model);
-  return Plan(plan);
-}
+Plan selected() { return compiled_for_gpu(INGOT_TEST_SELECTED); }
 
 ingot_status run(const Session& session) {
   static float x[12], rows[12];

@@ -9,17 +9,7 @@ namespace {
 
 using State = std::unique_ptr<ingot_state, Releaser<ingot_state, ingot_state_release>>;
 
-// Null without NVRTC.
-Plan decoder() {
-  ingot_model* model = nullptr;
-  good(ingot_model_open(INGOT_TEST_DECODER, &model));
-  const Options options = options_of({{"target", "cuda:sm_90"}});
-  ingot_plan* plan = nullptr;
-  ingot_status status = ingot_compile(model, options.get(), nullptr, nullptr, &plan);
-  if (status != INGOT_DEVICE) good(status);
-  ingot_model_release(model);
-  return Plan(plan);
-}
+Plan decoder() { return compiled_for_gpu(INGOT_TEST_DECODER); }
 
 ingot_status step(const Session& session) {
   int64_t id = 3;
