@@ -24,6 +24,7 @@ from typing import Callable
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import images  # noqa: E402
 from cpu import BEFORE, environment_of, ratios  # noqa: E402
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -111,6 +112,32 @@ ROWS = [
     Row("resnet50-f16-b32", lambda: resnet(32), 1.05, tuple(PEERS)),
     Row("llama-8b-bf16-token", llama_8b, 4.0),
 ]
+
+
+def image(name, maker, bar, dtype="float16", peers=tuple(PEERS[:5])):
+    def make():
+        import torch
+
+        return maker("cuda", getattr(torch, dtype))
+
+    return Row(name, make, bar, peers)
+
+
+def image_rows():
+    net = images.torchvision_model
+    return [
+        image("sd15-unet-f16-b2", images.sd15_unet(), 5.3),
+        image("vae-decoder-f16-512", images.vae_decoder(), 5.8),
+        image("convnext-tiny-f16-b32", net("convnext_tiny", 32), 1.5),
+        image("efficientnet-b0-f16-b32", net("efficientnet_b0", 32), 1.0),
+        image("efficientnet-b0-f16-b1", net("efficientnet_b0", 1), 0.40),
+        image("swin-t-f16-b32", net("swin_t", 32), 2.0),
+        image("resnet50-tf32-b8", net("resnet50", 8), 0.75, "float32"),
+        image("regnet-f16-b32", net("regnet_y_3_2gf", 32), 0),
+        image("densenet121-f16-b32", net("densenet121", 32), 0),
+        image("sdxl-unet-f16-b2", images.sdxl_unet(), 0),
+        image("sd3-transformer-f16-b2", images.sd3_transformer(), 0),
+    ]
 
 
 # ---- one row, in a process of its own
@@ -312,9 +339,9 @@ def here(row, peers, arguments):
 
 
 def main():
-    rows = {row.name: row for row in ROWS}
+    main_rows, rows = [row.name for row in ROWS], {row.name: row for row in [*ROWS, *image_rows()]}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default=",".join(rows), help="names, or beginnings of names, with commas")
+    parser.add_argument("--rows", default=",".join(main_rows), help="names, or beginnings of names, with commas; \"images\" is all rows of images.py")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--burst", type=float, default=0.3, help="seconds of each burst")
@@ -325,6 +352,8 @@ def main():
     parser.add_argument("--in-process", action="store_true", help="all rows in one process: quicker, but what a row leaves in the allocator counts for the next one's memory")
     parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
     arguments = parser.parse_args()
+    if arguments.rows == "images":
+        arguments.rows = ",".join(n for n in rows if n not in main_rows)
     peers = arguments.peers.split(",")
     if unknown := [p for p in peers if p not in PEERS]:
         parser.error(f"no peer is called {unknown[0]!r}; there are {', '.join(PEERS)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import operator
 import os
 
@@ -334,16 +335,19 @@ class Shell:
     def _arithmetic(self, e):
         if isinstance(e, sympy.Symbol):
             return self.symbols[e]
-        if e.is_Integer:
-            return int(e)
+        if e.is_Integer or e.is_Float:
+            return int(e) if e.is_Integer else float(e)
         parts = [self._arithmetic(a) for a in e.args]
         if isinstance(e, sympy.Pow) and not isinstance(parts[1], int):
             raise InputError(f"the size {e} cannot be computed")
         name = type(e).__name__
         function = {"Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
-                    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min}.get(name)  # fmt: skip
+                    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min, "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv,
+                    "ToFloat": torch.sym_float, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil}.get(name)  # fmt: skip
         if function is None:
             raise InputError(f"the size {e} cannot be computed")
+        if len(parts) == 1:
+            return self.graph.call_function(function, (parts[0],)) if isinstance(parts[0], Node) else function(parts[0])
         made = parts[0]
         for part in parts[1:]:
             made = self.graph.call_function(function, (made, part)) if isinstance(made, Node) or isinstance(part, Node) else function(made, part)

@@ -58,6 +58,7 @@ _OWN = {
     "aten::masked_fill": _row_major,
     "power of a number": _row_major,
     "aten::batch_norm": _of_batch_norm,
+    "aten::native_batch_norm": _of_batch_norm,
     "aten::_native_batch_norm_legit_no_training": _of_batch_norm,
     "aten::upsample_nearest1d": _suggested,
     "aten::upsample_linear1d": _suggested,

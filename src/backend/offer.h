@@ -51,7 +51,8 @@ struct Gemm {
 // A convolution of each channel by itself: the result at the kept indices is the sum over the other ones of A times B. Operands of the step: A, B, then the
 // body's, whose accumulator is the sum.
 struct DepthwiseConv {
-  ir::DType type;
+  ir::DType type;                    // of the sum, and of B
+  ir::DType of_a = type;             // in memory; a half type is widened when it is read
   size_t kept = 0;
   ir::AffineMap map = {};            // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
   StridedLayout a = {}, b = {};      // b: over all indices, stride 0 where it does not depend on one

@@ -157,7 +157,8 @@ class Splitter {
     }
     const std::vector<Dim>& strides = w->strides;
     const bool along_k = reader == Op::matmul && strides[strides.size() - 2] == Dim(1);
-    return g_.type(v).dims.size() > 3 && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
+    const size_t least = reader == Op::matmul ? 4 : 3;  // axes of a kernel; a product's weight of three is rather one matrix of many
+    return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
   uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt) {

@@ -352,6 +352,8 @@ std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable
   return make_node2(x.graph(), Op::sort, {x.id()}, {{"axis", x.axis(axis)}, {"descending", descending}, {"stable", stable}});
 }
 
+std::pair<Handle, Handle> moments(Handle x, const Axes& axes) { return make_node2(x.graph(), Op::moments, {x.id()}, {{"axes", to_attribute(axes)}}); }
+
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted) {
   axis = x.axis(axis);
   if (x.rank() == 0) {

@@ -144,6 +144,7 @@ Handle take_along(Handle table, Axis axis, Handle index);
 Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, Handle updates, const char* kind);
 Handle scatter_along(Handle base, Axis axis, Handle index, Handle updates, const char* kind);
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable);
+std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, sums of squared differences from the mean
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted);
 Handle matmul(Handle a, Handle b);                                    // torch.matmul's rules for ranks 1 and up
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);

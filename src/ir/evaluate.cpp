@@ -106,6 +106,7 @@ class Evaluator {
       case Op::scatter_along: return scatter_along(a, *in[0], *in[1], *in[2], *out[0]);
       case Op::sort: return sort(a, *in[0], a.boolean("descending"), in[0]->dims.empty() ? 1 : in[0]->dims[static_cast<size_t>(a.integer("axis"))], *out[0], *out[1]);
       case Op::topk: return sort(a, *in[0], a.boolean("largest"), a.dim("k").evaluate(symbols_), *out[0], *out[1]);
+      case Op::moments: return moments(a.integers("axes"), *in[0], *out[0], *out[1]);
       case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
       case Op::attention: return attention(a, in, *out[0]);
@@ -354,6 +355,26 @@ class Evaluator {
       to = at;
       to[axis] = along(index, n, base.dims[axis]);
       accumulate(a.string("kind"), out, static_cast<size_t>(flat(to, base.dims)), updates, static_cast<size_t>(flat(at, updates.dims)));
+    });
+  }
+
+  void moments(const std::vector<int64_t>& axes, const Data& in, Data& sums, Data& squares) {
+    std::vector<int64_t> count(sums.f.size(), 0);
+    auto kept = [&](const Index& at) {
+      Index to;
+      for (size_t d = 0; d < at.size(); ++d) {
+        if (std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) == 0) to.push_back(at[d]);
+      }
+      return static_cast<size_t>(flat(to, sums.dims));
+    };
+    each(in.dims, [&](const Index& at, size_t n) {
+      sums.f[kept(at)] += in.f[n];
+      ++count[kept(at)];
+    });
+    each(in.dims, [&](const Index& at, size_t n) {
+      const size_t k = kept(at);
+      const double apart = in.f[n] - sums.f[k] / static_cast<double>(count[k]);
+      squares.f[k] += apart * apart;
     });
   }
 

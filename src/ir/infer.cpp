@@ -27,6 +27,7 @@ class Infer {
       case Op::scatter: return {scatter()};
       case Op::scatter_along: return {scatter_along()};
       case Op::sort: return sort();
+      case Op::moments: return moments();
       case Op::topk: return topk();
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
@@ -180,6 +181,18 @@ class Infer {
     a_.boolean("descending");
     a_.boolean("stable");
     return {type(0), Type{DType::i64, type(0).dims}};
+  }
+
+  std::vector<Type> moments() {
+    count(1);
+    if (!is_float(type(0).dtype)) bad("moments are of floating-point numbers, not of {}", name_of(type(0).dtype));
+    const std::vector<int64_t> axes = a_.integers("axes");
+    Type out{compute_type(type(0).dtype), {}};
+    for (size_t d = 0; d < type(0).dims.size(); ++d) {
+      if (std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) == 0) out.dims.push_back(type(0).dims[d]);
+    }
+    if (axes.empty() || out.dims.size() + axes.size() != type(0).dims.size()) bad("the axes are not some of the operand's {}, each once", type(0).dims.size());
+    return {out, out};
   }
 
   // An affine map from a result to an operand of rank `operand`.

@@ -34,6 +34,7 @@ const std::vector<Pass>& passes() {
       {"cse_again", cse},
       {"horizontal_fusion", horizontal_fusion},              // RoPE of queries and keys in one step
       {"simplify_again", simplify},
+      {"merge_in_order", merge_in_order},                    // so that results of transposed and grouped convolutions are views too
       {"propagate_layout", propagate_layout},                // [N, H, W, C] behind convolutions
       {"simplify_layout", simplify},
       {"fold_scales", fold_scales},                          // batch normalisation goes into the weights

@@ -1,9 +1,10 @@
 // Pointwise operations go through their operands in the order that these have in memory. A convolution's result is a matmul's, with a row for each place and a
-// column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding and sums after it work on [N, H, W, C]. Only a reader that
-// needs another order pays for it.
+// column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding, concatenation, nearest upsampling and sums after it work on
+// [N, H, W, C]. Only a reader that needs another order pays for it.
 #include <algorithm>
 #include <numeric>
 
+#include "ir/reshape_groups.h"
 #include "lower/passes.h"
 #include "lower/rewrite.h"
 
@@ -33,14 +34,15 @@ std::optional<std::vector<std::optional<Step>>> steps_of(const AffineMap& map) {
   return steps;
 }
 
-// The order that the axes of a view have in its operand; axes of size 1 stay with the axis before them. nullopt if an axis is repeated or used twice.
+// The order that the axes of a view have in its operand; axes of size 1, and those along which elements repeat, stay with the axis before them. nullopt if an
+// axis is used twice, or the first one repeats.
 std::optional<Order> order_of(const AffineMap& map) {
   auto steps = steps_of(map);
   if (!steps) return std::nullopt;
   for (size_t d = 0; d < steps->size(); ++d) {
     auto& step = (*steps)[d];
     if (step) continue;
-    if (!(map.dims[d] == Dim(1))) return std::nullopt;
+    if (!(map.dims[d] == Dim(1)) && d == 0) return std::nullopt;
     step = d > 0 ? *(*steps)[d - 1] : Step{0, INT64_MAX};
   }
   Order order(map.dims.size());
@@ -67,6 +69,17 @@ bool turns(const Order& order, const Dims& dims) {
   return last > 0 && inner > 0 && order[inner - 1] != last - 1;
 }
 
+// True if the part's axes walk the base's axis `a` once, from its first element to its last.
+bool is_all_of(const AffineMap& map, const std::vector<size_t>& part, size_t a, const Dim& size) {
+  Dim n = 1;
+  for (const AffineMap::Term& t : map.axes[a].terms) {
+    if (map.dims[t.axis] == Dim(1)) continue;
+    if (std::count(part.begin(), part.end(), size_t{t.axis}) == 0) return false;
+    n *= map.dims[t.axis];
+  }
+  return n == size && map.axes[a].offset == Dim(0);
+}
+
 Axes axes_of(const Order& order) { return Axes(order.begin(), order.end()); }
 
 Handle put_back(const Handle& y, const Order& order) {
@@ -83,6 +96,125 @@ bool one_axis(const std::vector<AffineMap>& maps, size_t outer, size_t inner, co
            const auto &a = steps[outer], &b = steps[inner];
            return a && b && a->axis == b->axis && b->step > 0 && a->step == b->step * *size;
          });
+}
+
+// True if pointwise work computes the value with the result of a reduction, as a normalisation does.
+bool has_reduction(const Graph& g, ValueId v) {
+  constexpr size_t most = 64;  // values that are looked at
+  std::vector<ValueId> seen{v};
+  for (size_t k = 0; k < seen.size() && seen.size() < most; ++k) {
+    const Node& node = maker(g, seen[k]);
+    if (node.op == Op::reduce) return true;
+    if (!is_map(node.op) && node.op != Op::view && node.op != Op::reshape) continue;
+    for (ValueId in : node.in) {
+      if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
+    }
+  }
+  return false;
+}
+
+// A reshape, perhaps behind a view that changes nothing, that merges axes of what was normalised or of what repeats: its operand. Other pointwise work gains
+// nothing there: what follows may need the merged axes.
+std::optional<ValueId> before_merge(const Graph& g, ValueId v) {
+  const Dims& dims = g.type(v).dims;
+  while (maker(g, v).op == Op::view && is_identity(maker(g, v).attributes.map("map"), g.type(maker(g, v).in[0]).dims)) v = maker(g, v).in[0];
+  const Node& reshape = maker(g, v);
+  if (reshape.op != Op::reshape || g.type(reshape.in[0]).dims.size() <= dims.size() || !ir::merged_axes(g.type(reshape.in[0]).dims, dims)) return std::nullopt;
+  ValueId from = reshape.in[0];
+  bool repeats = false;
+  for (; maker(g, from).op == Op::view && !maker(g, from).attributes.map("map").fill; from = maker(g, from).in[0]) {
+    const AffineMap& map = maker(g, from).attributes.map("map");
+    const auto steps = steps_of(map);
+    for (size_t d = 0; steps && d < steps->size(); ++d) repeats = repeats || (!(*steps)[d] && !(map.dims[d] == Dim(1)));
+  }
+  return repeats || (is_map(maker(g, from).op) && has_reduction(g, from)) ? std::optional(reshape.in[0]) : std::nullopt;
+}
+
+// Pointwise work on merged axes of what pointwise work made is done before they are merged: both become one body.
+std::optional<ValueId> map_before_merge(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+  std::optional<ValueId> found;
+  for (ValueId v : in) {
+    if (!found && g.type(v).dims == dims) found = before_merge(g, v);
+  }
+  if (!found) return std::nullopt;
+  const Dims split = g.type(*found).dims;
+  const auto parts = *ir::merged_axes(split, dims);
+  auto taken_apart = [&](const Dims& of) {
+    const size_t lead = dims.size() - of.size();
+    Dims out;
+    for (size_t j = lead; j < dims.size(); ++j) {
+      if (parts[j].empty()) out.push_back(1);
+      for (size_t axis : parts[j]) out.push_back(of[j - lead] == Dim(1) ? Dim(1) : split[axis]);
+    }
+    return out;
+  };
+  if (taken_apart(dims) != split) return std::nullopt;  // the merge leaves out axes of size 1
+  std::vector<ValueId> operands;
+  for (ValueId v : in) {
+    const Dims wanted = taken_apart(g.type(v).dims);
+    const std::optional<ValueId> before = before_merge(g, v);
+    operands.push_back(before && g.type(*before).dims == wanted ? *before : ir::reshape(Handle(&g, v), wanted).id());
+  }
+  ir::Type type = infer(g, node.op, operands, node.attributes)[0];
+  return ir::reshape(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), dims).id();
+}
+
+// Axes in memory order; what `merge(outer, inner)` says of neighbours is one group.
+template <class Merge>
+std::vector<Order> group_axes(const Order& order, Merge merge) {
+  std::vector<Order> groups;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && merge(order[i - 1], order[i])) {
+      groups.back().push_back(order[i]);
+    } else {
+      groups.push_back({order[i]});
+    }
+  }
+  return groups;
+}
+
+// An axis that holds a group's axes; axis a of a value is its index `position[a]`.
+AffineMap::Axis axis_of(const Order& group, const Dims& dims, const std::vector<uint32_t>& position) {
+  AffineMap::Axis axis;
+  Dim size = 1;
+  for (size_t k = group.size(); k-- > 0; size *= dims[group[k]]) axis.terms.push_back({position[group[k]], *size.constant()});
+  std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+  return axis;
+}
+
+Dims sizes_of(const std::vector<Order>& groups, const Dims& dims) {
+  Dims sizes;
+  for (const Order& group : groups) {
+    Dim size = 1;
+    for (size_t axis : group) size *= dims[axis];
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// A view of shape `dims` with an axis for each group.
+Handle merged_view(Graph& g, ValueId v, const std::vector<Order>& groups, const Dims& dims) {
+  AffineMap map = maker(g, v).attributes.map("map");
+  for (AffineMap::Axis& axis : map.axes) {
+    std::vector<AffineMap::Term> terms;
+    for (uint32_t i = 0; i < groups.size(); ++i) {
+      for (const AffineMap::Term& t : axis.terms) {
+        if (t.axis == groups[i].back()) terms.push_back({i, t.coefficient});
+      }
+    }
+    axis.terms = std::move(terms);
+  }
+  map.dims = sizes_of(groups, dims);
+  return ir::view(Handle(&g, maker(g, v).in[0]), std::move(map));
+}
+
+template <class Reduced>
+Axes reduced_groups(const std::vector<Order>& groups, Reduced is_reduced) {
+  Axes out;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (is_reduced(groups[i][0])) out.push_back(static_cast<ir::Axis>(i));
+  }
+  return out;
 }
 
 std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
@@ -105,51 +237,34 @@ std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node&
     others.push_back(ir::permute(x, axes_of(*order)));
   }
   // The axes of the operation: each is one or several of the result's.
-  std::vector<Order> groups;
-  for (size_t i = 0; i < order->size(); ++i) {
-    auto repeats = [&](const Handle& x) { return x.dims()[i] == Dim(1) && x.dims()[i - 1] == Dim(1); };
-    if (i > 0 && one_axis(maps, (*order)[i - 1], (*order)[i], dims) && std::all_of(others.begin(), others.end(), repeats)) {
-      groups.back().push_back((*order)[i]);
-    } else {
-      groups.push_back({(*order)[i]});
-    }
-  }
-  AffineMap back;
-  back.dims = dims;
-  Dims work;
-  for (const Order& group : groups) {
-    AffineMap::Axis axis;
-    Dim size = 1;
-    for (size_t k = group.size(); k-- > 0; size *= dims[group[k]]) axis.terms.push_back({static_cast<uint32_t>(group[k]), *size.constant()});
-    std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
-    back.axes.push_back(std::move(axis));
-    work.push_back(size);
-  }
+  std::vector<size_t> rank(order->size());
+  for (size_t i = 0; i < order->size(); ++i) rank[(*order)[i]] = i;
+  const std::vector<Order> groups = group_axes(*order, [&](size_t outer, size_t inner) {
+    auto repeats = [&](const Handle& x) { return x.dims()[rank[inner]] == Dim(1) && x.dims()[rank[outer]] == Dim(1); };
+    return one_axis(maps, outer, inner, dims) && std::all_of(others.begin(), others.end(), repeats);
+  });
+  std::vector<uint32_t> position(dims.size());
+  std::iota(position.begin(), position.end(), 0u);
+  AffineMap back{dims, {}, std::nullopt};
+  for (const Order& group : groups) back.axes.push_back(axis_of(group, dims, position));
   std::vector<ValueId> operands;
-  size_t next_map = 0, next_other = 0;
+  size_t next_other = 0;
   for (ValueId v : in) {
-    if (!whole(v)) {
-      const Handle& x = others[next_other++];
-      Dims merged;
-      for (size_t i = 0, at = 0; i < groups.size(); at += groups[i++].size()) merged.push_back(x.dims()[at]);
-      operands.push_back(merged.size() == x.dims().size() ? x.id() : ir::reshape(x, merged).id());
+    if (whole(v)) {
+      operands.push_back(merged_view(g, v, groups, dims).id());
       continue;
     }
-    AffineMap map = maps[next_map++];
-    for (AffineMap::Axis& axis : map.axes) {
-      std::vector<AffineMap::Term> terms;
-      for (uint32_t i = 0; i < groups.size(); ++i) {
-        for (const AffineMap::Term& t : axis.terms) {
-          if (t.axis == groups[i].back()) terms.push_back({i, t.coefficient});
-        }
-      }
-      axis.terms = std::move(terms);
-    }
-    map.dims = work;
-    operands.push_back(ir::view(Handle(&g, maker(g, v).in[0]), std::move(map)).id());
+    const Handle& x = others[next_other++];
+    Dims merged;
+    for (size_t i = 0, at = 0; i < groups.size(); at += groups[i++].size()) merged.push_back(x.dims()[at]);
+    operands.push_back(merged.size() == x.dims().size() ? x.id() : ir::reshape(x, merged).id());
   }
-  ir::Type type = infer(g, node.op, operands, node.attributes)[0];
-  return ir::view(Handle(&g, g.add(node.op, operands, node.attributes, std::move(type))), std::move(back)).id();
+  std::optional<ValueId> y = map_before_merge(g, node, operands, sizes_of(groups, dims));
+  if (!y) {
+    ir::Type type = infer(g, node.op, operands, node.attributes)[0];
+    y = g.add(node.op, operands, node.attributes, std::move(type));
+  }
+  return ir::view(Handle(&g, *y), std::move(back)).id();
 }
 
 // Padding: a view with a fill that permutes axes itself, or has its operand's axes.
@@ -183,26 +298,145 @@ std::optional<ValueId> pad_in_order(Graph& g, const AffineMap& map, ValueId x) {
   return put_back(ir::view(ir::permute(Handle(&g, x), axes_of(*order)), std::move(turned)), *order).id();
 }
 
-// A reduction, whose axes move.
+// A reduction, whose axes move. Axes that are one in memory stay one, so that work on the result's rows can share its body.
 std::optional<ValueId> reduction_in_order(Graph& g, const Node& node, ValueId x) {
   const std::optional<Order> order = order_of(g, x);
   const std::string& kind = node.attributes.string("kind");
-  if (!order || !turns(*order, g.type(x).dims) || kind == "argmax" || kind == "argmin") return std::nullopt;  // those count places
+  const Dims dims = g.type(x).dims;
+  if (!order || !turns(*order, dims) || kind == "argmax" || kind == "argmin") return std::nullopt;  // those count places
   const std::vector<int64_t> axes = node.attributes.integers("axes");
   if (axes.empty()) return std::nullopt;
-  Axes turned;
-  Order left;  // of the result's axes, in memory order
-  for (size_t i = 0; i < order->size(); ++i) {
-    const size_t axis = (*order)[i];
-    const bool reduced = std::count(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != 0;
-    if (reduced) turned.push_back(static_cast<ir::Axis>(i));
-    if (reduced && !node.attributes.boolean("keep")) continue;
-    left.push_back(axis);
+  const bool keep = node.attributes.boolean("keep");
+  auto is_reduced = [&](size_t axis) { return std::count(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != 0; };
+  const AffineMap map = maker(g, x).attributes.map("map");
+  const std::vector<Order> groups = group_axes(*order, [&](size_t outer, size_t inner) { return is_reduced(outer) == is_reduced(inner) && one_axis({map}, outer, inner, dims); });
+  const Handle y = ir::reduce(kind.c_str(), merged_view(g, x, groups, dims), reduced_groups(groups, is_reduced), ir::drop);
+  AffineMap back;
+  std::vector<uint32_t> position(dims.size());  // of an axis in the result
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    position[axis] = static_cast<uint32_t>(back.dims.size());
+    if (!is_reduced(axis)) back.dims.push_back(dims[axis]);
+    if (is_reduced(axis) && keep) back.dims.push_back(1);
   }
-  Order ranks = left;  // the same counted among themselves
-  for (size_t& axis : ranks) axis = static_cast<size_t>(std::count_if(left.begin(), left.end(), [&](size_t other) { return other < axis; }));
-  const Handle y = ir::reduce(kind.c_str(), ir::permute(Handle(&g, x), axes_of(*order)), turned, node.attributes.boolean("keep") ? ir::keep : ir::drop);
-  return put_back(y, ranks).id();
+  for (const Order& group : groups) {
+    if (!is_reduced(group[0])) back.axes.push_back(axis_of(group, dims, position));
+  }
+  return ir::view(y, std::move(back)).id();
+}
+
+// A reshape of a view that merges axes which are neighbours in memory too: parts of one axis of the base become one again, whole axes of the base are merged there.
+std::optional<ValueId> merged_in_base(Graph& g, ValueId x, const Dims& to) {
+  const std::optional<Order> order = order_of(g, x);
+  const Dims from = g.type(x).dims;
+  const auto parts = ir::merged_axes(from, to);
+  if (!order || !parts) return std::nullopt;
+  const Node& made = maker(g, x);
+  const Handle base(&g, made.in[0]);
+  const AffineMap map = made.attributes.map("map");
+  const auto steps = *steps_of(map);
+  std::vector<bool> joins(base.dims().size(), false);  // axes of the base that belong to the one before
+  std::vector<bool> inner(from.size(), false);         // indices that the one before them counts too
+  for (const std::vector<size_t>& part : *parts) {
+    for (size_t k = 0; k + 1 < part.size(); ++k) {
+      const size_t p = part[k], q = part[k + 1];
+      if (!steps[p] || !steps[q]) return std::nullopt;
+      const size_t outer = steps[p]->axis, next = steps[q]->axis;
+      if (one_axis({map}, p, q, from)) {
+        inner[p] = true;
+      } else if (next == outer + 1 && steps[p]->step == 1 && is_all_of(map, part, next, base.dims()[next])) {
+        joins[next] = true;
+      } else {
+        return std::nullopt;
+      }
+    }
+    // Whole axes are merged, no parts of them.
+    for (size_t axis : part) {
+      if (!steps[axis]) continue;
+      const size_t a = steps[axis]->axis;
+      if ((joins[a] || (a + 1 < joins.size() && joins[a + 1])) && !is_all_of(map, part, a, base.dims()[a])) return std::nullopt;
+    }
+  }
+  if (std::count(joins.begin(), joins.end(), true) != 0 && !turns(*order, from)) return std::nullopt;
+  std::vector<uint32_t> position(from.size(), 0);
+  for (uint32_t j = 0; j < to.size(); ++j) {
+    for (size_t axis : (*parts)[j]) position[axis] = j;
+  }
+  Dims merged;
+  AffineMap over;
+  over.dims = to;
+  for (size_t a = 0; a < joins.size(); ++a) {
+    if (joins[a]) {
+      merged.back() *= base.dims()[a];
+      continue;
+    }
+    merged.push_back(base.dims()[a]);
+    AffineMap::Axis axis = map.axes[a];
+    std::erase_if(axis.terms, [&](const AffineMap::Term& t) { return from[t.axis] == Dim(1) || inner[t.axis]; });
+    for (AffineMap::Term& t : axis.terms) t.axis = position[t.axis];
+    over.axes.push_back(std::move(axis));
+  }
+  return ir::view(merged == base.dims() ? base : ir::reshape(base, merged), std::move(over)).id();
+}
+
+// A reshape of a view that merges axes which are neighbours in memory, of elements that repeat too.
+std::optional<ValueId> reshape_in_order(Graph& g, ValueId x, const Dims& to) {
+  if (auto merged = merged_in_base(g, x, to)) return merged;
+  const std::optional<Order> order = order_of(g, x);
+  const Dims from = g.type(x).dims;
+  const auto parts = ir::merged_axes(from, to);
+  if (!order || !turns(*order, from) || !parts) return std::nullopt;
+  Order left;  // of the result's axes, in memory order
+  Dims merged;
+  std::vector<bool> seen(to.size(), false);
+  for (size_t i = 0; i < order->size();) {
+    const auto part = std::find_if(parts->begin(), parts->end(), [&](const auto& p) { return !p.empty() && p[0] == (*order)[i]; });
+    if (part == parts->end()) {
+      if (!(from[(*order)[i]] == Dim(1))) return std::nullopt;
+      ++i;
+      continue;
+    }
+    left.push_back(static_cast<size_t>(part - parts->begin()));
+    seen[left.back()] = true;
+    merged.push_back(to[left.back()]);
+    for (size_t axis : *part) {
+      if (i == order->size() || (*order)[i++] != axis) return std::nullopt;
+    }
+  }
+  for (size_t j = 0; j < to.size(); ++j) {  // of size 1: beside the axis before it, as in order_of
+    if (seen[j]) continue;
+    const auto at = j == 0 ? left.begin() : std::find(left.begin(), left.end(), j - 1) + 1;
+    merged.insert(merged.begin() + (at - left.begin()), Dim(1));
+    left.insert(at, j);
+  }
+  return put_back(ir::reshape(ir::permute(Handle(&g, x), axes_of(*order)), merged), left).id();
+}
+
+// A concatenation, if most of what is joined lies in one order.
+std::optional<ValueId> concat_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+  const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+  std::optional<Order> order;
+  std::vector<AffineMap> maps;
+  for (ValueId v : in) {
+    const std::optional<Order> own = order_of(g, v);
+    if (!own || !turns(*own, g.type(v).dims)) continue;
+    if (order && *order != *own) return std::nullopt;
+    order = own;
+    maps.push_back(maker(g, v).attributes.map("map"));
+  }
+  if (!order || 2 * maps.size() < in.size()) return std::nullopt;
+  const bool all = maps.size() == in.size();
+  const std::vector<Order> groups = group_axes(*order, [&](size_t outer, size_t inner) { return all && outer != axis && inner != axis && one_axis(maps, outer, inner, dims); });
+  std::vector<Handle> parts;
+  for (ValueId v : in) parts.push_back(all ? merged_view(g, v, groups, g.type(v).dims) : ir::permute(Handle(&g, v), axes_of(*order)));
+  std::vector<uint32_t> position(dims.size());
+  std::iota(position.begin(), position.end(), 0u);
+  AffineMap back{dims, {}, std::nullopt};
+  size_t joined = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i][0] == axis) joined = i;
+    back.axes.push_back(axis_of(groups[i], dims, position));
+  }
+  return ir::view(ir::concat(parts, static_cast<ir::Axis>(joined)), std::move(back)).id();
 }
 
 }  // namespace
@@ -216,7 +450,12 @@ void propagate_layout(Graph& g) {
       return ir::view(Handle(&to, maker(to, in[0]).in[0]), compose(node.attributes.map("map"), maker(to, in[0]).attributes.map("map"))).id();
     }
     if (dims.size() < 3) return std::nullopt;
-    if (is_map(node.op)) return map_in_order(to, weights, node, in, dims);
+    if (node.op == Op::reshape) return reshape_in_order(to, in[0], dims);
+    if (node.op == Op::concat) return concat_in_order(to, node, in, dims);
+    if (is_map(node.op)) {
+      const std::optional<ValueId> turned = map_in_order(to, weights, node, in, dims);
+      return turned ? turned : map_before_merge(to, node, in, dims);
+    }
     if (node.op == Op::view && node.attributes.map("map").fill) return pad_in_order(to, node.attributes.map("map"), in[0]);
     return std::nullopt;
   });

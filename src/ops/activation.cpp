@@ -16,7 +16,7 @@ Value parametric_relu(const Value& x, const Value& w) {
 const Definition definitions[] = {
     {"relu(Tensor self)", [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
-    {"sigmoid(Tensor self)", [](Value x) { return sigmoid(x); }},
+    {"{sigmoid,special_expit}(Tensor self)", [](Value x) { return sigmoid(x); }},
     {"log_sigmoid(Tensor self)", [](Value x) { return -softplus(-x); }},
     {"silu(Tensor self)", [](Value x) { return silu(x); }},
     {"mish(Tensor self)", [](Value x) { return x * tanh(softplus(x)); }},

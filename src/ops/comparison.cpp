@@ -17,11 +17,13 @@ Value chosen(const Value& condition, const Operand& a, const Operand& b) {
 
 const Definition definitions[] = {
     {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return equal(a, b); }},
-    {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return not_equal(a, b); }},
+    {"{ne,ne,not_equal,not_equal}.{Tensor,Scalar,Tensor,Scalar}(Tensor self, {Tensor,Scalar,Tensor,Scalar} other)", Types::common,
+     [](Value a, Operand b) { return not_equal(a, b); }},
     {"lt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a < b; }},
-    {"le.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a <= b; }},
+    {"{le,le,less_equal,less_equal}.{Tensor,Scalar,Tensor,Scalar}(Tensor self, {Tensor,Scalar,Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a <= b; }},
     {"gt.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a > b; }},
-    {"ge.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a >= b; }},
+    {"{ge,ge,greater_equal,greater_equal}.{Tensor,Scalar,Tensor,Scalar}(Tensor self, {Tensor,Scalar,Tensor,Scalar} other)", Types::common,
+     [](Value a, Operand b) { return a >= b; }},
     {"greater.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a > b; }},
     {"less.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a < b; }},
     {"isnan(Tensor self)", [](Value x) { return test(Op::is_nan, x); }},
@@ -39,6 +41,12 @@ const Definition definitions[] = {
        if (!is_bool(mask.dtype())) fail(Code::unsupported, "masked_fill: the mask is {}, not bool", name_of(mask.dtype()));
        if (v.value && v.value->rank() != 0) fail(Code::unsupported, "masked_fill: the value has rank {}, not 0", v.value->rank());
        return select(mask, v.value ? cast(*v.value, x.dtype()) : full(x.graph(), {}, v.number, x.dtype()), x);
+     }},
+    {"isin.{Tensor_Tensor,Tensor_Scalar}({Tensor,Tensor} {elements,elements}, {Tensor,Scalar} {test_elements,test_element}, *, bool assume_unique=False, bool invert=False)",
+     Types::common,
+     [](Value x, Value of, bool, bool invert) {
+       const Value found = reduce("any", equal(unsqueeze(x, -1), reshape(of, {Dim(-1)})), {-1}, drop);
+       return invert ? logical_not(found) : found;
      }},
     {"heaviside(Tensor self, Tensor values)", Types::same, [](Value x, Value v) { return select(equal(x, 0), v, cast(x > 0, x.dtype())); }},
     {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)", Types::same,

@@ -1,10 +1,10 @@
-// Convolutions and pooling: the windows of the input are one view; a matmul or a reduction reads it.
-#include <limits>
+// Convolutions: the windows of the input are one view; a matmul or a reduction reads it.
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
-#include "ops/binding.h"
+#include "ops/windows.h"
 
 namespace ingot::ops {
 
@@ -12,130 +12,253 @@ using namespace ir;
 
 namespace {
 
-using Numbers = std::vector<int64_t>;
+// A vector of columns: what products with fewer compute for nothing.
+constexpr int64_t few_columns = 16;
 
-// One entry for each axis; a single number stands for all axes.
-Numbers spread(Numbers given, size_t axes, const char* what) {
-  if (given.size() == 1) given.assign(axes, given[0]);
-  if (given.size() != axes) fail(Code::invalid_input, "{}: {} numbers for {} axes", what, given.size(), axes);
-  return given;
-}
+struct Layer {
+  Value x, w;  // [N, C, spatial...], [O, C / groups, kernel...]
+  std::optional<Value> bias;
+  int64_t groups = 1;
 
-// Where the windows on the last axes of a tensor are.
-struct Windows {
-  Numbers kernel, stride, dilation, before, after;
-
-  int64_t reach(size_t i) const { return dilation[i] * (kernel[i] - 1); }
-  // How many windows fit on an axis.
-  Dim count(size_t i, const Dim& size) const { return floordiv(size + Dim(before[i] + after[i] - reach(i) - 1), stride[i]) + Dim(1); }
+  size_t axes() const { return w.dims().size() - 2; }
+  // Of each channel by itself.
+  bool is_depthwise() const { return w.dim(1) == Dim(1) && w.dim(0) == Dim(groups); }
 };
 
-// [lead..., spatial...] -> [lead..., windows..., kernel...]; `fill` outside of the tensor.
-Value windows_on(const Value& given, const Windows& w, const Dims& counts, const Scalar& fill) {
-  const size_t n = w.kernel.size(), lead = given.dims().size() - n;
-  Dims before(lead, Dim(0)), after = before;
-  bool padded = false;
-  for (size_t i = 0; i < n; ++i) {
-    before.push_back(w.before[i]);
-    after.push_back(w.after[i]);
-    padded = padded || w.before[i] > 0 || w.after[i] > 0;
-  }
-  const Value x = padded ? pad(given, before, after, fill) : given;
-  AffineMap map;
-  for (size_t i = 0; i < lead; ++i) {
-    map.dims.push_back(x.dims()[i]);
-    map.axes.push_back({0, {{static_cast<uint32_t>(i), 1}}});
-  }
-  for (size_t i = 0; i < n; ++i) {
-    map.dims.push_back(counts[i]);
-    map.axes.push_back({0, {{static_cast<uint32_t>(lead + i), w.stride[i]}, {static_cast<uint32_t>(lead + n + i), w.dilation[i]}}});
-  }
-  for (int64_t k : w.kernel) map.dims.push_back(k);
-  return view(x, std::move(map));
+Dims appended(Dims dims, const Dims& more) {
+  dims.insert(dims.end(), more.begin(), more.end());
+  return dims;
 }
 
-Axes last_axes(const Value& x, size_t n) {
-  Axes axes;
-  for (int64_t i = x.rank() - static_cast<int64_t>(n); i < x.rank(); ++i) axes.push_back(i);
-  return axes;
+// The places of an axis of windows and what lies in them, as axes of a view [N, G, C / G, places..., kernel...]; channels in front of the kernel or behind.
+Axes places_and_kernel(Axes lead, size_t n, bool channels_first) {
+  for (size_t i = 0; i < n; ++i) lead.push_back(static_cast<Axis>(3 + i));
+  if (channels_first) lead.push_back(2);
+  for (size_t i = 0; i < n; ++i) lead.push_back(static_cast<Axis>(3 + n + i));
+  if (!channels_first) lead.push_back(2);
+  return lead;
 }
 
-// x [N, C, spatial...], w [O, C / groups, kernel...]; `y` of the same element type.
-Value convolve(const Value& x, const Value& w, const Windows& on, int64_t groups) {
-  const size_t n = on.kernel.size();
-  const Dim batch = x.dim(0), each = w.dim(1), out = floordiv(w.dim(0), groups);
-  Dims counts, kernel(w.dims().begin() + 2, w.dims().end());
-  for (size_t i = 0; i < n; ++i) counts.push_back(on.count(i, x.dims()[2 + i]));
-  if (each == Dim(1) && out == Dim(1)) {  // a channel by itself: a weighted sum over its windows
-    Value windows = windows_on(widened(x), on, counts, 0);
-    Dims line{Dim(1), w.dim(0)};
-    line.insert(line.end(), n, Dim(1));
-    line.insert(line.end(), kernel.begin(), kernel.end());
-    return cast(sum(windows * reshape(widened(w), line), last_axes(windows, n)), x.dtype());
-  }
-  // [N, G, windows..., kernel..., C / G] as the rows of a matmul, the weights as its columns: the channels of a place are neighbours, unless they are few.
-  Dims split{batch, Dim(groups), each};
-  split.insert(split.end(), x.dims().begin() + 2, x.dims().end());
-  Value windows = windows_on(reshape(x, split), on, counts, 0);
-  Axes order{0, 1};
-  for (size_t i = 0; i < n; ++i) order.push_back(static_cast<Axis>(3 + i));
-  const bool few = each.constant().value_or(8) < 8;
-  Axes of_weights{0};
-  if (few) order.push_back(2), of_weights.push_back(1);
-  for (size_t i = 0; i < n; ++i) {
-    order.push_back(static_cast<Axis>(3 + n + i));
-    of_weights.push_back(static_cast<Axis>(2 + i));
-  }
-  if (!few) order.push_back(2), of_weights.push_back(1);
-  const Value columns = permute(w, of_weights);
-  const Dim rows = product(counts), inner = each * product(kernel);
-  Value y;
-  if (groups == 1) {
-    y = matmul(reshape(permute(windows, order), {batch, rows, inner}), transpose(reshape(columns, {w.dim(0), inner}), 0, 1));
-  } else {
-    y = matmul(reshape(permute(windows, order), {batch, Dim(groups), rows, inner}), transpose(reshape(columns, {Dim(groups), out, inner}), 1, 2));
-  }
-  Dims result{batch, w.dim(0)};
-  result.insert(result.end(), counts.begin(), counts.end());
-  return reshape(transpose(y, -2, -1), result);
+// [N, places..., O]: each channel's weighted sum over its windows.
+Value sums(const Layer& l, const Windows& on, const Dims& counts) {
+  const size_t n = l.axes();
+  const Value windows = windows_on(widened(l.x), on, counts, 0);
+  const Dims kernel(l.w.dims().begin() + 2, l.w.dims().end()), ones(n, Dim(1));
+  Value y = cast(sum(windows * reshape(widened(l.w), appended(appended({Dim(1), l.w.dim(0)}, ones), kernel)), last_axes(windows, n)), l.x.dtype());
+  if (l.bias) y = y + reshape(*l.bias, appended({l.w.dim(0)}, ones));
+  Axes order{0};
+  for (size_t i = 0; i < n; ++i) order.push_back(static_cast<Axis>(2 + i));
+  order.push_back(1);
+  return permute(y, order);
 }
 
-// A transposed convolution is one over the input with zeros between its elements, the kernel turned around.
-Value convolve_transposed(const Value& x, const Value& w, Windows on, const Numbers& more, int64_t groups) {
-  const size_t n = on.kernel.size();
-  Dims wide{x.dim(0), x.dim(1)};
-  AffineMap apart;
-  for (uint32_t i = 0; i < 2; ++i) apart.axes.push_back({0, {{i, 1}}});
-  for (size_t i = 0; i < n; ++i) {
-    const Dim& size = x.dims()[2 + i];
-    require(x.graph(), 1, ir::Check::less_equal, size, "a transposed convolution has elements to start from");
-    wide.push_back((size - Dim(1)) * Dim(on.stride[i]) + Dim(1));
-    apart.axes.push_back({0, {{static_cast<uint32_t>(2 + i), on.stride[i]}}});
+// [N, rows, O]: all windows of an image are the rows of a product, the weights its columns. With `lines` the places of each line are rows of their own:
+// [N, places..., O].
+Value products(const Layer& l, const Windows& on, const Dims& counts, bool lines) {
+  const size_t n = l.axes();
+  const Dim batch = l.x.dim(0), each = l.w.dim(1), groups = l.groups, out = floordiv(l.w.dim(0), l.groups);
+  Dims kernel(l.w.dims().begin() + 2, l.w.dims().end());
+  const Dim inner = each * product(kernel);
+  const Dims rows = appended(lines ? counts : Dims{product(counts)}, {inner});
+  const Dims spatial(l.x.dims().begin() + 2, l.x.dims().end());
+  const Value windows = windows_on(reshape(l.x, appended({batch, groups, each}, spatial)), on, counts, 0);
+  Axes of_weights;
+  for (size_t i = 0; i < n; ++i) of_weights.push_back(static_cast<Axis>(2 + i));
+  if (l.groups == 1) {
+    // The channels of a place are neighbours, unless they are few.
+    const bool few = each.constant().value_or(8) < 8;
+    of_weights.insert(few ? of_weights.begin() : of_weights.end(), 1);
+    of_weights.insert(of_weights.begin(), 0);
+    const Value a = reshape(permute(windows, places_and_kernel({0, 1}, n, few)), appended({batch}, rows));
+    const Value y = matmul(a, transpose(reshape(permute(l.w, of_weights), {l.w.dim(0), inner}), 0, 1));
+    return l.bias ? y + *l.bias : y;
   }
-  apart.dims = x.dims();
-  Value spaced = wide == x.dims() ? x : update(full(x.graph(), wide, 0, x.dtype()), apart, x);
-  Axes spatial;
-  for (size_t i = 0; i < n; ++i) {
-    const int64_t padding = on.before[i];
-    on.before[i] = on.reach(i) - padding;
-    on.after[i] = on.reach(i) - padding + more[i];
-    on.stride[i] = 1;
-    spatial.push_back(static_cast<Axis>(3 + i));
-    if (on.before[i] < 0) {  // padding cuts more than the kernel reaches
-      spaced = slice(spaced, static_cast<Axis>(2 + i), Dim(-on.before[i]), std::nullopt, 1);
-      on.before[i] = 0;
+  // A product for each group. The columns of all groups are neighbours in memory, as those of the result are.
+  of_weights.push_back(1);
+  of_weights.push_back(0);
+  Value b = permute(reshape(reshape(permute(l.w, of_weights), {inner, l.w.dim(0)}), {inner, groups, out}), {1, 0, 2});
+  for (size_t i = 0; i < rows.size() - 1; ++i) b = unsqueeze(b, 1);
+  Value y = matmul(reshape(permute(windows, places_and_kernel({1, 0}, n, false)), appended({groups, batch}, rows)), b);
+  if (l.bias) y = y + reshape(*l.bias, appended(appended({groups}, Dims(rows.size(), Dim(1))), {out}));
+  Axes order;
+  for (Axis i = 1; i + 1 < y.rank(); ++i) order.push_back(i);
+  order.push_back(0);
+  order.push_back(y.rank() - 1);
+  return reshape(permute(y, order), appended(appended({batch}, Dims(rows.begin(), rows.end() - 1)), {l.w.dim(0)}));
+}
+
+// [N, places..., O] -> [N, O, places...]
+Value channels_second(const Value& y) {
+  Axes order{0, y.rank() - 1};
+  for (Axis i = 1; i + 1 < y.rank(); ++i) order.push_back(i);
+  return permute(y, order);
+}
+
+Value convolve(const Layer& l, const Windows& on) {
+  Dims counts;
+  for (size_t i = 0; i < l.axes(); ++i) counts.push_back(on.count(i, l.x.dims()[2 + i]));
+  if (l.is_depthwise()) return channels_second(sums(l, on, counts));
+  if (l.groups > 1) return channels_second(products(l, on, counts, true));
+  return reshape(transpose(products(l, on, counts, false), 1, 2), appended({l.x.dim(0), l.w.dim(0)}, counts));
+}
+
+// ---- transposed: element k of the kernel adds input x to result x * stride + k * dilation - padding
+
+// On one axis the results t * stride + r of one r are a convolution of their own, with the elements first, first + step, .. of the kernel, the last one
+// first. Window t begins `before` places in front of t.
+struct Phase {
+  int64_t first = 0, step, count = 0, dilation, before = 0;
+  int64_t last() const { return (count - 1) * dilation - before; }  // of what it reads, from t on
+};
+
+Phase phase_of(const Windows& on, size_t i, int64_t r) {
+  const int64_t shared = std::gcd(on.stride[i], on.dilation[i]), from = r + on.before[i];
+  Phase p{.step = on.stride[i] / shared, .dilation = on.dilation[i] / shared};
+  while (p.first < p.step && (from - p.first * on.dilation[i]) % on.stride[i] != 0) ++p.first;
+  if (p.first == p.step || p.first >= on.kernel[i]) return p;  // nothing is added there
+  p.count = (on.kernel[i] - p.first + p.step - 1) / p.step;
+  p.before = (p.count - 1) * p.dilation - (from - p.first * on.dilation[i]) / on.stride[i];
+  return p;
+}
+
+// The results of each phase are one product (or sum), and no input is multiplied that was not there. Phases of an axis are parts of a concatenation, where
+// they are computed in place; those that see the same are columns of one product.
+class Transposed {
+ public:
+  Transposed(Layer l, Windows on, const Numbers& more) : l_(std::move(l)), on_(std::move(on)), n_(l_.axes()) {
+    int64_t all = l_.w.dim(0).constant().value_or(few_columns);
+    for (size_t i = 0; i < n_; ++i) {
+      all *= on_.stride[i];
+      const int64_t beyond = 1 + on_.reach(i) - 2 * on_.before[i] + more[i];
+      const Dim before = l_.x.dims()[2 + i] - Dim(1);
+      out_.push_back(before * Dim(on_.stride[i]) + Dim(beyond));
+      beyond_.push_back(beyond > 0 ? (beyond + on_.stride[i] - 1) / on_.stride[i] : -(-beyond / on_.stride[i]));
+      counts_.push_back(before + Dim(beyond_.back()));
     }
-    if (on.after[i] < 0) {
-      spaced = slice(spaced, static_cast<Axis>(2 + i), Dim(0), spaced.dims()[2 + i] + Dim(on.after[i]), 1);
-      on.after[i] = 0;
-    }
+    const bool spread = std::all_of(on_.dilation.begin(), on_.dilation.end(), [](int64_t d) { return d == 1; });
+    for (size_t i = 0; i < n_; ++i) joined_.push_back(l_.groups == 1 && on_.stride[i] > 1 && spread && (all <= few_columns || (i + 1 == n_ && sees_the_same(i))));
   }
+
+  Value run() const {
+    Value y = over(0, Numbers(n_, 0));
+    Dims whole{l_.x.dim(0)};
+    for (size_t i = 0; i < n_; ++i) whole.push_back(counts_[i] * Dim(on_.stride[i]));
+    whole.push_back(l_.w.dim(0));
+    y = reshape(y, whole);
+    for (size_t i = 0; i < n_; ++i) {
+      if (!(whole[1 + i] == out_[i])) y = slice(y, static_cast<Axis>(1 + i), Dim(0), out_[i], 1);
+    }
+    return channels_second(y);
+  }
+
+ private:
+  bool sees_the_same(size_t i) const {
+    const Phase first = phase_of(on_, i, 0);
+    for (int64_t r = 1; r < on_.stride[i]; ++r) {
+      const Phase p = phase_of(on_, i, r);
+      if (p.count != first.count || p.before != first.before) return l_.w.dim(0).constant().value_or(few_columns) * on_.stride[i] <= few_columns;
+    }
+    return true;
+  }
+
+  // [N, places, phases, places, phases.., O] of the phases `at` on the axes before this one.
+  Value over(size_t axis, Numbers at) const {
+    if (axis == n_) return part(at);
+    if (joined_[axis]) return over(axis + 1, at);
+    std::vector<Value> parts;
+    for (at[axis] = 0; at[axis] < on_.stride[axis]; ++at[axis]) parts.push_back(over(axis + 1, at));
+    return parts.size() == 1 ? parts[0] : concat(parts, static_cast<Axis>(2 + 2 * axis));
+  }
+
+  Value part(const Numbers& at) const {
+    Windows on = on_;
+    on.stride.assign(n_, 1);
+    Dims joined;
+    for (size_t i = 0; i < n_; ++i) {
+      int64_t before = INT64_MIN, last = INT64_MIN;  // of all phases together
+      for (int64_t r = joined_[i] ? 0 : at[i]; r < (joined_[i] ? on_.stride[i] : at[i] + 1); ++r) {
+        const Phase p = phase_of(on_, i, r);
+        if (p.count == 0) continue;
+        before = std::max(before, p.before);
+        last = std::max(last, p.last());
+        on.dilation[i] = p.dilation;
+      }
+      if (before == INT64_MIN) return nothing();
+      on.kernel[i] = (before + last) / on.dilation[i] + 1;
+      on.before[i] = before;
+      on.after[i] = std::max<int64_t>(0, last + beyond_[i] - 1);
+      if (joined_[i]) joined.push_back(on_.stride[i]);
+    }
+    std::vector<Value> kernels;
+    add_kernels(kernels, 0, at, on);
+    Layer l = l_;
+    l.w = kernels.size() == 1 ? kernels[0] : concat(kernels, 0);
+    if (l.bias) l.bias = kernels.size() == 1 ? *l.bias : concat(std::vector<Value>(kernels.size(), *l.bias), 0);
+    const Value y = l.is_depthwise() ? sums(l, on, counts_) : products(l, on, counts_, joined.size() < n_);
+    return phases_beside_places(reshape(y, appended(appended({l.x.dim(0)}, counts_), appended(joined, {l_.w.dim(0)}))));
+  }
+
+  Value nothing() const {
+    Dims dims{l_.x.dim(0)};
+    for (size_t i = 0; i < n_; ++i) dims = appended(std::move(dims), {counts_[i], joined_[i] ? Dim(on_.stride[i]) : Dim(1)});
+    dims.push_back(l_.w.dim(0));
+    const Value zeros = full(l_.x.graph(), dims, 0, l_.x.dtype());
+    return l_.bias ? zeros + *l_.bias : zeros;
+  }
+
+  // The kernel of each phase that is a column of its own, with zeros where another one sees more.
+  void add_kernels(std::vector<Value>& to, size_t axis, Numbers at, const Windows& on) const {
+    if (axis < n_ && joined_[axis]) {
+      for (at[axis] = 0; at[axis] < on_.stride[axis]; ++at[axis]) add_kernels(to, axis + 1, at, on);
+      return;
+    }
+    if (axis < n_) return add_kernels(to, axis + 1, at, on);
+    Value w = l_.w;
+    Dims before{Dim(0), Dim(0)}, after = before;
+    Axes spatial;
+    bool whole = true;
+    for (size_t i = 0; i < n_; ++i) {
+      const Phase p = phase_of(on_, i, at[i]);
+      spatial.push_back(static_cast<Axis>(2 + i));
+      w = slice(w, spatial.back(), Dim(p.first), p.count == 0 ? std::optional(Dim(p.first)) : std::nullopt, p.step);
+      before.push_back(p.count == 0 ? 0 : on.before[i] - p.before);
+      after.push_back(on.kernel[i] - p.count - before.back().value());
+      whole = whole && p.count == on.kernel[i];
+    }
+    w = flip(w, spatial);
+    to.push_back(whole ? w : pad(w, before, after, 0));
+  }
+
+  // [N, places.., phases.., O] -> [N, places, phases, places, phases.., O]
+  Value phases_beside_places(Value y) const {
+    Axes order{0};
+    auto next = static_cast<Axis>(1 + n_);
+    Dims dims{y.dim(0)};
+    for (size_t i = 0; i < n_; ++i) {
+      order.push_back(static_cast<Axis>(1 + i));
+      if (joined_[i]) order.push_back(next++);
+      dims = appended(std::move(dims), {counts_[i], joined_[i] ? Dim(on_.stride[i]) : Dim(1)});
+    }
+    order.push_back(next);
+    dims.push_back(l_.w.dim(0));
+    return reshape(permute(y, order), dims);
+  }
+
+  const Layer l_;
+  const Windows on_;
+  const size_t n_;
+  Dims out_, counts_;  // results, and places of a phase, on each axis
+  Numbers beyond_;     // how many places more than there are inputs, less one
+  std::vector<bool> joined_;
+};
+
+Value convolve_transposed(Layer l, Windows on, const Numbers& more) {
+  for (size_t i = 0; i < l.axes(); ++i) require(l.x.graph(), 1, ir::Check::less_equal, l.x.dims()[2 + i], "a transposed convolution has elements to start from");
   // [C, O / G, kernel...] -> [O, C / G, kernel...]
-  const Dim each = floordiv(w.dim(0), groups);
-  Dims split{Dim(groups), each, w.dim(1)}, merged{w.dim(1) * Dim(groups), each};
-  split.insert(split.end(), w.dims().begin() + 2, w.dims().end());
-  merged.insert(merged.end(), w.dims().begin() + 2, w.dims().end());
-  return convolve(spaced, reshape(transpose(flip(reshape(w, split), spatial), 1, 2), merged), on, groups);
+  const Dims kernel(l.w.dims().begin() + 2, l.w.dims().end());
+  const Dim each = floordiv(l.w.dim(0), l.groups), out = l.w.dim(1);
+  l.w = reshape(transpose(reshape(l.w, appended({Dim(l.groups), each, out}, kernel)), 1, 2), appended({out * Dim(l.groups), each}, kernel));
+  return Transposed(std::move(l), std::move(on), more).run();
 }
 
 struct Convolution {
@@ -163,12 +286,8 @@ Value convolution(Value x, const Value& w, const std::optional<Value>& bias, Con
   if (!c.transposed && !(w.dim(1) * Dim(c.groups) == x.dim(1))) {
     require(x.graph(), w.dim(1) * Dim(c.groups), ir::Check::equal, x.dim(1), "the input has the channels of the weight");
   }
-  Value y = c.transposed ? convolve_transposed(x, w, on, spread(c.more, n, "output_padding"), c.groups) : convolve(x, w, on, c.groups);
-  if (bias) {
-    Dims line{bias->dim(0)};
-    line.insert(line.end(), n, Dim(1));
-    y = y + reshape(*bias, line);
-  }
+  Layer l{x, w, bias, c.groups};
+  const Value y = c.transposed ? convolve_transposed(std::move(l), on, spread(c.more, n, "output_padding")) : convolve(l, on);
   return alone ? squeeze(y, 0) : y;
 }
 
@@ -187,225 +306,6 @@ Value padded_by_name(const Value& x, const Value& w, const std::optional<Value>&
     fail(Code::invalid_input, "convolution: padding \"{}\" is neither \"same\" nor \"valid\"", padding);
   }
   return convolution(x, w, bias, std::move(c));
-}
-
-// ---- pooling
-
-struct Pool {
-  Windows on;
-  Dims counts;
-};
-
-Pool pool_of(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
-  if (x.rank() < static_cast<int64_t>(n) + 1) fail(Code::invalid_input, "pooling: rank {} is below {}", x.rank(), n + 1);
-  Pool p;
-  p.on.kernel = spread(std::move(kernel), n, "kernel_size");
-  p.on.stride = stride.empty() ? p.on.kernel : spread(std::move(stride), n, "stride");
-  p.on.dilation = spread(std::move(dilation), n, "dilation");
-  p.on.before = p.on.after = spread(std::move(padding), n, "padding");
-  for (size_t i = 0; i < n; ++i) {
-    const Dim size = x.dim(static_cast<Axis>(i) - static_cast<Axis>(n));
-    if (!ceil_mode) {
-      p.counts.push_back(p.on.count(i, size));
-      continue;
-    }
-    // The last window may reach over the end, but must not start there.
-    auto known = size.constant();
-    if (!known) fail(Code::unsupported, "pooling: ceil_mode on an axis of dynamic size");
-    const int64_t padded = *known + p.on.before[i], s = p.on.stride[i];
-    int64_t count = (padded + p.on.after[i] - p.on.reach(i) - 1 + s - 1) / s + 1;
-    if ((count - 1) * s >= padded) --count;
-    p.on.after[i] = std::max(p.on.after[i], (count - 1) * s + p.on.reach(i) + 1 - padded);
-    p.counts.push_back(count);
-  }
-  return p;
-}
-
-Scalar lowest(DType t) {
-  if (is_float(t)) return -std::numeric_limits<double>::infinity();
-  if (t == DType::u8 || t == DType::b8) return 0;
-  return t == DType::i8 ? INT64_C(-128) : t == DType::i16 ? INT64_C(-32768) : t == DType::i32 ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min();
-}
-
-constexpr int64_t few_places = 25;
-
-int64_t places_of(const Windows& on) {
-  int64_t places = 1;
-  for (int64_t k : on.kernel) places *= k;
-  return places;
-}
-
-// Few places in a window: one tensor for each, combined pointwise.
-std::vector<Value> each_place(const Value& windows, const Windows& on) {
-  std::vector<Value> each;
-  for (int64_t place = 0; place < places_of(on); ++place) {
-    Value one = windows;
-    int64_t rest = place;
-    for (size_t i = on.kernel.size(); i-- > 0; rest /= on.kernel[i]) one = take(one, one.rank() - 1, rest % on.kernel[i]);
-    each.push_back(one);
-  }
-  return each;
-}
-
-Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
-  Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), std::move(dilation), ceil_mode);
-  const Value windows = windows_on(x, p.on, p.counts, lowest(x.dtype()));
-  if (places_of(p.on) > few_places) return amax(windows, last_axes(windows, n));
-  const std::vector<Value> each = each_place(windows, p.on);
-  return std::accumulate(each.begin() + 1, each.end(), each[0],
-                         [](const Value& most, const Value& one) { return maximum(one, most); });  // of equal ones, zeros of two signs, the first
-}
-
-Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
-  const Numbers given = spread(padding, n, "padding");
-  Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), {1}, ceil_mode);
-  if (!is_float(x.dtype())) fail(Code::unsupported, "avg_pool of integers");
-  const Value windows = windows_on(x, p.on, p.counts, 0);
-  const int64_t whole = places_of(p.on);
-  std::optional<Value> sums;
-  if (whole > few_places) {
-    sums = sum(widened(windows), last_axes(windows, n));
-  } else {
-    for (const Value& one : each_place(windows, p.on)) sums = sums ? *sums + widened(one) : widened(one) + 0.0;  // eager begins with 0: of -0.0 alone it is 0.0
-  }
-  Value y = *sums;
-  bool inside = true;
-  for (size_t i = 0; i < n; ++i) {
-    // Every window has all of its elements: nothing is padded, or padding counts and no window reaches over it.
-    inside = inside && (count_include_pad ? p.on.after[i] == given[i] : given[i] == 0 && p.on.after[i] == 0);
-  }
-  if (divisor || inside) return cast(y / static_cast<double>(divisor.value_or(whole)), x.dtype());
-  // The number of elements of each window that count, one axis at a time.
-  Graph& g = x.graph();
-  for (size_t i = 0; i < n; ++i) {
-    const Dim size = x.dim(static_cast<Axis>(i) - static_cast<Axis>(n));
-    Dims line{p.counts[i]};
-    line.insert(line.end(), n - 1 - i, Dim(1));
-    Value start = ir::index(g, line, 0) * p.on.stride[i] - given[i], end = start + p.on.kernel[i];
-    Value counted = count_include_pad ? minimum(end, Operand(size + Dim(given[i]))) - start : minimum(end, Operand(size)) - maximum(start, 0);
-    y = y / cast(counted, y.dtype());
-  }
-  return cast(y, x.dtype());
-}
-
-// Windows between i * size / n and (i + 1) * size / n.
-Value adaptive_avg_pool(Value x, const Dims& sizes) {
-  if (!is_float(x.dtype())) fail(Code::unsupported, "adaptive_avg_pool of integers");
-  const DType t = x.dtype();
-  x = widened(x);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Axis axis = x.rank() - static_cast<Axis>(sizes.size() - i);
-    const Dim size = x.dim(axis);
-    auto n = sizes[i].constant();
-    if (!n) fail(Code::unsupported, "adaptive_avg_pool to a dynamic size");
-    if (size == Dim(*n)) continue;
-    if (mod(size, *n) == Dim(0)) {
-      Dims split = x.dims();
-      split[static_cast<size_t>(axis)] = floordiv(size, *n);
-      split.insert(split.begin() + axis, Dim(*n));
-      x = mean(reshape(x, split), {axis + 1});
-      continue;
-    }
-    // [n, longest]: the elements of each window in order. Elements outside are skipped, not multiplied by 0: they may be infinite.
-    Graph& g = x.graph();
-    Dim longest = floordiv(size, *n) + Dim(2);
-    if (auto known = size.constant()) {
-      int64_t most = 0;
-      for (int64_t w = 0; w < *n; ++w) most = std::max(most, ((w + 1) * *known + *n - 1) / *n - w * *known / *n);
-      longest = Dim(most);
-    }
-    const Value line = ir::index(g, {Dim(*n), Dim(1)}, 0);
-    const Value start = ir::map(Op::floordiv, {line * Operand(size), *n}), end = ir::map(Op::floordiv, {(line + 1) * Operand(size) + (*n - 1), *n});
-    const Value at = start + ir::index(g, {Dim(*n), longest}, 1);
-    auto laid = [&](const Value& v, Dim across) {  // beside the axes behind
-      Dims dims{Dim(*n), std::move(across)};
-      dims.insert(dims.end(), static_cast<size_t>(x.rank() - 1 - axis), Dim(1));
-      return reshape(v, dims);
-    };
-    const Value windows = select(laid(at < end, longest), gather(x, {axis}, {minimum(at, Operand(size - Dim(1)))}, axis, false), 0.0);
-    x = squeeze(sum(windows, {axis + 1}, keep) / laid(cast(end - start, x.dtype()), Dim(1)), axis + 1);
-  }
-  return cast(x, t);
-}
-
-// ---- resizing
-
-// Nearest: output i reads floor(i * scale), in float32 as ATen has it.
-Value nearest(Value x, const std::vector<std::optional<double>>& scales, const Dims& sizes) {
-  Graph& g = x.graph();
-  const int64_t first = x.rank() - static_cast<int64_t>(sizes.size());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Axis axis = first + static_cast<Axis>(i);
-    const Dim from = x.dim(axis);
-    // In two dimensions ATen looks at the sizes before the scale.
-    const bool by_size = sizes.size() == 2 || scales[i].value_or(1) == 1;
-    if (from == sizes[i] && by_size) continue;
-    if (sizes[i] == from * Dim(2) && sizes.size() == 2) {
-      x = gather(x, {axis}, {ir::map(Op::floordiv, {iota(g, sizes[i]), 2})}, axis, false);
-      continue;
-    }
-    auto have = from.constant(), want = sizes[i].constant();
-    double scale;
-    if (scales[i] && *scales[i] > 0) {
-      scale = static_cast<float>(1.0 / *scales[i]);
-    } else if (have && want) {
-      scale = static_cast<float>(*have) / static_cast<float>(*want);
-    } else {
-      fail(Code::unsupported, "upsample_nearest between dynamic sizes without a scale");
-    }
-    Value at = cast(ir::map(Op::floor, {cast(iota(g, sizes[i]), DType::f32) * scale}), DType::i64);
-    x = gather(x, {axis}, {minimum(at, Operand(from - Dim(1)))}, axis, false);
-  }
-  return x;
-}
-
-Value nearest_to(const Value& x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) {
-  const size_t n = static_cast<size_t>(x.rank()) - 2;
-  std::vector<std::optional<double>> scales(n);
-  if (factors) {
-    for (size_t i = 0; i < n && i < factors->size(); ++i) scales[i] = (*factors)[i];
-  }
-  if (!sizes) {
-    if (!factors || factors->size() != n) fail(Code::invalid_input, "upsample: neither sizes nor scales");
-    sizes.emplace();
-    for (size_t i = 0; i < n; ++i) {
-      const Dim& size = x.dims()[2 + i];
-      const double factor = (*factors)[i];
-      if (auto known = size.constant()) {
-        sizes->push_back(static_cast<int64_t>(static_cast<double>(*known) * factor));
-      } else if (factor == static_cast<double>(static_cast<int64_t>(factor))) {
-        sizes->push_back(size * Dim(static_cast<int64_t>(factor)));
-      } else {
-        fail(Code::unsupported, "upsample of a dynamic size by {}", factor);
-      }
-    }
-  }
-  return nearest(x, scales, *sizes);
-}
-
-// [N, C r^2, H, W] <-> [N, C, H r, W r]
-Value pixel_shuffle(const Value& x, int64_t r) {
-  const size_t lead = static_cast<size_t>(x.rank()) - 3;
-  Dims split(x.dims().begin(), x.dims().begin() + static_cast<int64_t>(lead)), merged = split;
-  const Dim channels = floordiv(x.dim(-3), r * r), h = x.dim(-2), w = x.dim(-1);
-  for (const Dim& d : {channels, Dim(r), Dim(r), h, w}) split.push_back(d);
-  for (const Dim& d : {channels, h * Dim(r), w * Dim(r)}) merged.push_back(d);
-  Axes order;
-  for (size_t i = 0; i < lead; ++i) order.push_back(static_cast<Axis>(i));
-  for (int64_t i : {0, 3, 1, 4, 2}) order.push_back(static_cast<Axis>(lead) + i);
-  return reshape(permute(reshape(x, split), order), merged);
-}
-
-Value pixel_unshuffle(const Value& x, int64_t r) {
-  const size_t lead = static_cast<size_t>(x.rank()) - 3;
-  Dims split(x.dims().begin(), x.dims().begin() + static_cast<int64_t>(lead)), merged = split;
-  const Dim channels = x.dim(-3), h = floordiv(x.dim(-2), r), w = floordiv(x.dim(-1), r);
-  for (const Dim& d : {channels, h, Dim(r), w, Dim(r)}) split.push_back(d);
-  for (const Dim& d : {channels * Dim(r * r), h, w}) merged.push_back(d);
-  Axes order;
-  for (size_t i = 0; i < lead; ++i) order.push_back(static_cast<Axis>(i));
-  for (int64_t i : {0, 2, 4, 1, 3}) order.push_back(static_cast<Axis>(lead) + i);
-  return reshape(permute(reshape(x, split), order), merged);
 }
 
 const Definition definitions[] = {
@@ -456,31 +356,6 @@ const Definition definitions[] = {
      [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups) {
        return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
      }},
-    {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)",
-     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 1, k, s, p, d, up); }},
-    {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)",
-     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 2, k, s, p, d, up); }},
-    {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)",
-     [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 3, k, s, p, d, up); }},
-    {"avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True)",
-     [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads) { return avg_pool(x, 1, k, s, p, up, pads, std::nullopt); }},
-    {"avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
-     [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 2, k, s, p, up, pads, divisor); }},
-    {"avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
-     [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 3, k, s, p, up, pads, divisor); }},
-    {"adaptive_avg_pool1d(Tensor self, int[1] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
-    {"adaptive_avg_pool2d(Tensor self, SymInt[2] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
-    {"upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
-     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
-    {"upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
-     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
-    {"upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)",
-     [](Value x, std::optional<Dims> sizes, std::optional<std::vector<double>> factors) { return nearest_to(x, sizes, factors); }},
-    {"upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None)", [](Value x, Dims sizes, std::optional<double> s) { return nearest(x, {s}, sizes); }},
-    {"upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None)",
-     [](Value x, Dims sizes, std::optional<double> h, std::optional<double> w) { return nearest(x, {h, w}, sizes); }},
-    {"pixel_shuffle(Tensor self, int upscale_factor)", [](Value x, int64_t r) { return pixel_shuffle(x, r); }},
-    {"pixel_unshuffle(Tensor self, int downscale_factor)", [](Value x, int64_t r) { return pixel_unshuffle(x, r); }},
 };
 
 }  // namespace

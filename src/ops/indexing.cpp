@@ -1,4 +1,7 @@
 // Reading and writing at computed positions.
+#include <cmath>
+#include <cstdint>
+
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ops/binding.h"
@@ -128,9 +131,13 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, cons
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
 Value places_among(const Value& boundaries, const Value& x, bool right, bool narrow) {
   if (is_bool(x.dtype())) fail(Code::unsupported, "searchsorted among bools");
-  if (boundaries.rank() != 1) fail(Code::unsupported, "searchsorted in more than one sequence");
   Dims line(static_cast<size_t>(x.rank()), Dim(1));
-  line.push_back(boundaries.dim(0));
+  line.push_back(boundaries.dim(-1));
+  if (boundaries.rank() > 1) {  // a sequence for each line of x
+    line = boundaries.dims();
+    line.insert(line.end() - 1, Dim(1));
+    for (Axis a = 0; a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
+  }
   Value b = reshape(boundaries, line), v = unsqueeze(x, -1);
   return cast(sum(logical_not(right ? b > v : b >= v), {-1}), narrow ? DType::i32 : DType::i64);
 }
@@ -160,7 +167,80 @@ Value along(const Value& x, int64_t dim, Value index, const Value& source, const
   return scatter_along(x, dim, position(index), same_type(x, source), kind);
 }
 
+// What an element has before anything is reduced into it.
+Scalar neutral(const char* kind, DType t) {
+  const std::string_view k = kind;
+  if (k == "add") return 0;
+  if (k == "mul") return 1;
+  if (is_float(t)) return k == "max" ? -INFINITY : INFINITY;
+  if (is_bool(t)) return k != "max";
+  const int64_t bits = 8 * static_cast<int64_t>(size_of(t)) - (t == DType::u8 ? 0 : 1);
+  const int64_t most = bits == 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
+  return k == "max" ? (t == DType::u8 ? INT64_C(0) : -most - 1) : most;
+}
+
+// scatter_reduce and index_reduce; `put(base, source, kind)` scatters. Without the tensor's own elements, those that something is reduced into begin anew.
+template <class Put>
+Value reduced_into(const Value& given, const Value& given_source, const std::string& reduce, bool include_self, const Put& put) {
+  same_type(given, given_source);
+  const bool mean = reduce == "mean";
+  const char* kind = mean ? "add" : reduction(reduce);
+  const Value x = widened(given), source = widened(given_source);
+  Value base = x;
+  if (!include_self) {
+    const Value touched = put(full(x.graph(), x.dims(), false, DType::b8), full(x.graph(), source.dims(), true, DType::b8), "set");
+    base = select(touched, full(x.graph(), {}, neutral(kind, x.dtype()), x.dtype()), x);
+  }
+  Value y = put(base, source, kind);
+  if (mean) {
+    const Value counts = put(full(x.graph(), x.dims(), include_self ? 1 : 0, DType::i64), full(x.graph(), source.dims(), 1, DType::i64), "add");
+    const Value n = cast(maximum(counts, 1), x.dtype());
+    y = is_float(x.dtype()) ? y / n : map(Op::floordiv, {y, n});
+  }
+  return cast(y, given.dtype());
+}
+
+// Rows of a table, summed (or their mean or largest) in bags: bag i begins at offsets[i]. `mode`: 0 sum, 1 mean, 2 max. Of the results the first;
+// the others are for training, and no tensors of their types: a model that reads them keeps the call in torch.
+std::vector<Value> embedding_bag(const Value& table, const Value& given, const Value& given_offsets, int64_t mode, const std::optional<Value>& factors, bool last_is_end,
+                                 std::optional<int64_t> padding) {
+  Graph& g = table.graph();
+  if (given.rank() != 1) fail(Code::unsupported, "embedding_bag with indices of rank {}", given.rank());
+  const Value index = cast(position(given), DType::i64), all = cast(position(given_offsets), DType::i64);
+  const Value offsets = last_is_end ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
+  const Dim n = index.dim(0), bags = offsets.dim(0);
+  const Value bag = sum(unsqueeze(offsets, 0) <= unsqueeze(iota(g, n), 1), {1}) - 1;
+  Value rows = widened(gather(table, {0}, {index}, 0, false));
+  if (factors) rows = rows * unsqueeze(widened(*factors), 1);
+  const double start = mode == 2 ? -INFINITY : 0.0;
+  std::optional<Value> counted;
+  if (padding) {
+    counted = not_equal(index, *padding < 0 ? Operand(table.dim(0) + Dim(*padding)) : Operand(*padding));
+    rows = select(unsqueeze(*counted, 1), rows, start);
+  }
+  const Value ones = counted ? cast(*counted, DType::i64) : full(g, {n}, 1, DType::i64);
+  const Value sizes = scatter(full(g, {bags}, 0, DType::i64), {0}, {bag}, 0, ones, "add");
+  Value y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, rows, mode == 2 ? "max" : "add");
+  if (mode == 1) y = y / cast(maximum(unsqueeze(sizes, 1), 1), y.dtype());
+  if (mode == 2) y = select(unsqueeze(sizes, 1) > 0, y, 0.0);
+  const Value unread = full(g, {}, false, DType::b8);
+  return {cast(y, table.dtype()), unread, unread, unread};
+}
+
 const Definition definitions[] = {
+    {"embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
+     "include_last_offset=False)",
+     Types::each, [](Value w, Value i, Value o, bool, int64_t mode, bool, std::optional<Value> f, bool last) { return embedding_bag(w, i, o, mode, f, last, std::nullopt); }},
+    {"embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool "
+     "include_last_offset, int? padding_idx)",
+     Types::each,
+     [](Value w, Value i, Value o, bool, int64_t mode, bool, std::optional<Value> f, bool last, std::optional<int64_t> p) { return embedding_bag(w, i, o, mode, f, last, p); }},
+    {"{_embedding_bag,_embedding_bag_forward_only}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? "
+     "per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)",
+     Types::each,
+     [](Value w, Value i, Value o, bool, int64_t mode, bool, std::optional<Value> f, bool last, int64_t p) {
+       return embedding_bag(w, i, o, mode, f, last, p < 0 ? std::nullopt : std::optional(p));
+     }},
     {"embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)", Types::each,
      [](Value table, Value index, int64_t, bool, bool) { return gather(table, {0}, {position(index)}, 0, false); }},
     {"index.Tensor(Tensor self, Tensor?[] indices)", Types::each,
@@ -239,6 +319,15 @@ const Definition definitions[] = {
        if (!alpha.is_integer() || alpha.to_int() != 1) source = source * literal(x.graph(), alpha, source.dtype());
        return slices(x, dim, index, source, "add");
      }},
+    {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)", Types::each,
+     [](Value x, int64_t dim, Value index, Value source, std::string reduce, bool own) {
+       return reduced_into(x, source, reduce, own, [&](const Value& base, const Value& from, const char* kind) { return along(base, dim, index, from, kind); });
+     }},
+    {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)", Types::each,
+     [](Value x, int64_t dim, Value index, Value source, std::string reduce, bool own) {
+       return reduced_into(x, source, reduce, own, [&](const Value& base, const Value& from, const char* kind) { return slices(base, dim, index, from, kind); });
+     }},
+    {"take(Tensor self, Tensor index)", Types::each, [](Value x, Value index) { return gather(reshape(x, {Dim(-1)}), {0}, {long_position(index)}, 0, true); }},
     {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", Types::each,
      [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), source, "set"); }},
     {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)", Types::each,
@@ -266,6 +355,11 @@ const Definition definitions[] = {
      [](Value x, int64_t n) {
        if (n < 1) fail(Code::unsupported, "one_hot without num_classes: the number of classes comes from the values");
        return gather(cast(equal(ir::index(x.graph(), {Dim(n), Dim(n)}, 0), ir::index(x.graph(), {Dim(n), Dim(n)}, 1)), DType::i64), {0}, {x}, 0, false);
+     }},
+    {"searchsorted.{Tensor,Scalar}(Tensor sorted_sequence, {Tensor,Scalar} self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)", Types::common,
+     [](Value sequence, Value x, bool narrow, bool right, std::optional<std::string> side, std::optional<Value> sorter) {
+       if (sorter) fail(Code::unsupported, "searchsorted with a sorter");
+       return places_among(sequence, x, right || side.value_or("left") == "right", narrow);
      }},
     {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common,
      [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},

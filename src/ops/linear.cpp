@@ -180,6 +180,54 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
   return ordered(acc, have, out);
 }
 
+// Sums over pairs of axes of both.
+Value tensordot(Value a, Value b, const Axes& dims_a, const Axes& dims_b) {
+  if (dims_a.size() != dims_b.size()) fail(Code::invalid_input, "tensordot: {} and {} axes", dims_a.size(), dims_b.size());
+  auto is_in = [](const Value& x, const Axes& dims, Axis axis) { return std::any_of(dims.begin(), dims.end(), [&](Axis d) { return x.axis(d) == axis; }); };
+  for (size_t i = 0; i < dims_a.size(); ++i) {  // an axis of size 1 meets any size
+    const Dim have = a.dim(dims_a[i]), other = b.dim(dims_b[i]);
+    if (have == Dim(1) && !(other == Dim(1)))
+      b = cast(sum(b, {dims_b[i]}, keep), b.dtype());
+    else if (other == Dim(1) && !(have == Dim(1)))
+      a = cast(sum(a, {dims_a[i]}, keep), a.dtype());
+    else
+      require(a.graph(), have, ir::Check::equal, other, "the axes that tensordot sums have equal sizes");
+  }
+  Axes order_a, order_b;
+  Dims result, inner;
+  for (Axis i = 0; i < a.rank(); ++i) {
+    if (!is_in(a, dims_a, i)) order_a.push_back(i), result.push_back(a.dim(i));
+  }
+  const Dim rows = product(result);
+  for (size_t i = 0; i < dims_a.size(); ++i) {
+    order_a.push_back(a.axis(dims_a[i]));
+    order_b.push_back(b.axis(dims_b[i]));
+    inner.push_back(a.dim(dims_a[i]));
+  }
+  Dim columns = 1;
+  for (Axis i = 0; i < b.rank(); ++i) {
+    if (!is_in(b, dims_b, i)) order_b.push_back(i), result.push_back(b.dim(i)), columns *= b.dim(i);
+  }
+  return reshape(matmul(reshape(permute(a, order_a), {rows, product(inner)}), reshape(permute(b, order_b), {product(inner), columns})), result);
+}
+
+// x1[i] w[o, i, j] x2[j] for each o.
+Value bilinear(const Value& x1, const Value& x2, const Value& w, const std::optional<Value>& bias) {
+  Dims dims(x1.dims().begin(), x1.dims().end() - 1);
+  const Dim rows = product(dims), i = w.dim(1), j = w.dim(2), o = w.dim(0);
+  const Value a = reshape(x1, {rows, i}), b = reshape(x2, {rows, Dim(1), j});
+  const Value each = reshape(matmul(a, reshape(permute(w, {1, 0, 2}), {i, o * j})), {rows, o, j});
+  const Value y = cast(sum(widened(each) * widened(b), {-1}), x1.dtype());
+  dims.push_back(o);
+  return reshape(bias ? y + *bias : y, dims);
+}
+
+// The last axes of both are summed.
+Value inner(const Value& a, const Value& b) {
+  if (a.rank() == 0 || b.rank() == 0) return a * b;
+  return tensordot(a, b, {-1}, {-1});
+}
+
 Value sdpa(Value q, Value k, Value v, std::optional<Value> mask, double dropout, bool causal, std::optional<double> scale, bool gqa) {
   if (dropout > 0) fail(Code::unsupported, "scaled_dot_product_attention with dropout (call model.eval() first)");
   if (!scale && !q.dims().back().constant()) {
@@ -226,7 +274,16 @@ const Definition definitions[] = {
     {"mv(Tensor self, Tensor vec)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"dot(Tensor self, Tensor tensor)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"vdot(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
-    {"outer(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
+    {"tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other)", Types::same, [](Value a, Value b, Axes da, Axes db) { return tensordot(a, b, da, db); }},
+    {"inner(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return inner(a, b); }},
+    {"linalg_vecdot(Tensor x, Tensor y, *, int dim=-1)", Types::same,
+     [](Value a, Value b, int64_t dim) {
+       const Value y = widened(a) * widened(b);
+       return cast(sum(y, {dim}), a.dtype());
+     }},
+    {"bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)", Types::same,
+     [](Value a, Value b, Value w, std::optional<Value> bias) { return bilinear(a, b, w, bias); }},
+    {"{outer,ger}(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,

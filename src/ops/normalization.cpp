@@ -61,10 +61,12 @@ std::tuple<Value, Value, Value> layer_norm(const Value& x, const Dims& shape, co
   return {with_affine(centred * r, weight, bias, x.dtype()), m, r};
 }
 
+// Of the type it is computed in: float32 for half types too.
+double smallest_step(DType t) { return t == DType::f64 ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon()); }
+
 Value rms_norm(const Value& x, const Dims& shape, const std::optional<Value>& weight, std::optional<double> eps) {
   Value wide = widened(x);
-  // Of the type it is computed in: float32 for half types too.
-  double e = eps.value_or(x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon()));
+  double e = eps.value_or(smallest_step(x.dtype()));
   Value r = rsqrt(mean(square(wide), last_axes(x, shape.size()), keep) + e);
   return with_affine(wide * r, weight, std::nullopt, x.dtype());
 }
@@ -78,18 +80,41 @@ Value per_channel(const Value& v, int64_t rank) {
 
 Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
   require_types(x, {weight, bias});
-  Value wide = reshape(widened(x), {x.dim(0), Dim(groups), floordiv(x.numel(), x.dim(0) * Dim(groups))});
-  Value m = mean(wide, {2}, keep), centred = wide - m;
-  Value y = reshape(centred * rsqrt(mean(square(centred), {2}, keep) + eps), x.dims());
+  // Places keep their axes, so that any order in memory stays visible.
+  const Dim each = floordiv(x.dim(1), groups);
+  Dims split{x.dim(0), Dim(groups)};
+  if (!(each == Dim(1)) || x.rank() == 2) split.push_back(each);  // an axis to sum over is left
+  Dims channels(split.size(), Dim(1));
+  std::copy(split.begin() + 1, split.end(), channels.begin() + 1);
+  split.insert(split.end(), x.dims().begin() + 2, x.dims().end());
+  channels.resize(split.size(), Dim(1));
+  Value wide = reshape(widened(x), std::move(split));
+  const Axes axes = last_axes(wide, static_cast<size_t>(wide.rank()) - 2);
+  Value m = mean(wide, axes, keep), centred = wide - m;
+  Value y = centred * rsqrt(mean(square(centred), axes, keep) + eps);
+  if (weight) y = y * reshape(widened(*weight), channels);
+  if (bias) y = y + reshape(widened(*bias), channels);
+  return reshape(cast(y, x.dtype()), x.dims());
+}
+
+// By the batch's own statistics: y, mean, 1 / deviation, and the variance.
+std::tuple<Value, Value, Value, Value> batch_norm_of_batch(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, double eps) {
+  const Value wide = widened(x);
+  Axes axes{0};
+  for (Axis a = 2; a < x.rank(); ++a) axes.push_back(a);
+  const Value m = mean(wide, axes, keep), centred = wide - m, v = mean(square(centred), axes, keep), r = rsqrt(v + eps);
+  Value y = centred * r;
   if (weight) y = y * per_channel(*weight, x.rank());
   if (bias) y = y + per_channel(*bias, x.rank());
-  return cast(y, x.dtype());
+  const Dims line{x.dim(1)};
+  return {cast(y, x.dtype()), reshape(m, line), reshape(r, line), reshape(v, line)};
 }
 
 Value batch_norm(const Value& x, const std::optional<Value>& weight, const std::optional<Value>& bias, const std::optional<Value>& m, const std::optional<Value>& v, bool training,
                  double eps) {
-  if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
   require_types(x, {weight, bias, m, v});
+  if (training && !m && !v) return std::get<0>(batch_norm_of_batch(x, weight, bias, eps));
+  if (training || !m || !v) fail(Code::unsupported, "batch_norm in training mode (call model.eval() first)");
   if (x.rank() < 2) return x;  // torch accepts no elements only
   Value scale = rsqrt(widened(*v) + eps);
   if (weight) scale = scale * widened(*weight);
@@ -106,23 +131,18 @@ std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Val
     Value none = full(g, {Dim(0)}, 0, widened(x).dtype());
     return {batch_norm(x, weight, bias, running_mean, running_var, false, eps), none, none, running_mean, running_var};
   }
-  Value wide = widened(x);
-  Axes axes{0};
-  for (Axis a = 2; a < x.rank(); ++a) axes.push_back(a);
-  Value m = mean(wide, axes, keep), centred = wide - m, v = mean(square(centred), axes, keep), r = rsqrt(v + eps);
-  Value y = centred * r;
-  if (weight) y = y * per_channel(*weight, x.rank());
-  if (bias) y = y + per_channel(*bias, x.rank());
-  Value flat_mean = reshape(m, {x.dim(1)}), flat_var = reshape(v, {x.dim(1)});
-  const Dim n = count(x, axes);
+  const auto [y, flat_mean, r, flat_var] = batch_norm_of_batch(x, weight, bias, eps);
+  const Dim n = floordiv(x.numel(), x.dim(1));
   Value size = cast(literal(g, n, DType::i64), flat_var.dtype());
   Value unbiased = flat_var * (size / (size - 1.0));
   auto blend = [&](const Value& old, const Value& now) { return cast(widened(old) * (1 - momentum) + now * momentum, old.dtype()); };
-  return {cast(y, x.dtype()), flat_mean, reshape(r, {x.dim(1)}), blend(running_mean, flat_mean), blend(running_var, unbiased)};
+  return {y, flat_mean, r, blend(running_mean, flat_mean), blend(running_var, unbiased)};
 }
 
 const Definition definitions[] = {
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
+    {"special_softmax(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
+    {"special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return log_softmax(x, d, t); }},
     {"_softmax(Tensor self, int dim, bool half_to_float)", [](Value x, int64_t d, bool wide) { return softmax(x, d, wide ? std::optional(DType::f32) : std::nullopt); }},
     {"_safe_softmax(Tensor self, int dim, ScalarType? dtype=None)",
      [](Value x, int64_t d, std::optional<DType> t) { return select(equal(amax(x, {d}, keep), -std::numeric_limits<double>::infinity()), 0.0, softmax(x, d, t)); }},
@@ -139,11 +159,47 @@ const Definition definitions[] = {
      }},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None)", Types::each,
      [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) { return rms_norm(x, shape, w, eps); }},
+    {"_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps)", Types::each,
+     [](Value x, Dims shape, std::optional<Value> w, std::optional<double> eps) {
+       const Value wide = widened(x);
+       const double e = eps.value_or(smallest_step(x.dtype()));
+       return std::pair(rms_norm(x, shape, w, eps), rsqrt(mean(square(wide), last_axes(x, shape.size()), keep) + e));
+     }},
+    {"{_weight_norm,_weight_norm_interface}(Tensor v, Tensor g, int dim=0)", Types::each,
+     [](Value v, Value g, int64_t dim) {
+       Axes axes;
+       for (Axis a = 0; a < v.rank(); ++a) {
+         if (dim == -1 || a != v.axis(dim)) axes.push_back(a);
+       }
+       const Value wide = widened(v), norm = axes.empty() ? abs(wide) : sqrt(sum(square(wide), axes, keep));
+       return std::pair(cast(wide * (widened(g) / norm), v.dtype()), norm);
+     }},
     {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)", Types::each,
      [](Value x, int64_t groups, std::optional<Value> w, std::optional<Value> b, double eps, bool) { return group_norm(x, groups, w, b, eps); }},
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) {
        return batch_norm(x, w, b, m, v, training, eps);
+     }},
+    {"native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)", Types::each,
+     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps) {
+       const Value y = batch_norm(x, w, b, m, v, training, eps);  // first, as it refuses
+       if (!training) {
+         const Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
+         return std::tuple(y, none, none);
+       }
+       const auto [same, own_mean, scale, variance] = batch_norm_of_batch(x, w, b, eps);
+       return std::tuple(same, own_mean, scale);
+     }},
+    {"_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)", Types::each,
+     [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double, double eps) {
+       const Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
+       return std::tuple(batch_norm(x, w, b, m, v, training, eps), none, none);
+     }},
+    {"_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps)", Types::each,
+     [](Value x, std::optional<Value> w, std::optional<Value> b, bool, double, double eps) {
+       require_types(x, {w, b});
+       const auto [y, own_mean, scale, variance] = batch_norm_of_batch(x, w, b, eps);
+       return std::tuple(y, own_mean, scale);
      }},
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, double, double eps) {

@@ -54,6 +54,12 @@ Value logical(Op op, const Value& a, const Value& b) { return ir::map(op, {to_bo
 
 Value rounded(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : x; }
 
+Value rounded_to_decimals(const Value& x, int64_t decimals) {
+  if (!is_float(x.dtype()) || decimals == 0) return rounded(Op::round, x);
+  const double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  return decimals > 0 ? round(x * ten) / ten : round(x / ten) * ten;
+}
+
 // Computed in f32 for half tensors, and rounded once, from the nearer end, as in eager.
 Value lerp(const Value& self, const Value& end, const Operand& weight) {
   if (!is_float(self.dtype())) fail(Code::unsupported, "lerp is for floating-point numbers, not {}", name_of(self.dtype()));
@@ -88,6 +94,7 @@ const Definition definitions[] = {
     {"mul.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a * b; }},
     {"div.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return a / b; }},
     {"div.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", Types::each, [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
+    {"prims::div(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return is_float(a.dtype()) ? a / b : ir::map(Op::truncdiv, {a, b}); }},
     {"divide.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::floats, [](Value a, Operand b) { return a / b; }},
     {"divide.{Tensor_mode,Scalar_mode}(Tensor self, {Tensor,Scalar} other, *, str? rounding_mode)", Types::each, [](Value a, Operand b, std::optional<std::string> mode) { return divide(a, b, mode); }},
     {"multiply.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return a * b; }},
@@ -101,6 +108,11 @@ const Definition definitions[] = {
     {"pow.Tensor_Scalar(Tensor self, Scalar exponent)", [](Value x, Scalar e) { return power(x, e); }},
     {"pow.Tensor_Tensor(Tensor self, Tensor exponent)", Types::common, [](Value x, Value e) { return ir::map(Op::pow, {x, e}); }},
     {"pow.Scalar(Scalar self, Tensor exponent)", [](Scalar x, Value e) { return ir::map(Op::pow, {x, e}); }},
+    {"float_power.{Tensor_Tensor,Tensor_Scalar,Scalar}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} exponent)", Types::each,
+     [](Operand x, Operand e) {
+       auto wide = [](const Operand& o) { return o.value ? Operand(cast(*o.value, DType::f64)) : o; };
+       return ir::map(Op::pow, {wide(x), wide(e)});
+     }},
     {"maximum(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return maximum(a, b); }},
     {"minimum(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return minimum(a, b); }},
     {"max.other(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return maximum(a, b); }},
@@ -128,12 +140,12 @@ const Definition definitions[] = {
     {"square(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? cast(x, DType::i64) : x * x; }},
     {"reciprocal(Tensor self)", [](Value x) { return 1 / x; }},
     {"exp(Tensor self)", [](Value x) { return exp(x); }},
-    {"exp2(Tensor self)", [](Value x) { return exp2(x); }},
-    {"expm1(Tensor self)", [](Value x) { return expm1(x); }},
+    {"{exp2,special_exp2}(Tensor self)", [](Value x) { return exp2(x); }},
+    {"{expm1,special_expm1}(Tensor self)", [](Value x) { return expm1(x); }},
     {"log(Tensor self)", [](Value x) { return log(x); }},
     {"log2(Tensor self)", [](Value x) { return log2(x); }},
     {"log10(Tensor self)", [](Value x) { return log10(x); }},
-    {"log1p(Tensor self)", [](Value x) { return log1p(x); }},
+    {"{log1p,special_log1p}(Tensor self)", [](Value x) { return log1p(x); }},
     {"sqrt(Tensor self)", [](Value x) { return sqrt(x); }},
     {"rsqrt(Tensor self)", [](Value x) { return rsqrt(x); }},
     {"sin(Tensor self)", [](Value x) { return sin(x); }},
@@ -154,27 +166,28 @@ const Definition definitions[] = {
     {"arcsinh(Tensor self)", [](Value x) { return asinh(x); }},
     {"arccosh(Tensor self)", [](Value x) { return acosh(x); }},
     {"arctanh(Tensor self)", [](Value x) { return atanh(x); }},
-    {"erf(Tensor self)", [](Value x) { return erf(x); }},
-    {"erfc(Tensor self)", [](Value x) { return erfc(x); }},
-    {"erfinv(Tensor self)", [](Value x) { return erfinv(x); }},
-    {"lgamma(Tensor self)", [](Value x) { return lgamma(x); }},
-    {"digamma(Tensor self)", [](Value x) { return digamma(x); }},
+    {"{erf,special_erf}(Tensor self)", [](Value x) { return erf(x); }},
+    {"{erfc,special_erfc}(Tensor self)", [](Value x) { return erfc(x); }},
+    {"{erfinv,special_erfinv}(Tensor self)", [](Value x) { return erfinv(x); }},
+    {"{lgamma,special_gammaln}(Tensor self)", [](Value x) { return lgamma(x); }},
+    {"{digamma,special_digamma,special_psi}(Tensor self)", [](Value x) { return digamma(x); }},
     {"floor(Tensor self)", [](Value x) { return rounded(Op::floor, x); }},
     {"ceil(Tensor self)", [](Value x) { return rounded(Op::ceil, x); }},
     {"trunc(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
     {"fix(Tensor self)", [](Value x) { return rounded(Op::trunc, x); }},
     {"round(Tensor self)", [](Value x) { return rounded(Op::round, x); }},
     {"round.decimals(Tensor self, *, int decimals)",
-     [](Value x, int64_t decimals) {
-       if (!is_float(x.dtype()) || decimals == 0) return rounded(Op::round, x);
-       double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-       return decimals > 0 ? round(x * ten) / ten : round(x / ten) * ten;
-     }},
+     [](Value x, int64_t decimals) { return rounded_to_decimals(x, decimals); }},
+    {"special_round(Tensor self, *, int decimals=0)", [](Value x, int64_t decimals) { return rounded_to_decimals(x, decimals); }},
+    {"special_ndtr(Tensor self)", [](Value x) { return (erf(to_float(x) * M_SQRT1_2) + 1.0) * 0.5; }},
+    {"special_xlogy.{,other_scalar,self_scalar}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats, [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
+    {"special_xlog1py.{,self_scalar,other_scalar}({Tensor,Scalar,Tensor} self, {Tensor,Tensor,Scalar} other)", Types::floats,
+     [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log1p(b))); }},
     {"frac(Tensor self)", [](Value x) { return x - trunc(x); }},
     {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
     {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
-    {"sinc(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},
-    {"logit(Tensor self, float? eps=None)", [](Value x, std::optional<double> eps) { x = to_float(x); if (eps) x = clamp(x, Operand(*eps), Operand(1 - *eps)); return log(x / (1 - x)); }},
+    {"{sinc,special_sinc}(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},
+    {"{logit,special_logit}(Tensor self, float? eps=None)", [](Value x, std::optional<double> eps) { x = to_float(x); if (eps) x = clamp(x, Operand(*eps), Operand(1 - *eps)); return log(x / (1 - x)); }},
     {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)",
      [](Value x, std::optional<double> nan, std::optional<double> high, std::optional<double> low) {
        if (!is_float(x.dtype())) return x;
@@ -183,9 +196,9 @@ const Definition definitions[] = {
        Value y = select(inf & (x > 0), high.value_or(largest), select(inf, low.value_or(-largest), x));
        return cast(select(ir::map(Op::is_nan, {x}), nan.value_or(0.0), y), x.dtype());
      }},
-    {"clamp(Tensor self, Scalar? min=None, Scalar? max=None)",
+    {"{clamp,clip}(Tensor self, Scalar? min=None, Scalar? max=None)",
      [](Value x, std::optional<Scalar> lo, std::optional<Scalar> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
-    {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)", Types::common,
+    {"{clamp,clip}.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)", Types::common,
      [](Value x, std::optional<Value> lo, std::optional<Value> hi) { return clamp(x, lo ? std::optional<Operand>(*lo) : std::nullopt, hi ? std::optional<Operand>(*hi) : std::nullopt); }},
     {"clamp_min(Tensor self, Scalar min)", [](Value x, Scalar lo) { return clamp(x, Operand(lo), std::nullopt); }},
     {"clamp_max(Tensor self, Scalar max)", [](Value x, Scalar hi) { return clamp(x, std::nullopt, Operand(hi)); }},

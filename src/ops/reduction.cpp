@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -118,13 +119,92 @@ Value scanned(const char* kind, Value x, int64_t dim, std::optional<DType> t) {
   return cast(scan(kind, cast(x, *t), dim), *t);
 }
 
+Value without(const Value& y, int64_t dim, bool keepdim) { return keepdim ? y : squeeze(y, dim); }
+
+// The element in the middle of each sorted line, the lower one of two, and where it is.
+std::pair<Value, Value> median(const Value& x, int64_t dim, bool keepdim, bool skip_nan) {
+  if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
+  const Dim n = x.dim(dim);
+  if (n == Dim(0)) fail(Code::unsupported, "the median of no elements");
+  const auto [values, indices] = sort(x, dim, false, true);
+  Value at = literal(x.graph(), floordiv(n - Dim(1), 2), DType::i64);
+  Dims one = x.dims();
+  one[static_cast<size_t>(x.axis(dim))] = 1;
+  if (is_float(x.dtype())) {  // NaN is last when sorted
+    const Value numbers = sum(logical_not(ir::map(Op::is_nan, {x})), {dim}, keep);
+    at = skip_nan ? maximum(ir::map(Op::floordiv, {numbers - 1, 2}), 0) : select(numbers < Operand(n), numbers, at);
+  }
+  const Value place = expand(at, one);
+  return {without(take_along(values, dim, place), dim, keepdim), without(take_along(indices, dim, place), dim, keepdim)};
+}
+
+std::pair<Value, Value> kth_value(const Value& x, const Dim& k, int64_t dim, bool keepdim) {
+  if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
+  const auto [values, indices] = sort(x, dim, false, true);
+  auto part = [&](const Value& v) { return without(view(v, slice_map(v.dims(), v.axis(dim), k - Dim(1), 1, 1)), dim, keepdim); };
+  return {part(values), part(indices)};
+}
+
+// The largest (or smallest) element so far, and where it was last.
+std::pair<Value, Value> running(const char* kind, const Value& x, int64_t dim) {
+  if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
+  const Value most = scan(kind, x, dim);
+  Value here = equal(x, most);
+  if (is_float(x.dtype())) here = here | ir::map(Op::is_nan, {x});
+  return {most, scan("max", select(here, ir::index(x.graph(), x.dims(), x.axis(dim)), 0), dim)};
+}
+
+// Elements of the sorted lines at q * (n - 1); q [..] comes first among the result's axes. NaN in a line makes its results NaN.
+Value quantile(Value x, const Value& q, std::optional<int64_t> dim, bool keepdim, const std::string& how, bool skip_nan) {
+  if (!is_float(x.dtype()) || x.dtype() != q.dtype()) fail(Code::unsupported, "quantile of {} at {}", name_of(x.dtype()), name_of(q.dtype()));
+  const int64_t rank = x.rank();
+  if (!dim) x = reshape(x, {Dim(-1)});
+  if (x.rank() == 0) x = reshape(x, {Dim(1)});
+  const Axis axis = x.axis(dim.value_or(0));
+  const Dim n = x.dim(axis), many = q.rank() == 0 ? Dim(1) : q.dim(0);
+  const Value numbers = sum(logical_not(ir::map(Op::is_nan, {x})), {axis}, keep);
+  Dims line(x.dims().size(), Dim(1)), wide = x.dims();
+  line[static_cast<size_t>(axis)] = wide[static_cast<size_t>(axis)] = many;
+  Value at = reshape(q, line) * (skip_nan ? cast(maximum(numbers - 1, 0), x.dtype()) : literal(x.graph(), n - Dim(1), x.dtype()));
+  if (!skip_nan) at = select(numbers < Operand(n), literal(x.graph(), n - Dim(1), x.dtype()), at);  // NaN is last when sorted
+  if (how == "lower")
+    at = floor(at);
+  else if (how == "higher")
+    at = ceil(at);
+  else if (how == "nearest")
+    at = round(at);
+  else if (how != "linear" && how != "midpoint")
+    fail(Code::invalid_input, "quantile: interpolation \"{}\"", how);
+  const Value sorted = sort(x, axis, false, false).first, low = floor(at);
+  auto read = [&](const Value& place) { return take_along(sorted, axis, expand(cast(place, DType::i64), wide)); };
+  Value y = read(low);
+  if (how == "linear" || how == "midpoint") {
+    const Value high = read(ceil(at)), part = how == "linear" ? at - low : select(equal(at, low), 0.0, 0.5);
+    y = select(part < 0.5, y + (high - y) * part, high - (high - y) * (1.0 - part));
+  }
+  Axes order{axis};
+  for (Axis a = 0; a < y.rank(); ++a) {
+    if (a != axis) order.push_back(a);
+  }
+  Dims out(permute(y, order).dims());
+  if (q.rank() == 0) out.erase(out.begin());
+  if (keepdim && !dim) out.insert(out.end(), static_cast<size_t>(rank), Dim(1));
+  if (keepdim && dim && rank > 0) out.insert(out.begin() + (q.rank() == 0 ? 0 : 1) + axis, Dim(1));
+  return reshape(permute(y, order), out);
+}
+
 // Elements between min and max, counted in equal steps; the last bin has both of its ends.
 Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) {
-  double lo = min.to_double(), hi = max.to_double();
-  if (lo == hi) fail(Code::unsupported, "histc without a range: the range comes from the values");
-  if (!is_float(x.dtype())) fail(Code::invalid_input, "histc: dtype {} is not a float", name_of(x.dtype()));
-  Value flat = reshape(x, {Dim(-1)});
-  Value place = minimum(ir::map(Op::floor, {(flat - lo) * static_cast<double>(bins) / (hi - lo)}), static_cast<double>(bins - 1));
+  const double from = min.to_double(), to = max.to_double();
+  if (is_bool(x.dtype())) fail(Code::unsupported, "histc of bools");
+  Value flat = reshape(x, {Dim(-1)}), lo = literal(x.graph(), min, x.dtype()), hi = literal(x.graph(), max, x.dtype());
+  if (from == to) {  // the range of the values; one of a single value is widened
+    const Value least = amin(flat, {}), most = amax(flat, {});
+    lo = select(equal(least, most), least - 1, least);
+    hi = select(equal(least, most), most + 1, most);
+  }
+  const Value steps = (flat - lo) * bins;
+  Value place = minimum(is_float(x.dtype()) ? floor(steps / (hi - lo)) : ir::map(Op::floordiv, {steps, hi - lo}), bins - 1);
   Value inside = (flat >= lo) & (flat <= hi);
   Value bin = reshape(cast(iota(x.graph(), bins), x.dtype()), {Dim(bins), Dim(1)});
   return cast(sum(equal(place, bin) & inside, {1}), x.dtype());
@@ -132,6 +212,8 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
 
 const Definition definitions[] = {
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
+    {"prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None)",
+     [](Value x, std::optional<Axes> d, std::optional<DType> t) { return d && d->empty() ? (t ? cast(x, *t) : x) : summed(x, axes_of(d), false, t.value_or(x.dtype())); }},
     {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) { return summed(x, axes_of(d), k, t); }},
     {"mean(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return mean_of(x, {}, false, t); }},
@@ -209,6 +291,28 @@ const Definition definitions[] = {
      [](Value x, std::optional<Scalar> p, Axes d, bool k) { return norm(x, p.value_or(Scalar(2)), d, k, std::nullopt); }},
     {"norm.Scalar(Tensor self, Scalar p=2)", [](Value x, Scalar p) { return norm(x, p, {}, false, std::nullopt); }},
     {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0)", [](Value x, int64_t bins, Scalar lo, Scalar hi) { return histc(x, bins, lo, hi); }},
+    {"median(Tensor self)", [](Value x) { return median(reshape(x, {Dim(-1)}), 0, false, false).first; }},
+    {"nanmedian(Tensor self)", [](Value x) { return median(reshape(x, {Dim(-1)}), 0, false, true).first; }},
+    {"median.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return median(x, d, k, false); }},
+    {"nanmedian.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return median(x, d, k, true); }},
+    {"kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False)", [](Value x, Dim k, int64_t d, bool keepdim) { return kth_value(x, k, d, keepdim); }},
+    {"quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear')", Types::each,
+     [](Value x, Value q, std::optional<int64_t> d, bool k, std::string how) { return quantile(x, q, d, k, how, false); }},
+    {"quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear')",
+     [](Value x, double q, std::optional<int64_t> d, bool k, std::string how) { return quantile(x, full(x.graph(), {}, q, x.dtype()), d, k, how, false); }},
+    {"nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear')", Types::each,
+     [](Value x, Value q, std::optional<int64_t> d, bool k, std::string how) { return quantile(x, q, d, k, how, true); }},
+    {"nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear')",
+     [](Value x, double q, std::optional<int64_t> d, bool k, std::string how) { return quantile(x, full(x.graph(), {}, q, x.dtype()), d, k, how, true); }},
+    {"cummax(Tensor self, int dim)", [](Value x, int64_t d) { return running("max", x, d); }},
+    {"cummin(Tensor self, int dim)", [](Value x, int64_t d) { return running("min", x, d); }},
+    {"nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Value x, std::optional<Axes> d, bool k, std::optional<DType> t) {
+       x = t ? cast(x, *t) : x;
+       if (!is_float(x.dtype())) fail(Code::unsupported, "nanmean of {}", name_of(x.dtype()));
+       const Value nan = ir::map(Op::is_nan, {x}), wide = widened(x);
+       return cast(sum(select(nan, 0.0, wide), axes_of(d), Keep(k)) / sum(logical_not(nan), axes_of(d), Keep(k)), x.dtype());
+     }},
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False)", [](Value x, Axes d, bool k) { return logsumexp(x, d, k); }},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("sum", x, d, t); }},
     {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("prod", x, d, t); }},

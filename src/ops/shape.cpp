@@ -115,6 +115,39 @@ Value repeat_interleave(Value x, const Dim& n, std::optional<int64_t> dim) {
   return reshape(expand(unsqueeze(x, a + 1), wide), merged);
 }
 
+std::vector<Value> broadcast_tensors(const std::vector<Value>& given) {
+  std::vector<Dims> shapes;
+  for (const Value& x : given) shapes.push_back(x.dims());
+  const Dims dims = require_broadcast(given[0].graph(), shapes);
+  std::vector<Value> out;
+  for (const Value& x : given) out.push_back(expand(x, dims));
+  return out;
+}
+
+// `indexing`: "ij", or "xy", which exchanges the first two axes.
+std::vector<Value> meshgrid(const std::vector<Value>& given, const std::string& indexing) {
+  Dims dims;
+  for (const Value& x : given) dims.push_back(x.numel());
+  std::vector<Value> out;
+  for (size_t i = 0; i < given.size(); ++i) {
+    Dims line(given.size(), Dim(1));
+    line[i] = dims[i];
+    const Value one = expand(reshape(given[i], line), dims);
+    out.push_back(indexing == "xy" && given.size() > 1 ? transpose(one, 0, 1) : one);
+  }
+  return out;
+}
+
+Value rot90(const Value& x, int64_t k, const Axes& dims) {
+  if (dims.size() != 2) fail(Code::invalid_input, "rot90 of {} axes", dims.size());
+  switch (((k % 4) + 4) % 4) {
+    case 1: return transpose(flip(x, {dims[1]}), dims[0], dims[1]);
+    case 2: return flip(x, dims);
+    case 3: return transpose(flip(x, {dims[0]}), dims[0], dims[1]);
+    default: return x;
+  }
+}
+
 Value roll(Value x, const Dims& shifts, const Axes& dims) {
   if (dims.empty()) return reshape(roll(reshape(x, {Dim(-1)}), shifts, {0}), x.dims());
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -123,8 +156,9 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
     // A mod by an unknown size is hard to simplify. A shift by at most the size needs none.
     const std::optional<int64_t> shift = shifts[i].constant();
     const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
-    const Dim cut = !within ? size - mod(shifts[i], size) : *shift > 0 ? size - *shift : Dim(-*shift);
-    x = concat({slice(x, dims[i], cut, std::nullopt, 1), slice(x, dims[i], Dim(0), cut, 1)}, dims[i]);
+    const Dim front = !within ? mod(shifts[i], max(size, 1)) : *shift > 0 ? Dim(*shift) : size - Dim(-*shift);
+    const std::vector<Value> parts = pieces(x, dims[i], {size - front, front});
+    x = concat({parts[1], parts[0]}, dims[i]);
   }
   return x;
 }
@@ -188,6 +222,37 @@ Value columns(Value x, const Axes& kernel, const Axes& dilation, const Axes& pad
   return reshape(view(x, std::move(map)), {d[0], d[1] * Dim(kernel[0] * kernel[1]), d[4] * d[5]});
 }
 
+// Columns [N, C * kernel, windows] add up to an image: the reverse of `columns`.
+Value image_of_columns(Value x, const Dims& size, const Axes& kernel, const Axes& dilation, const Axes& padding, const Axes& stride) {
+  if (x.rank() == 2) return squeeze(image_of_columns(unsqueeze(x, 0), size, kernel, dilation, padding, stride), 0);
+  if (x.rank() != 3 || size.size() != 2 || kernel.size() != 2 || dilation.size() != 2 || padding.size() != 2 || stride.size() != 2)
+    fail(Code::invalid_input, "col2im: rank {}", x.rank());
+  Graph& g = x.graph();
+  Dims counts, whole;
+  for (size_t i = 0; i < 2; ++i) {
+    counts.push_back(floordiv(size[i] + Dim(2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1), stride[i]) + Dim(1));
+    whole.push_back(size[i] + Dim(2 * padding[i]));
+  }
+  const Dim channels = floordiv(x.dim(1), kernel[0] * kernel[1]);
+  require(g, x.dim(2), ir::Check::equal, product(counts), "col2im has a column for each window");
+  const Value split = reshape(x, {x.dim(0), channels, Dim(kernel[0]), Dim(kernel[1]), counts[0], counts[1]});
+  const bool apart = kernel == stride && dilation == Axes{1, 1} && padding == Axes{0, 0};
+  if (apart && counts[0] * Dim(kernel[0]) == size[0] && counts[1] * Dim(kernel[1]) == size[1]) {  // each element once
+    return reshape(permute(split, {0, 1, 4, 2, 5, 3}), {x.dim(0), channels, size[0], size[1]});
+  }
+  std::vector<Value> places;
+  for (size_t i = 0; i < 2; ++i) {
+    Dims along_kernel(4, Dim(1)), along_windows(4, Dim(1));
+    along_kernel[i] = kernel[i];
+    along_windows[2 + i] = counts[i];
+    places.push_back(ir::index(g, along_kernel, static_cast<Axis>(i)) * dilation[i] + ir::index(g, along_windows, static_cast<Axis>(2 + i)) * stride[i]);
+  }
+  const Value wide = widened(split);
+  Value y = scatter(full(g, {x.dim(0), channels, whole[0], whole[1]}, 0, wide.dtype()), {2, 3}, places, 2, wide, "add");
+  for (Axis i = 0; i < 2; ++i) y = view(y, slice_map(y.dims(), 2 + i, padding[static_cast<size_t>(i)], size[static_cast<size_t>(i)], 1));
+  return cast(y, x.dtype());
+}
+
 Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
   Dims before(x.dims().size(), Dim(0)), after = before;
   if (amounts.size() % 2 != 0 || amounts.size() / 2 > x.dims().size()) fail(Code::invalid_input, "pad: {} amounts for rank {}", amounts.size(), x.rank());
@@ -226,6 +291,7 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
       return expand(part(at, 1), dims);
     };
     const Dim lowest = mode == "reflect" ? Dim(std::max(before, after) + 1) : mode == "circular" ? Dim(std::max(before, after)) : Dim(1);
+    if (known_less(size, lowest, x.graph().symbols) == Truth::yes) fail(Code::unsupported, "pad: mode \"{}\" by more than there is", mode);
     require(x.graph(), lowest, ir::Check::less_equal, size, "the padded axis is long enough for the padding");
     std::vector<Value> parts;
     if (before > 0) parts.push_back(mode == "reflect" ? flip(part(1, before), {axis}) : mode == "circular" ? part(size - Dim(before), before) : repeated(0, before));
@@ -274,8 +340,8 @@ const Definition definitions[] = {
     {"adjoint(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
     {"mH(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
     {"mT(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
-    {"movedim.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
-    {"movedim.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
+    {"{moveaxis,movedim}.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
+    {"{moveaxis,movedim}.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
     {"expand(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
     {"expand_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return expand(x, o.dims()); }},
     {"broadcast_to(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
@@ -300,7 +366,7 @@ const Definition definitions[] = {
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unbind.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
     {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
-    {"concat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
+    {"{concat,concatenate}(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
     {"stack(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
     {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)", Types::each,
      [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
@@ -320,11 +386,33 @@ const Definition definitions[] = {
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[])", [](Value x, Dims shifts, Axes dims) { return roll(x, shifts, dims); }},
     {"repeat(Tensor self, SymInt[] repeats)", [](Value x, Dims times) { return repeat(x, times); }},
     {"tile(Tensor self, SymInt[] dims)", [](Value x, Dims times) { while (static_cast<int64_t>(times.size()) < x.rank()) times.insert(times.begin(), Dim(1)); return repeat(x, times); }},
-    {"repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None)", [](Value x, Dim n, std::optional<int64_t> dim) { return repeat_interleave(x, n, dim); }},
+    {"repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None)",
+     [](Value x, Dim n, std::optional<int64_t> dim, std::optional<Dim>) { return repeat_interleave(x, n, dim); }},
+    {"broadcast_tensors(Tensor[] tensors)", Types::each, [](std::vector<Value> given) { return broadcast_tensors(given); }},
+    {"meshgrid(Tensor[] tensors)", Types::each, [](std::vector<Value> given) { return meshgrid(given, "ij"); }},
+    {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", Types::each, [](std::vector<Value> given, std::string indexing) { return meshgrid(given, indexing); }},
+    {"rot90(Tensor self, int k=1, int[] dims=[0, 1])", [](Value x, int64_t k, Axes dims) { return rot90(x, k, dims); }},
+    {"fliplr(Tensor self)", [](Value x) { return flip(x, {1}); }},
+    {"flipud(Tensor self)", [](Value x) { return flip(x, {0}); }},
+    {"hstack(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = at_least_1d(p); return concat(parts, parts[0].rank() == 1 ? 0 : 1); }},
+    {"dstack(Tensor[] tensors)", Types::each,
+     [](std::vector<Value> parts) {
+       for (Value& p : parts) {
+         if (p.rank() < 2) p = unsqueeze(at_least_1d(p), 0);
+         if (p.rank() == 2) p = unsqueeze(p, 2);
+       }
+       return concat(parts, 2);
+     }},
+    {"column_stack(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 1) : p; return concat(parts, 1); }},
+    {"{vstack,row_stack}(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 0) : p; return concat(parts, 0); }},
+    {"trace(Tensor self)", [](Value x) { return sum(diagonal(x, 0, 0, 1), {0}); }},
     {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"unfold(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
     {"im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)", [](Value x, Axes kernel, Axes dilation, Axes padding, Axes stride) { return columns(x, kernel, dilation, padding, stride); }},
+    {"col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)",
+     [](Value x, Dims size, Axes kernel, Axes dilation, Axes padding, Axes stride) { return image_of_columns(x, size, kernel, dilation, padding, stride); }},
+    {"_pad_circular(Tensor self, SymInt[] pad)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "circular"); }},
     {"constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0)", [](Value x, Dims amounts, Scalar v) { return constant_pad(x, amounts, v); }},
     {"pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None)",
      [](Value x, Dims amounts, std::string mode, std::optional<double> v) {
@@ -348,6 +436,7 @@ const Definition definitions[] = {
     {"_to_copy(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
     {"to.dtype(Tensor self, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
     {"to.dtype_layout(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
+    {"prims::convert_element_type(Tensor a, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
     {"to.device(Tensor self, Device device, ScalarType dtype)", [](Value x, std::optional<std::string>, DType t) { return cast(x, t); }},
     {"to.other(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return cast(x, o.dtype()); }},
     {"type_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return cast(x, o.dtype()); }},

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 
+import fitting
 import torch
 from random_program import Ref, Size, operator, references
 from values import DTYPES, FLOATS, INTEGERS, Source
@@ -15,7 +16,10 @@ TEXTS = {
     "approximate": ["none", "tanh"],
     "mode": ["constant", "reflect", "replicate", "circular"],
     "padding": ["valid", "same"],
-    "reduce": ["add", "multiply", "sum", "prod", "amax", "amin"],
+    "reduce": ["add", "multiply", "sum", "prod", "amax", "amin", "mean"],
+    "indexing": ["ij", "xy"],
+    "interpolation": ["linear", "lower", "higher", "midpoint", "nearest"],
+    "side": ["left", "right"],
     "ord": ["fro", "nuc"],
     "equation": ["ij,jk->ik", "bij,bjk->bik", "ij,kj->ik", "i,j->ij", "ij->ji", "bij->b", "ii->i", "bhqd,bhkd->bhqk", "ij,ij->", "...i,...i->..."],
 }
@@ -23,7 +27,7 @@ AXES = {"dim", "dim0", "dim1", "dim2", "axis0", "axis1", "start_dim", "end_dim",
 INDICES = {"index", "indices"}
 MASKS = {"mask", "condition", "attn_mask"}
 SHAPES = {"size", "shape", "repeats", "sizes"}
-SMALL = {"eps": [1e-5, 1e-3], "p": [0.0, 0.5, 1, 2, 3], "dropout_p": [0.0], "momentum": [0.1, 0.0, 1.0], "atol": [1e-8, 0.5], "rtol": [1e-5, 0.5]}
+SMALL = {"eps": [1e-5, 1e-3], "p": [0.0, 0.5, 1, 2, 3], "q": [0.0, 0.25, 0.3, 0.5, 1.0], "dropout_p": [0.0], "momentum": [0.1, 0.0, 1.0], "atol": [1e-8, 0.5], "rtol": [1e-5, 0.5]}
 NUMBERS = [0, 1, 2, 3, -1, -2, 5, 0.5, -0.5, 1.5, 2.0, 0.0, 0.1, 3.7, True, False]
 SPECIAL = [math.nan, math.inf, -math.inf, -0.0, 1e30, 1e-40, 1e300, 2**31, -(2**40), 255, 128]
 
@@ -285,7 +289,7 @@ class Arguments:
             like = self.broadcast(first.name) if first is not None else [r.randint(1, 4) for _ in range(r.randint(0, 3))]
             found = [v for v in scope.names if scope.dtype(v) == torch.bool]
             return Ref(r.choice(found)) if found and r.random() < 0.5 else self.new(shape=like, dtype=dtype)
-        if name == "boundaries":
+        if name in ("boundaries", "sorted_sequence"):
             return self.new(shape=[r.randint(0, 5)], dtype=self.common(), values="count")
         if name == "out":
             return self.out()
@@ -352,6 +356,8 @@ class Arguments:
 
     def _prepared(self) -> dict[str, object]:
         """Arguments of operators whose operands' shapes follow from one another: products of windows, attention, norms."""
+        if (made := fitting.operands(self)) is not None:
+            return made
         if {"weight", "dilation"} <= self.names:
             return self._convolution()
         if "query" in self.names:

@@ -128,7 +128,7 @@ FAMILIES = {
     # Without the associative scan one graph holds a loop over the sequence, whose length is then fixed.
     "mamba": Family("Mamba ForCausalLM", dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=LAYERS, state_size=8), plain_text, dynamic={"input_ids": "B"}, large=dict(hidden_size=128), **_decoder),
     # The grouped products of the experts are an operator of transformers, not of torch.
-    "mixtral": Family("Mixtral ForCausalLM", dict(num_key_value_heads=2, num_local_experts=4, **_sizes), in_torch=2 * LAYERS, segments=2 * LAYERS + 1, exact=experts_one_by_one, large=_large, **_decoder),
+    "mixtral": Family("Mixtral ForCausalLM", dict(num_key_value_heads=2, num_local_experts=4, **_sizes), exact=experts_one_by_one, large=_large, **_decoder),
 }  # fmt: skip
 
 

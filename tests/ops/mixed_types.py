@@ -187,6 +187,8 @@ def parts(what) -> list:
 def calls(row, most: int) -> list[Call]:
     """Calls of a row, `most` at most, drawn from all. None where the row has fewer than two operands."""
     namespace, name, overload = row["name"].split(".")
+    if namespace != "aten":  # a package's own, there once it is imported
+        return []
     operator = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     spec = STRUCTURED.get(name)
     roles, kinds, fixed = [], [], {}
@@ -214,7 +216,8 @@ def calls(row, most: int) -> list[Call]:
     known = {a.name for a in operator._schema.arguments}
     variants = [v for v in VARIANTS.get(name, [{}]) if set(v) <= known] or [{}]
     count = math.prod(map(len, choices))
-    drawn = range(count) if count <= most else sorted(random.Random(row["name"]).sample(range(count), most))
+    random_ = random.Random(row["name"])
+    drawn = range(count) if count <= most else sorted({random_.randrange(count) for _ in range(most)})  # sample() takes no counts beyond 2^63
     out = []
     for i in drawn:
         combination, rest = [], i

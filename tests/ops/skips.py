@@ -46,15 +46,13 @@ NOT_ON_GPUS: dict = {}
 SKIPPED = {
     "refused: aten.conv_transposeNd.input: convolution: a kernel of dynamic size": 8,
     "refused: aten.conv_transposeNd.default: convolution: a kernel of dynamic size": 2,
-    "refused: aten.avg_poolNd.default: avg_pool of integers": 4,
-    "refused: aten.avg_poolNd.default: pooling: ceil_mode on an axis of dynamic size": 3,
-    "no row: aten.max_pool1d_with_indices.default": 2,
+    "refused: aten._native_batch_norm_legit.default: batch_norm in training mode (call model.eval() first)": 2,
     UNDEFINED: 7,
     RANDOM: 4,
 }
 
 # A plain run covers at least so many combinations of overload, dtype and static or dynamic sizes. Raise it when it grows; it never sinks.
-COVERED = 470
+COVERED = 575
 
 
 def reason(name: str, dtype: str, mode: str) -> str | None:

@@ -54,15 +54,16 @@ def depth_of(op, call):
 
 
 # Which of equal elements is named first torch leaves open: the place of `dim` among the arguments of what names elements.
-TIED = {"sort": 0, "argsort": 0, "topk": 1}
+TIED = {"sort": 0, "argsort": 0, "topk": 1, "kthvalue": 1, "median": 0, "nanmedian": 0}
 
 
 def named(op, sample, results):
     """The elements instead of their positions, none of which may appear twice."""
     place, index = TIED.get(op.name), results[-1]
-    if place is None or sample.kwargs.get("stable") or index.ndim == 0:
+    if place is None or sample.kwargs.get("stable") or index.ndim == 0 or len(results) == 1 and op.name != "argsort":
         return results
     dim = sample.kwargs.get("dim", sample.args[place] if len(sample.args) > place else -1)
+    index = index if index.ndim == sample.input.ndim else index.unsqueeze(dim)
     assert (index.sort(dim).values.diff(dim=dim) > 0).all(), "a position appears twice"
     return [*results[:-1], sample.input.take_along_dim(index, dim)]
 

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401  registers transformers' own operators
 from ingot import _library
 
 

@@ -1,4 +1,4 @@
-// Depthwise convolutions: the windows, padding included, are read through a map of what is stored.
+// Depthwise convolutions: the windows, padding included, are read through a map of what is stored, also where that is of a half type and widened in front of them.
 #include <algorithm>
 
 #include "compile/schedule/scheduler.h"
@@ -12,7 +12,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
   const Node& product = g_.producer(node.in[0]);
   const size_t side = s_.depthwise.at(written.anchor);
   const Dims& dims = g_.type(node.in[0]).dims;
-  std::optional<Followed> windows = s_.follow(product.in[side]);
+  std::optional<Followed> windows = s_.follow(product.in[side], true);
   auto kernel = s_.require(product.in[1 - side]);
   if (!kernel) return need(kernel.missing());
   BufferView with = std::move(*kernel);
@@ -46,6 +46,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
       std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& x, const auto& y) { return x.axis < y.axis; });
     }
     site.a = windows->place.layout;
+    site.of_a = windows->place.dtype;
     site.b = with.layout;
     d = choose({std::move(site), &written.body, layouts_of(written.operands)});
   }

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "compile/schedule/body_writer.h"
+#include "compile/schedule/merged_points.h"
 #include "ir/reshape_groups.h"
 
 namespace ingot::compile {
@@ -145,15 +145,16 @@ class Writer : BodyWriter {
     find_reductions(value, reductions, seen, itself);
     if (anchor_ != none_id && !reductions.empty()) return no_domain(anchor_);
     if (anchor_ != none_id) {
-      // The domain is the anchor's; the root must have the same shape, or that of half of its columns.
+      // The domain is the anchor's; the root must have the same elements, or those of half of its columns.
       out_.gated = s_.may_be_gated(anchor_, dims);
-      if (!out_.gated && !(g_.type(anchor_).dims == dims)) return no_domain(anchor_);
-      domain_ = dims;
-      out_.body.outer.assign(dims.begin(), dims.end() - 1);
-      out_.body.row = {dims.back()};
+      domain_ = out_.gated ? dims : g_.type(anchor_).dims;
+      const std::optional<Point> at = domain_ == dims ? identity(dims) : point_over_anchor(s_, value, anchor_, itself);
+      if (!at) return no_domain(anchor_);
+      out_.body.outer.assign(domain_.begin(), domain_.end() - 1);
+      out_.body.row = {domain_.back()};
       out_.anchor = anchor_;
       out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "depthwise_conv";
-      return identity(dims);
+      return *at;
     }
     if (reductions.empty()) {
       if (dims.empty()) {
@@ -325,8 +326,15 @@ class Writer : BodyWriter {
     }
     Point inner(from.size());
     for (const ReshapeGroup& group : reshape_groups(from, to)) {
-      // Axes that are split; what is merged has no affine index.
-      if (group.from.size() > 1) return missing(base(node.in[0]));
+      // What is merged has an affine index only where the domain's axes show it.
+      if (group.from.size() > 1) {
+        Dims sizes;
+        for (size_t d : group.from) sizes.push_back(from[d]);
+        const auto parts = group.to.size() == 1 ? taken_apart(at[group.to[0]], sizes, domain_) : std::nullopt;
+        if (!parts) return missing(base(node.in[0]));
+        for (size_t k = 0; k < sizes.size(); ++k) inner[group.from[k]] = (*parts)[k];
+        continue;
+      }
       Dim stride = 1;
       for (size_t k = group.to.size(); k-- > 0 && !group.from.empty();) {
         add(inner[group.from[0]], scaled(at[group.to[k]], stride));

@@ -36,14 +36,23 @@ struct Size {
   size_t reads = 0, values = 0;
 };
 
+// To write it and read it again takes time. Sizes that are not known count as 1.
+bool is_large(const Dims& dims) {
+  int64_t n = 1;
+  for (const Dim& d : dims) n *= d.constant().value_or(1);
+  return n >= int64_t{1} << 15;
+}
+
 // What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
-// when it comes to it, users first, so what is below a value is then as it is here.
+// when it comes to it, users first, so what is below a value is then as it is here. What large values are computed with may be the result of a reduction: that is
+// stored instead, and counts nothing.
 std::vector<int> costs(const StoragePlan& s) {
   const Graph& g = s.graph();
   std::vector<int> cost(g.values.size(), 0);
   for (const Node& n : g.nodes) {
     int sum = own_cost(n.op);
-    for (ValueId in : n.in) sum = std::min(dear, sum + cost[in]);
+    const bool large = !n.out.empty() && is_large(g.type(n.out[0]).dims);
+    for (ValueId in : n.in) sum = std::min(dear, sum + (large && g.producer(in).op == Op::reduce ? 0 : cost[in]));
     for (ValueId v : n.out) cost[v] = s.stored[v] || is_leaf(n.op) ? 0 : sum;
   }
   return cost;
@@ -62,7 +71,7 @@ void seed(StoragePlan& s) {
       case Op::input:
       case Op::weight: stored[node.out[0]] = true; break;
       case Op::view:
-        if (node.attributes.map("map").fill) store_base(node.in[0]);
+        if (node.attributes.map("map").fill) stored[s.base_of(node.in[0], s.windows.contains(node.out[0]))] = true;
         break;
       case Op::gather:
       case Op::take_along: store_base(node.in[0]); break;
@@ -90,7 +99,7 @@ void seed(StoragePlan& s) {
       default:
         if (auto sum = node.out.empty() ? s.depthwise.end() : s.depthwise.find(node.out[0]); sum != s.depthwise.end()) {
           const Node& product = g.producer(node.in[0]);
-          stored[s.base_of_a(product.in[sum->second])] = true;
+          stored[s.base_of_a(product.in[sum->second], true)] = true;
           store_base(product.in[1 - sum->second]);
           break;
         }

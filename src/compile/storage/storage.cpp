@@ -21,24 +21,35 @@ bool pads_with_zeros(const Node& node) {
 }  // namespace
 
 StoragePlan plan_storage(const Context& context, Requirements required) {
-  StoragePlan s{&context, std::move(required), context.depthwise, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  StoragePlan s{&context, std::move(required), context.depthwise, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   for (ValueId v : s.required.not_depthwise) s.depthwise.erase(v);
+  for (const auto& [sum, side] : s.depthwise) {
+    ValueId v = s.graph().producer(s.graph().producer(sum).in[0]).in[side];
+    for (; context.uses[v] == 1 && is_view(s.graph().producer(v).op); v = s.graph().producer(v).in[0]) s.windows.insert(v);
+  }
   decide(s);
   place(s);
   return s;
 }
 
-ValueId StoragePlan::base_of(ValueId v) const {
-  while (is_plain_view(graph(), v) && !stored[v]) v = graph().producer(v).in[0];
+bool StoragePlan::widens(const Node& node) const {
+  if (node.op != Op::cast) return false;
+  const DType from = graph().type(node.in[0]).dtype, to = graph().type(node.out[0]).dtype;
+  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && context->backend.has_offer({backend::DepthwiseConv{to, from}});
+}
+
+ValueId StoragePlan::base_of(ValueId v, bool as_windows) const {
+  while (!stored[v] && (is_plain_view(graph(), v) || (as_windows && widens(graph().producer(v))))) v = graph().producer(v).in[0];
   return v;
 }
 
-std::optional<BufferView> StoragePlan::resolve(ValueId v) const {
+std::optional<BufferView> StoragePlan::resolve(ValueId v, bool as_windows) const {
   const Graph& g = graph();
   if (stored[v]) return places[v];
-  if (!is_plain_view(g, v)) return std::nullopt;
   const Node& node = g.producer(v);
-  auto inner = resolve(node.in[0]);
+  if (as_windows && widens(node)) return resolve(node.in[0]);
+  if (!is_plain_view(g, v)) return std::nullopt;
+  auto inner = resolve(node.in[0], as_windows);
   if (!inner) return std::nullopt;
   auto w = through(inner->layout, g, node);
   if (!w) return std::nullopt;
@@ -58,10 +69,10 @@ Outcome<BufferView> StoragePlan::require(ValueId v) const {
   }
 }
 
-ValueId StoragePlan::base_of_a(ValueId v) const {
-  const ValueId base = base_of(v);
+ValueId StoragePlan::base_of_a(ValueId v, bool as_windows) const {
+  const ValueId base = base_of(v, as_windows);
   if (stored[base] || !pads_with_zeros(graph().producer(base))) return base;
-  return base_of(graph().producer(base).in[0]);
+  return base_of(graph().producer(base).in[0], as_windows);
 }
 
 bool StoragePlan::has_prologue(const Node& matmul) const {
@@ -98,14 +109,18 @@ bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   return context->backend.has_offer({std::move(sketch)});
 }
 
-std::optional<Followed> StoragePlan::follow(ValueId v) const {
+std::optional<Followed> StoragePlan::follow(ValueId v, bool as_windows) const {
   const Graph& g = graph();
   const Dims& dims = g.type(v).dims;
   AffineMap map{dims, {}, std::nullopt};
   for (uint32_t i = 0; i < dims.size(); ++i) map.axes.push_back({0, {{i, 1}}});
   for (ValueId at = v;;) {
-    if (auto place = resolve(at)) return Followed{std::move(*place), std::move(map)};
+    if (auto place = resolve(at, as_windows)) return Followed{std::move(*place), std::move(map)};
     const Node& node = g.producer(at);
+    if (as_windows && !stored[at] && widens(node)) {
+      at = node.in[0];
+      continue;
+    }
     if (stored[at] || node.op != Op::view) return std::nullopt;
     AffineMap inner = node.attributes.map("map");
     const bool pads = inner.fill.has_value();
@@ -113,7 +128,7 @@ std::optional<Followed> StoragePlan::follow(ValueId v) const {
     map = compose(map, inner);
     at = node.in[0];
     if (!pads) continue;
-    auto place = pads_with_zeros(node) ? resolve(at) : std::nullopt;
+    auto place = pads_with_zeros(node) ? resolve(at, as_windows) : std::nullopt;
     return place ? std::optional(Followed{std::move(*place), std::move(map)}) : std::nullopt;
   }
 }
@@ -130,7 +145,14 @@ Outcome<OperandA> StoragePlan::operand_a(ValueId v, const Dims& batch) const {
   if (stored[v]) return plain();
   const ValueId windows = last.op == Op::reshape ? last.in[0] : v;
   std::optional<Followed> followed = follow(windows);
-  if (!followed) return plain();
+  if (!followed) {
+    // What is padded has to be stored, not its padded copy.
+    const Node& pad = g.producer(base_of(windows));
+    if (!stored[pad.out[0]] && pads_with_zeros(pad)) {
+      if (auto padded = require(pad.in[0]); !padded) return padded.missing();
+    }
+    return plain();
+  }
   const Dims& dims = g.type(windows).dims;
   AffineMap& map = followed->map;
   // Indices: one for each batch axis, then those of M, then those of K.

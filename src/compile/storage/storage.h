@@ -86,19 +86,22 @@ struct StoragePlan {
   // State: an output to an input or weight is computed in that memory, with a buffer entry of its own for each version, newest first, apart from the one
   // through which the old value is read.
   std::map<size_t, std::vector<plan::BufferId>> in_place;
+  std::set<ir::ValueId> windows;                                  // views that only a depthwise convolution reads, as its windows
 
   const ir::Graph& graph() const { return context->graph; }
-  // Where v lies, if v is stored or a chain of views over one.
-  std::optional<BufferView> resolve(ir::ValueId v) const;
+  // Where v lies, if v is stored or a chain of views over one. `as_windows`, here and below: for a depthwise convolution, which may widen what it reads.
+  std::optional<BufferView> resolve(ir::ValueId v, bool as_windows = false) const;
   // The same, or the value that stands in the way.
   Outcome<BufferView> require(ir::ValueId v) const;
   // Through views to what is stored, or would be for them.
-  ir::ValueId base_of(ir::ValueId v) const;
+  ir::ValueId base_of(ir::ValueId v, bool as_windows = false) const;
   // Through views, at most one of which pads with zeros, to what is stored.
-  std::optional<Followed> follow(ir::ValueId v) const;
+  std::optional<Followed> follow(ir::ValueId v, bool as_windows = false) const;
   Outcome<OperandA> operand_a(ir::ValueId v, const ir::Dims& batch) const;
-  // What must be stored for a GEMM to read A from.
-  ir::ValueId base_of_a(ir::ValueId v) const;
+  // What must be stored for a GEMM or a depthwise convolution to read A from.
+  ir::ValueId base_of_a(ir::ValueId v, bool as_windows = false) const;
+  // A cast from a half type that the backend's depthwise convolutions do by themselves.
+  bool widens(const ir::Node&) const;
   // Computed by a kernel that finishes with a body: a GEMM, or a depthwise convolution.
   bool is_anchor(ir::ValueId v) const { return ir::is_anchor(graph().producer(v).op) || depthwise.contains(v); }
   bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !depthwise.contains(node.out[0]); }

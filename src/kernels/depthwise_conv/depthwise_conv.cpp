@@ -11,14 +11,15 @@ namespace {
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const int64_t n = 1 + c.below(3), channels = c.size(), r = 1 + 2 * c.below(3), stride = 1 + c.below(2), h = r + c.below(9), w = r + c.below(9), before = c.below(2) * (r / 2);
-  Handle x = c.input("x", DType::f32, {n, h, w, channels});
+  const DType type = c.one_of({DType::f32, DType::f32, DType::f16});
+  Handle x = cast(c.input("x", type, {n, h, w, channels}), DType::f32);
   if (before > 0) x = pad(x, {0, before, before, 0}, {0, before, before, 0}, 0.0);
   const int64_t oh = (h + 2 * before - r) / stride + 1, ow = (w + 2 * before - r) / stride + 1;
   AffineMap windows{{n, oh, r, ow, r, channels}, {{0, {{0, 1}}}, {0, {{1, stride}, {2, 1}}}, {0, {{3, stride}, {4, 1}}}, {0, {{5, 1}}}}, std::nullopt};
   AffineMap taps{{1, 1, r, 1, r, channels}, {{0, {{5, 1}}}, {0, {}}, {0, {{2, 1}}}, {0, {{4, 1}}}}, std::nullopt};
   Handle y = sum(view(x, windows) * view(c.weight("w", DType::f32, {channels, 1, r, r}), taps), {2, 4});
   if (c.one_in(2)) y = relu(y + c.weight("bias", DType::f32, {channels}));
-  c.output("y", y);
+  c.output("y", cast(y, type));
   return c.take();
 }
 

@@ -41,4 +41,23 @@ IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, con
   return m;
 }
 
+std::vector<IndexMap::Index> collapsed(const std::vector<IndexMap::Index>& indices, int axes) {
+  std::vector<IndexMap::Index> out;
+  for (const IndexMap::Index& inner : indices) {
+    if (inner.extent == 1 && indices.size() > 1) continue;
+    IndexMap::Index* outer = out.empty() ? nullptr : &out.back();
+    bool one = outer != nullptr && outer->step == inner.step * static_cast<uint64_t>(inner.extent);
+    for (int b = 0; b < axes && one; ++b) one = outer->along[b] == inner.along[b] * inner.extent;
+    if (!one) {
+      out.push_back(inner);
+      continue;
+    }
+    const int64_t extent = outer->extent * inner.extent;
+    *outer = inner;
+    outer->extent = extent;
+  }
+  if (out.empty()) out.push_back(indices.back());
+  return out;
+}
+
 }  // namespace ingot::kernels

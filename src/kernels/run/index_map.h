@@ -37,4 +37,7 @@ struct IndexMap {
 // which names `step`, when they cannot be those of the tensor.
 IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, const TensorRef& a, std::span<const int64_t> sizes);
 
+// Neighbours that are one index in memory as one; at least one is left. `axes`: IndexMap's.
+std::vector<IndexMap::Index> collapsed(const std::vector<IndexMap::Index>& indices, int axes);
+
 }  // namespace ingot::kernels

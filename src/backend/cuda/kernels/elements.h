@@ -1,4 +1,4 @@
-// Text that the kernels without a body share: elements as numbers (double or i64, as on the CPU), walks along axes, scans in a block.
+// Texts that the kernels without a body share: walks along axes; elements as numbers (double or i64, as on the CPU), and how these are combined.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,6 +9,7 @@
 namespace ingot::kernels {
 
 // Behind the backend's prelude, before the text of such kernels.
+std::string_view axes_cuda_text();
 std::string_view elements_cuda_text();
 // "f32": the type in the text.
 std::string_view cuda_type(ir::DType);

@@ -38,9 +38,10 @@ void fill(TestTensor& t, uint32_t seed) {
 
 int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type)); }
 
-void check(const Convolution& v, bool packed, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", v.n, v.h, v.w, v.c, v.r, v.s, v.o, v.stride, v.pad,
-                           v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
+void check(const Convolution& v, bool packed, Workers& workers, std::string_view kernel = "matmul") {
+  if (kernel == "matmul" && v.type == DType::f32) check(v, packed, workers, "direct_conv");  // which takes the same arguments
+  SCOPED_TRACE(fmt::format("{}: {}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", kernel, v.n, v.h, v.w, v.c, v.r, v.s, v.o,
+                           v.stride, v.pad, v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
   TestTensor x(v.type, {v.n, v.h, v.w, v.c}, v.channels_first ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{});
   std::vector<int64_t> rows = v.batched ? std::vector<int64_t>{v.n, places} : std::vector<int64_t>{v.n * places};
@@ -60,7 +61,7 @@ void check(const Convolution& v, bool packed, Workers& workers) {
   std::vector<int64_t> sizes = {rows.back(), v.o, k, v.n, height, width, v.r, v.s, v.c, 0, -v.pad, -v.pad, 0};
   for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
   MatmulArgs args{packed, static_cast<uint8_t>(v.batched), code.code, false, map_of(v)};
-  run_kernel("matmul", serialise(args), {&x, packed ? &all : &weight, &out}, sizes, workers);
+  run_kernel(kernel, serialise(args), {&x, packed ? &all : &weight, &out}, sizes, workers);
 
   int wrong = 0;
   for (int64_t n = 0; n < v.n; ++n) {

@@ -1,16 +1,17 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/attention/attention_text.h"
+#include "backend/cuda/kernels/attention/run/attention_args.h"
 
 namespace ingot::backend::cuda {
 
 namespace {
 
 std::optional<std::string> obstacle(const Attention& a, const Target& target) {
-  auto fits = [](const ir::Dim& d) { return d.is_constant() && d.value() >= 16 && d.value() <= 128 && d.value() % 16 == 0; };
+  auto fits = [](const ir::Dim& d) { return d.is_constant() && kernels::attention_cuda_head(d.value()); };
   if (target.architecture < 80) return "matrix instructions of this kind came with sm_80";
   if (a.type != ir::DType::f16 && a.type != ir::DType::bf16) return "for float16 and bfloat16";
-  if (!fits(a.d) || !fits(a.e)) return "heads have 16 to 128 elements, a multiple of 16";
+  if (!fits(a.d) || !fits(a.e)) return "heads have 8 to 128 elements, a multiple of 8, or 160, 192 or 256";
   return std::nullopt;
 }
 

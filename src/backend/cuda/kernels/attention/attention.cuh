@@ -1,7 +1,9 @@
-// Rows [first, first + Rows) of a matrix into shared memory as [Columns / 64][Rows][64], zeros behind its end.
-template <int Rows, int Columns, int Threads, bool Aligned, class H>
+// Heads are filled up with zeros to whole fragments of 16 elements.
+__device__ constexpr int filled_up(int elements) { return (elements + 15) / 16 * 16; }
+// Rows [first, first + Rows) of a matrix of `Own` columns into shared memory as [Columns / 64][Rows][64], zeros behind its end.
+template <int Rows, int Own, int Threads, bool Aligned, class H>
 __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride, i64 first, i64 rows) {
-  constexpr int pieces = Columns / 8, step = Threads / pieces;
+  constexpr int Columns = filled_up(Own), pieces = Columns / 8, own = Own / 8, step = Threads / pieces;
   if constexpr (Aligned && Threads % pieces == 0 && step % 8 == 0) {
     // A thread brings the same piece of some rows, all of them at one place among eight.
     const int r = threadIdx.x / pieces, c = threadIdx.x % pieces, left = (int)(rows - first) - r;
@@ -10,13 +12,13 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
 #pragma unroll
     for (int k = 0; k < Rows; k += step) {
       // Nothing is read where nothing is left.
-      if (k + step <= Rows || k + r < Rows) copy_async_or_zero(there + k * 128, at, k < left ? 16u : 0u);
+      if (k + step <= Rows || k + r < Rows) copy_async_or_zero(there + k * 128, c < own ? at : from, k < left && c < own ? 16u : 0u);
       at += step * stride;
     }
   } else if constexpr (Aligned) {
     for (int k = threadIdx.x; k < Rows * pieces; k += Threads) {
       const int r = k / pieces, c = k % pieces;
-      const bool there = first + r < rows;
+      const bool there = first + r < rows && c < own;
       copy_async_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
     }
   } else {
@@ -24,7 +26,7 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
       const int r = k / Columns, c = k % Columns;
       H zero;
       zero.bits = 0;
-      to[c / 64 * Rows * 64 + piece_of(r, c / 8 % 8) + c % 8] = first + r < rows ? from[(first + r) * stride + c] : zero;
+      to[c / 64 * Rows * 64 + piece_of(r, c / 8 % 8) + c % 8] = first + r < rows && c < Own ? from[(first + r) * stride + c] : zero;
     }
   }
 }
@@ -110,8 +112,9 @@ __device__ __forceinline__ void pack(u32 (&p)[N][4], const f32 (&s)[2 * N][4]) {
 // A row without any key gives zeros.
 __device__ __forceinline__ f32 over(f32 total) { return total == 0.0f ? 0.0f : 1.0f / total; }
 // Warps that multiply by themselves, each 16 queries. Of the Keys of a turn each of Splits groups of warps takes its own.
-template <int D, int E, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask>
+template <int Depth, int Width, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask>
 __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+  constexpr int D = filled_up(Depth), E = filled_up(Width);
   constexpr int threads = Warps * Splits * 32, queries = Warps * 16, own = Keys / Splits, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const q_rows = (H*)tiles_of_block;
@@ -122,12 +125,12 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   const int turns = (int)((last + Keys - 1) / Keys);
   auto copy_turn = [&](int turn) {
     if (turn < turns) {
-      copy_rows_async<Keys, D, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
-      copy_rows_async<Keys, E, threads, Aligned>(v_rows + (turn & 1) * Keys * ep, v, sv, (i64)turn * Keys, T);
+      copy_rows_async<Keys, Depth, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
+      copy_rows_async<Keys, Width, threads, Aligned>(v_rows + (turn & 1) * Keys * ep, v, sv, (i64)turn * Keys, T);
     }
     commit_copies();
   };
-  copy_rows_async<queries, D, threads, Aligned>(q_rows, q, sq, s0, S);
+  copy_rows_async<queries, Depth, threads, Aligned>(q_rows, q, sq, s0, S);
   copy_turn(0);
   copy_turn(1);
   wait_copies<1>();
@@ -185,7 +188,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       const f32 by = over(total[i]);
       if (at >= S) continue;
 #pragma unroll
-      for (int n = 0; n < E / 8; ++n) {
+      for (int n = 0; n < Width / 8; ++n) {
         H* const to = out + at * so + n * 8 + lane % 4 * 2;
         const u32 h = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
         if (Aligned) {
@@ -215,8 +218,8 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       }
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < queries * (E / 4); e += threads) {
-      const int r = e / (E / 4), c = e % (E / 4) * 4;
+    for (int e = threadIdx.x; e < queries * (Width / 4); e += threads) {
+      const int r = e / (Width / 4), c = e % (Width / 4) * 4;
       const f32* const from = parts + r * (E + 4);
       f32 m = nothing, sum = 0.0f, x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
@@ -241,8 +244,9 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #ifdef INGOT_WARPGROUPS
 // Groups of four warps, each 64 queries, share keys and values that come in a ring of Stages turns. Overlap: while the softmax of a turn is done, the products
 // of the one before with its values are under way.
-template <int D, int E, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>
+template <int Depth, int Width, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>
 __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+  constexpr int D = filled_up(Depth), E = filled_up(Width);
   constexpr int threads = Groups * 128, queries = Groups * 64, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const q_rows = (H*)tiles_of_block;  // the result's in the end
@@ -254,8 +258,8 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   // Turns go from the last keys to the first. Group j of copies: the keys of turn j, and the values of the turn that is multiplied with them at the same time.
   auto copy_group = [&](int j) {
     const int values = j - (Overlap ? 1 : 0);
-    if (j < turns) copy_rows_async<Keys, D, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
-    if (values >= 0 && values < turns) copy_rows_async<Keys, E, threads, true>(v_rows + values % Stages * Keys * ep, v, sv, (i64)(turns - 1 - values) * Keys, T);
+    if (j < turns) copy_rows_async<Keys, Depth, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
+    if (values >= 0 && values < turns) copy_rows_async<Keys, Width, threads, true>(v_rows + values % Stages * Keys * ep, v, sv, (i64)(turns - 1 - values) * Keys, T);
     commit_copies();
   };
   f32 s[Keys / 8][4], o[E / 8][4];
@@ -276,7 +280,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   };
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   f32 most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
-  copy_rows_async<queries, D, threads, true>(q_rows, q, sq, s0, S);
+  copy_rows_async<queries, Depth, threads, true>(q_rows, q, sq, s0, S);
 #pragma unroll 1
   for (int j = 0; j < Stages; ++j) copy_group(j);
   // Where there is room for all turns nobody waits for others later on.
@@ -385,8 +389,8 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   }
   __syncwarp();
 #pragma unroll
-  for (int k = lane; k < 16 * (E / 8); k += 32) {
-    const int r = warp * 16 + k / (E / 8), c = k % (E / 8);
+  for (int k = lane; k < 16 * (Width / 8); k += 32) {
+    const int r = warp * 16 + k / (Width / 8), c = k % (Width / 8);
     if (s0 + r < S) *(uint4*)(out + (s0 + r) * so + c * 8) = *(const uint4*)(q_rows + c / 8 * queries * 64 + piece_of(r, c % 8));
   }
 }

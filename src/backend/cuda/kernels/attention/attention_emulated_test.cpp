@@ -109,7 +109,14 @@ std::vector<Site> sites() {
   Site keys = plain, late_keys = masked;
   keys.name += ", keys masked", keys.mask = keys.columns = true, keys.b = 2;
   late_keys.name += ", keys masked alone", late_keys.columns = true;
-  return {plain, odd, masked, few, narrow, wide, keys, late_keys};
+  Site fill{"of 40", DType::f16, 1, 2, 70, 150, 40, 40}, odd_fill = fill, few_fill = fill, wider{"of 160", DType::f16, 1, 1, 70, 150, 160, 160}, few_wider = wider,
+                                                         odd_wider = wider;
+  odd_fill.name += ", odd addresses", odd_fill.shifted = true;
+  few_fill.name += ", few a block, heads in rows", few_fill.multiprocessors = 100, few_fill.joined = true;
+  few_wider.name += ", few a block", few_wider.multiprocessors = 100;
+  odd_wider.name += ", odd addresses", odd_wider.shifted = true;
+  const Site widest{"bfloat16 of 256 and 8", DType::bf16, 1, 1, 65, 70, 256, 8}, narrowest{"of 8 and 192", DType::f16, 1, 1, 65, 70, 8, 192};
+  return {plain, odd, masked, few, narrow, wide, keys, late_keys, fill, odd_fill, few_fill, wider, few_wider, odd_wider, widest, narrowest};
 }
 
 // Every way to make a kernel of warps: more turns than are on their way at once, rows and keys that do not fill their tiles.
@@ -150,7 +157,7 @@ TEST(cuda_attention, equals_softmax) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
   // Enough for many queries a block.
-  for (int64_t depth : {64, 128}) {
+  for (int64_t depth : {40, 64, 128, 160, 256}) {
     Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};
     check(many, Where::gpu);
     many.mask = many.columns = true;

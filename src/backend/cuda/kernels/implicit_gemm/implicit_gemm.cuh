@@ -181,6 +181,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   const H* from[rows];
   int guard[rows][2];
   bool live[rows];
+  const H* const elsewhere = (const H*)(p.b / sizeof(H) * sizeof(H));  // B may be int8 at an odd address
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     i64 row = m0 + my_row + r * row_step;
@@ -224,7 +225,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
 #pragma unroll
           for (int e = 0; e < 8; ++e) {
             const bool there = row_live & (k2_at + e < p.k_extent[2]) & ((u32)(y + e * p.k_guard[0][2]) < (u32)p.inside[0]) & ((u32)(x + e * p.k_guard[1][2]) < (u32)p.inside[1]);
-            eight[e] = *(there ? from[r] + offset + e * p.k_step[2] : (const H*)p.b);
+            eight[e] = *(there ? from[r] + offset + e * p.k_step[2] : elsewhere);
             if (!there) eight[e].bits = 0;
           }
           write<8>(to, eight);

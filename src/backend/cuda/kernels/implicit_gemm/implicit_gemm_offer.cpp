@@ -125,6 +125,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "implicit_gemm";
   if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
   const Dim& k = g.a.dims.back();
+  if (!in_eights(g.b[0].dims.back())) return Refusal{name, Obstacle::types, "the result's columns are not a multiple of 8"};
   if (g.encoding) {
     if (!is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
     if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight are multiples of 8"};

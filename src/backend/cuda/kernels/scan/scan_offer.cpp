@@ -7,7 +7,7 @@ namespace {
 
 std::vector<CodeUnit> code(const Plain& p) {
   kernels::CudaPart part = kernels::scan_cuda_part(kernels::parse_scan(p.constants), p.types[0]);
-  return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::elements_cuda_text, kernels::scan_cuda_text}}};
+  return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, kernels::scan_cuda_text}}};
 }
 
 }  // namespace

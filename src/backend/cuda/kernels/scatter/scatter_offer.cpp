@@ -9,7 +9,7 @@ namespace {
 std::vector<CodeUnit> code(const Plain& p) {
   std::vector<CodeUnit> out;
   auto add = [&](std::vector<kernels::CudaPart> parts, std::string_view (*text)()) {
-    for (kernels::CudaPart& part : parts) out.push_back({part.name, part.text, part.kernels, {kernels::elements_cuda_text, text}});
+    for (kernels::CudaPart& part : parts) out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, text}});
   };
   add(kernels::scatter_cuda_parts(kernels::parse_scatter(p.constants), p.types.back()), kernels::scatter_cuda_text);
   add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<CodeUnit> code(const Plain& p) {
   std::vector<CodeUnit> out;
-  for (kernels::CudaPart& part : kernels::sort_cuda_parts(p.types[0])) out.push_back({part.name, part.text, part.kernels, {kernels::elements_cuda_text, kernels::sort_cuda_text}});
+  for (kernels::CudaPart& part : kernels::sort_cuda_parts(p.types[0]))
+    out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, kernels::sort_cuda_text}});
   return out;
 }
 

@@ -2,19 +2,17 @@
 #pragma once
 #include <cstdint>
 
-namespace ingot::kernels {
+#include "backend/cpu/kernels/run/sum_end.h"
+#include "backend/cpu/kernels/run/window_taps.h"
 
-// What is summed: elements from the places given.
-struct Tap {
-  int64_t a, b;
-};
+namespace ingot::kernels {
 
 struct DepthwiseConvTiles {
   static constexpr int outputs = 6;  // of the largest tile
   int lanes;                         // fewer channels are slow
-  // to[o * to_step + c] = start[c] + sum over taps of a[tap.a + o * a_step + c] * b[tap.b + c] for the outputs of the tile and all channels, in the order
-  // of the taps. start may be null: zeros.
-  using Tile = void (*)(const float* a, int64_t a_step, const float* b, const Tap* taps, int64_t count, const float* start, float* to, int64_t to_step, int64_t channels);
+  // to[o * to_step + c] = sum over taps of a[tap.a + o * a_step + c] * b[tap.b + c] for the outputs of the tile and all channels, in the order
+  // of the taps, and as `end` says.
+  using Tile = void (*)(const float* a, int64_t a_step, const float* b, const WindowTap* taps, int64_t count, float* to, int64_t to_step, int64_t channels, const SumEnd& end);
   const Tile* tile;                  // by number of outputs, 1 .. outputs
 };
 

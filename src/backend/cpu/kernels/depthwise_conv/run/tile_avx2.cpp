@@ -1,3 +1,5 @@
+#include <immintrin.h>
+
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
 
 // What follows is for one instruction set only.

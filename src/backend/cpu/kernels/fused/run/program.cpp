@@ -124,6 +124,16 @@ SimpleEpilogue find_simple(const Program& p) {
     if (activated) return s;
     activated = true;
     before_activation = added.size();
+    // min(high, max(low, x)), numbers first.
+    auto is_bounded = [&](const ProgramInstruction& x, ir::Op op) { return x.kind == Kind::map && x.op == op && x.dtype == DType::f32 && p.code[x.in[0]].kind == Kind::literal; };
+    if (is_bounded(i, ir::Op::min) && is_bounded(p.code[i.in[1]], ir::Op::max)) {
+      const ProgramInstruction& below = p.code[i.in[1]];
+      s.activation = SimpleEpilogue::clamp;
+      s.low = static_cast<float>(p.code[below.in[0]].f);
+      s.high = static_cast<float>(p.code[i.in[0]].f);
+      at = below.in[1];
+      continue;
+    }
     switch (i.op) {
       case ir::Op::relu: s.activation = SimpleEpilogue::relu; break;
       case ir::Op::gelu: s.activation = SimpleEpilogue::gelu; break;

@@ -40,12 +40,13 @@ struct ProgramStore {
 
 // The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Bias and residual are f32 or of the result's type.
 struct SimpleEpilogue {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
   bool valid = false;
   ir::DType type = ir::DType::f32; // of the result: f32, f16 or bf16
   int bias = -1, residual = -1;    // operands
   int scale = -1;                  // the accumulator is multiplied by it first
   Activation activation = none;    // after the bias, before the residual
+  float low = 0, high = 0;         // of clamp
 };
 
 struct Program {

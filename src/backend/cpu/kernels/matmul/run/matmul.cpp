@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/matmul/run/pack.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 #include "base/error.h"
@@ -67,16 +68,6 @@ struct Plan {
 
 int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-bool half_or_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
-int64_t row_bytes(DType panel) { return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel)); }
-int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1) / panel_depth(panel); }
-
-// True if `packed` is room for the panels of a [K, N] matrix of this type.
-bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
-  return (half_or_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
-         packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
-}
-
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   auto p = std::make_shared<Plan>();
@@ -121,7 +112,7 @@ Resolved resolve(const Call& call) {
   p->row_bytes = row_bytes(p->panel);
   p->panel_rows = panel_rows(p->panel, p->k);
   p->simple = c.body->simple;
-  p->direct = p->f32 && p->simple.valid && p->n % ops.columns == 0 && p->k > 0;
+  p->direct = p->f32 && p->simple.valid && p->k > 0;
   if (p->direct) {
     const auto& strides = p->bound.strides;
     auto is_row = [&](int k) {  // the same for all rows: a bias
@@ -145,7 +136,8 @@ Resolved resolve(const Call& call) {
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
-  p->c_bytes = p->direct && p->simple.type == DType::f32 ? 0 : static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (n_segment + ops.columns) * 8));
+  const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? p->n % ops.columns == 0 ? 0 : ops.columns : n_segment + ops.columns;
+  p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
@@ -201,56 +193,8 @@ class Block {
   const std::byte* panels() {
     if (c_.packed) return b_data_;
     const TensorRef& b = call_.operands[1];
-    pack(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, 0, p_.panels, b_);
+    pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, 0, p_.panels, b_);
     return reinterpret_cast<const std::byte*>(b_);
-  }
-
-  // Panels of a matrix of a half type or of int8, in that type.
-  template <class T, int depth>
-  static void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* packed) {
-    const auto* from = reinterpret_cast<const T*>(matrix);
-    auto* to = reinterpret_cast<T*>(packed);
-    const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
-    for (int64_t p = p0; p < p1; ++p) {
-      T* panel = to + p * rows * depth * width;
-      // Strips along K stay in cache, whichever way the matrix lies.
-      for (int64_t r0 = 0; r0 < rows; r0 += 32) {
-        const int64_t r1 = std::min(rows, r0 + 32);
-        for (int64_t j = 0; j < width; ++j) {
-          const int64_t inside = p * width + j < n ? k : 0;
-          const T* source = from + (p * width + j) * column;
-          for (int64_t r = r0; r < r1; ++r) {
-            for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : T{0};
-          }
-        }
-      }
-    }
-  }
-
-  static void pack(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, float* to) {
-    const TileOps& ops = tile_ops();
-    const BlockOps& block = block_ops();
-    auto size = static_cast<int64_t>(ir::size_of(dtype));
-    for (int64_t p = p0; p < p1; ++p) {
-      float* panel = to + p * k * ops.columns;
-      int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
-      if (dtype == DType::f32 && row == 1) {
-        // A transposed weight: its rows are the panel's columns; read them in strips that stay in cache.
-        const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
-        for (int64_t k0 = 0; k0 < k; k0 += 64) {
-          const int64_t count = std::min<int64_t>(64, k - k0);
-          block.transpose(panel + k0 * ops.columns, ops.columns, from + k0, column, columns, count);
-          for (int64_t j = columns; j < ops.columns; ++j) {
-            for (int64_t i = k0; i < k0 + count; ++i) panel[i * ops.columns + j] = 0;
-          }
-        }
-        continue;
-      }
-      for (int64_t i = 0; i < k; ++i) {
-        block.load(dtype, panel + i * ops.columns, data + (i * row + p * ops.columns * column) * size, column, columns);
-        std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
-      }
-    }
   }
 
   void run(const std::byte* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
@@ -341,6 +285,34 @@ class Block {
     if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
   }
 
+  // A tile of a last panel that is not full: what it ends with is not read beyond its columns, and only these are stored.
+  void tile_of_part(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd& end, std::byte* to,
+                    int64_t to_stride, Ahead& ahead) const {
+    constexpr int64_t widest = 32, most_rows = 32;
+    const int64_t count = p_.n % ops_.columns;
+    alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[most_rows * widest * 4];
+    TileEnd part = end;
+    part.half = nullptr;
+    auto bring = [&](std::byte* into, const void* from, DType type) { std::memcpy(into, from, static_cast<size_t>(count) * ir::size_of(type)); };
+    if (end.scale != nullptr) bring(scale, end.scale, end.scale_type), part.scale = scale;
+    if (end.bias != nullptr) bring(bias, end.bias, end.bias_type), part.bias = bias;
+    if (end.residual != nullptr) {
+      const auto size = static_cast<int64_t>(ir::size_of(end.residual_type));
+      for (int64_t r = 0; r < rows; ++r) bring(residual + r * widest * size, static_cast<const std::byte*>(end.residual) + r * end.residual_stride * size, end.residual_type);
+      part.residual = residual;
+      part.residual_stride = widest;
+    }
+    tile(a, stride, rows, panel, k, c, ldc, first, &part, ahead);
+    const DType type = p_.simple.type;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (type == DType::f32) {
+        std::memcpy(to + r * to_stride * 4, c + r * ldc, static_cast<size_t>(count) * 4);
+      } else {
+        block_ops().store(type, to + r * to_stride * static_cast<int64_t>(ir::size_of(type)), 1, {c + r * ldc, false}, count);
+      }
+    }
+  }
+
   // An operand of the body from row m of this batch on: numbers side by side in rows.
   struct Rows {
     std::byte* data;
@@ -380,6 +352,8 @@ class Block {
                residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
+    end.low = s.low;
+    end.high = s.high;
     end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;
@@ -405,8 +379,15 @@ class Block {
             const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
             if (residual.data != nullptr) end.residual = residual.at(r0, n);
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
-            float* c = in_result ? reinterpret_cast<float*>(result.at(r0, n)) : in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
-            tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, ldc, k0 == 0, ends ? &end : nullptr, ahead);
+            const bool part = p_.direct && n + ops_.columns > p_.n;
+            float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
+            if (in_result) c = part ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
+            const int64_t c_row = part && in_result ? ops_.columns : ldc;
+            if (part && ends) {
+              tile_of_part(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, end, result.at(r0, n), result.stride, ahead);
+            } else {
+              tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, ends ? &end : nullptr, ahead);
+            }
           }
         }
       }
@@ -462,41 +443,10 @@ void run(const Call& call) {
   });
 }
 
-// ---- packing
-
-std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operands, size_t sizes) {
-  if (operands != 2 || sizes != 2) fail(Code::format, "a matmul_pack step has {} operands and {} sizes", operands, sizes);
-  return nullptr;
-}
-
-Resolved resolve_pack(const Call& call) {
-  const TensorRef &b = call.operands[0], &to = call.operands[1];
-  int64_t k = call.sizes[0], n = call.sizes[1];
-  const bool types = (half_or_float(b.dtype) && to.dtype == DType::f32) || ((half_or_float(b.dtype) || b.dtype == DType::i8) && to.dtype == b.dtype);
-  if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || !holds_panels(to, to.dtype, k, n)) fail(Code::format, "matmul_pack: the operands do not fit");
-  return {};
-}
-
-void run_pack(const Call& call) {
-  const TensorRef &b = call.operands[0], &to = call.operands[1];
-  const TileOps& ops = tile_ops();
-  int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
-  call.workers->run(panels, [&](int64_t p, int) {
-    if (to.dtype == DType::f32) {
-      Block::pack(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
-    } else {
-      const auto pack = to.dtype == DType::bf16 ? Block::pack_numbers<uint16_t, panel_depth(DType::bf16)>
-                        : to.dtype == DType::i8 ? Block::pack_numbers<int8_t, panel_depth(DType::i8)>
-                                                : Block::pack_numbers<uint16_t, panel_depth(DType::f16)>;
-      pack(b.data, b.strides[0], b.strides[1], k, n, p, p + 1, to.data);
-    }
-  });
-}
-
 }  // namespace
 
 std::span<const RunKernel> matmul_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"matmul", load, resolve, run}, {"matmul_pack", load_pack, resolve_pack, run_pack}};
+  static const RunKernel list[] = {{"matmul", load, resolve, run}, matmul_pack_kernel};
   return list;
 }
 

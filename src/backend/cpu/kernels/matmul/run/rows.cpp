@@ -57,32 +57,11 @@ MappedRows::MappedRows(const GemmMap& map, int batch_rank, const TensorRef& a, s
   std::copy(resolved.size, resolved.size + axes_, size_);
   const auto first_m = all.begin() + batch_rank, first_k = first_m + map.m_rank;
   batch_.assign(all.begin(), first_m);
-  m_.assign(first_m, first_k);
-  k_.assign(first_k, all.end());
-  collapse(m_);
-  collapse(k_);
+  m_ = collapsed({first_m, first_k}, axes_);
+  k_ = collapsed({first_k, all.end()}, axes_);
   for (int b = 0; b < axes_; ++b) {
     for (const Index& i : k_) reach_[b] += i.along[b] * std::max<int64_t>(i.extent - 1, 0);
   }
-}
-
-void MappedRows::collapse(std::vector<Index>& indices) const {
-  std::vector<Index> out;
-  for (const Index& inner : indices) {
-    if (inner.extent == 1 && indices.size() > 1) continue;
-    Index* outer = out.empty() ? nullptr : &out.back();
-    bool one = outer != nullptr && outer->step == inner.step * static_cast<uint64_t>(inner.extent);
-    for (int b = 0; b < axes_ && one; ++b) one = outer->along[b] == inner.along[b] * inner.extent;
-    if (!one) {
-      out.push_back(inner);
-      continue;
-    }
-    const int64_t extent = outer->extent * inner.extent;
-    *outer = inner;
-    outer->extent = extent;
-  }
-  if (out.empty()) out.push_back(indices.back());
-  indices = std::move(out);
 }
 
 void MappedRows::copy(const TensorRef& a, const int64_t* at, int64_t row, int64_t k0, int64_t k1, float* to) const {

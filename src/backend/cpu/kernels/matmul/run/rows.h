@@ -22,7 +22,6 @@ class MappedRows {
  private:
   using Index = IndexMap::Index;
   using Position = IndexMap::Position;
-  void collapse(std::vector<Index>& indices) const;
 
   std::vector<Index> batch_, m_, k_;  // neighbours that are one index in memory are one; the last of k_ is the innermost
   Position start_;

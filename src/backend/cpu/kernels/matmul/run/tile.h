@@ -10,12 +10,13 @@ namespace ingot::kernels {
 
 // How the last K block of a tile ends.
 struct TileEnd {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
   const void* scale = nullptr;     // of the tile's columns, before the bias, or null
   const void* bias = nullptr;      // of the tile's columns, or null
   const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
   Activation activation = none;    // after the bias, before the residual
+  float low = 0, high = 0;         // of clamp
   ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
   // Where the results go as numbers of a half type; null: they take the place of the sums.
   uint16_t* half = nullptr;

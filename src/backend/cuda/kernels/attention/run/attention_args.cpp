@@ -28,7 +28,7 @@ void check(const AttentionCudaArgs& a) {
   auto require = [](bool good, const char* what) {
     if (!good) fail(Code::format, "the arguments of an attention step for CUDA are damaged: {}", what);
   };
-  require(a.batch_rank <= most_rank - 2 && a.depth >= 16 && a.depth <= 128 && a.depth % 16 == 0 && a.width >= 16 && a.width <= 128 && a.width % 16 == 0, "sizes");
+  require(a.batch_rank <= most_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
@@ -46,23 +46,24 @@ constexpr AttentionCudaArgs::Shape by_warps(uint32_t warps, uint32_t splits, uin
 constexpr AttentionCudaArgs::Shape by_groups(uint32_t groups, uint32_t keys, uint32_t stages, bool overlap, uint32_t blocks) {
   return {groups, groups * 4, 1, keys, stages, overlap, blocks};
 }
-// Of heads up to 64, and of wider ones.
-constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][2] = {
-    {by_groups(1, 128, 2, true, 3), by_warps(1, 4, 64)},
-    {by_groups(1, 64, 2, false, 4), by_groups(1, 64, 2, true, 2)},
-    {by_warps(4, 1, 64), by_warps(4, 1, 64)},
+// Of heads up to 64, up to 128, and of wider ones.
+constexpr AttentionCudaArgs::Shape wide = by_groups(1, 64, 2, false, 1), wide_warps = by_warps(4, 1, 32);
+constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
+    {by_groups(1, 128, 2, true, 3), by_warps(1, 4, 64), wide},
+    {by_groups(1, 64, 2, false, 4), by_groups(1, 64, 2, true, 2), wide},
+    {by_warps(4, 1, 64), by_warps(4, 1, 64), wide_warps},
     // ---- measured
-    {by_warps(2, 1, 64), by_warps(2, 1, 64)},
-    {by_warps(2, 4, 128), by_warps(2, 2, 64)},
-    {by_groups(1, 64, 2, true, 4), by_groups(1, 64, 2, false, 2)},
-    {by_groups(2, 64, 2, true, 2), by_groups(2, 64, 2, true, 1)},
-    {by_groups(2, 80, 2, true, 2), by_groups(2, 128, 2, true, 1)},
-    {by_groups(2, 128, 2, true, 1), by_groups(3, 64, 2, true, 1)},
+    {by_warps(2, 1, 64), by_warps(2, 1, 64), wide_warps},
+    {by_warps(2, 4, 128), by_warps(2, 2, 64), wide_warps},
+    {by_groups(1, 64, 2, true, 4), by_groups(1, 64, 2, false, 2), wide_warps},
+    {by_groups(2, 64, 2, true, 2), by_groups(2, 64, 2, true, 1), wide_warps},
+    {by_groups(2, 80, 2, true, 2), by_groups(2, 128, 2, true, 1), wide_warps},
+    {by_groups(2, 128, 2, true, 1), by_groups(3, 64, 2, true, 1), wide_warps},
 };
 
 }  // namespace
 
-AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const { return shapes[variant][depth > 64 || width > 64 ? 1 : 0]; }
+AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const { return shapes[variant][std::max(depth, width) > 128 ? 2 : std::max(depth, width) > 64 ? 1 : 0]; }
 
 uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {
   const uint32_t d = (depth + 63) / 64 * 64, e = (width + 63) / 64 * 64, bytes = 2 * (queries() * d + 2 * alone().keys * (d + e));

@@ -15,6 +15,9 @@
 
 namespace ingot::kernels {
 
+// Heads that the kernels are printed for: whole eights of elements, wide ones where there is an instruction for as many columns.
+constexpr bool attention_cuda_head(int64_t elements) { return elements >= 8 && elements % 8 == 0 && (elements <= 128 || elements == 160 || elements == 192 || elements == 256); }
+
 struct AttentionCudaArgs {
   struct Operand {
     ir::DType dtype;

@@ -1,0 +1,182 @@
+"""Convolutions of all kinds on the CPU beside eager, interleaved in one process.
+
+    python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone]
+
+Each problem is measured twice: `between` two 1x1 convolutions from and to four channels (its input and result are intermediates, whose layout is ours to
+choose), and `alone` on the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds; `ratio` is ours over
+eager's (below 1: faster), `limit` ours over the time of its multiplications at the machine's measured peak. Lines are appended to
+bench/results/<machine>.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import ingot
+from cpu import machine_name
+from kernels_cpu import interleave, limits, peer
+
+torch.set_grad_enabled(False)
+nn = torch.nn
+CONVOLUTIONS = {False: (nn.Conv1d, nn.Conv2d, nn.Conv3d), True: (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)}
+
+
+def dense(c, o, k, size, **more):
+    return c, o, k, size, more
+
+
+def depthwise(c, k, size, stride=1, multiplier=1, **more):
+    return c, c * multiplier, k, size, {"groups": c, "stride": stride, "padding": k // 2, **more}
+
+
+def up(c, o, k, size, stride, **more):
+    return c, o, k, size, {"transposed": True, "stride": stride, **more}
+
+
+# Name: channels, results, kernel, sizes, arguments of the layer.
+PROBLEMS = {
+    # 2-D, dense
+    "dense 3x3 64 at 56": dense(64, 64, 3, (56, 56), padding=1),
+    "dense 3x3 128 at 28": dense(128, 128, 3, (28, 28), padding=1),
+    "dense 3x3 256 at 14": dense(256, 256, 3, (14, 14), padding=1),
+    "dense 3x3 512 at 7": dense(512, 512, 3, (7, 7), padding=1),
+    "dense 3x3 /2 64 to 128 at 56": dense(64, 128, 3, (56, 56), padding=1, stride=2),
+    "dense 3x3 128 to 32 at 28": dense(128, 32, 3, (28, 28), padding=1),
+    "dense 5x5 32 at 28": dense(32, 32, 5, (28, 28), padding=2),
+    "1x1 64 to 256 at 56": dense(64, 256, 1, (56, 56)),
+    "1x1 256 to 64 at 56": dense(256, 64, 1, (56, 56)),
+    "1x1 16 to 96 at 112": dense(16, 96, 1, (112, 112)),
+    "1x1 96 to 24 at 56": dense(96, 24, 1, (56, 56)),
+    "1x1 /2 256 to 512 at 56": dense(256, 512, 1, (56, 56), stride=2),
+    "first 7x7 /2 3 to 64 at 224": dense(3, 64, 7, (224, 224), padding=3, stride=2),
+    "first 3x3 /2 3 to 32 at 224": dense(3, 32, 3, (224, 224), padding=1, stride=2),
+    "last 3x3 32 to 3 at 128": dense(32, 3, 3, (128, 128), padding=1),
+    "few 3x3 8 at 128": dense(8, 8, 3, (128, 128), padding=1),
+    "dilated 3x3 64 by 2 at 28": dense(64, 64, 3, (28, 28), padding=2, dilation=2),
+    "dilated 3x3 64 by 4 at 28": dense(64, 64, 3, (28, 28), padding=4, dilation=4),
+    # 2-D, grouped
+    "grouped 3x3 128 in 2 at 28": dense(128, 128, 3, (28, 28), padding=1, groups=2),
+    "grouped 3x3 128 in 4 at 28": dense(128, 128, 3, (28, 28), padding=1, groups=4),
+    "grouped 3x3 128 in 32 at 56": dense(128, 128, 3, (56, 56), padding=1, groups=32),
+    "grouped 3x3 /2 256 in 32 at 56": dense(256, 256, 3, (56, 56), padding=1, stride=2, groups=32),
+    "grouped 3x3 512 in 32 at 14": dense(512, 512, 3, (14, 14), padding=1, groups=32),
+    "grouped 1x1 256 in 8 at 28": dense(256, 256, 1, (28, 28), groups=8),
+    "grouped 3x3 96 to 192 in 12 at 28": dense(96, 192, 3, (28, 28), padding=1, groups=12),
+    # 2-D, depthwise
+    "depthwise 3x3 32 at 112": depthwise(32, 3, (112, 112)),
+    "depthwise 3x3 /2 96 at 112": depthwise(96, 3, (112, 112), stride=2),
+    "depthwise 3x3 144 at 56": depthwise(144, 3, (56, 56)),
+    "depthwise 3x3 192 at 28": depthwise(192, 3, (28, 28)),
+    "depthwise 3x3 576 at 14": depthwise(576, 3, (14, 14)),
+    "depthwise 3x3 960 at 7": depthwise(960, 3, (7, 7)),
+    "depthwise 5x5 /2 144 at 56": depthwise(144, 5, (56, 56), stride=2),
+    "depthwise 5x5 240 at 28": depthwise(240, 5, (28, 28)),
+    "depthwise 5x5 672 at 14": depthwise(672, 5, (14, 14)),
+    "depthwise 7x7 96 at 56": depthwise(96, 7, (56, 56)),
+    "depthwise 3x3 x2 64 at 28": depthwise(64, 3, (28, 28), multiplier=2),
+    "depthwise 3x3 x4 32 at 56": depthwise(32, 3, (56, 56), multiplier=4),
+    "depthwise 3x3 64 by 2 at 28": depthwise(64, 3, (28, 28), padding=2, dilation=2),
+    # 2-D, transposed
+    "transposed 2x2 /2 64 to 32 at 32": up(64, 32, 2, (32, 32), 2),
+    "transposed 3x3 /2 64 to 32 at 32": up(64, 32, 3, (32, 32), 2, padding=1, output_padding=1),
+    "transposed 4x4 /2 128 to 64 at 28": up(128, 64, 4, (28, 28), 2, padding=1),
+    "transposed 4x4 /4 64 to 32 at 28": up(64, 32, 4, (28, 28), 4),
+    "transposed 3x3 /1 64 at 28": up(64, 64, 3, (28, 28), 1, padding=1),
+    "transposed 4x4 /2 64 in 4 at 28": up(64, 64, 4, (28, 28), 2, padding=1, groups=4),
+    "transposed 4x4 /2 64 in 64 at 28": up(64, 64, 4, (28, 28), 2, padding=1, groups=64),
+    "transposed 5x5 /2 64 to 3 at 64": up(64, 3, 5, (64, 64), 2, padding=2, output_padding=1),
+    # 1-D
+    "1-D 3 128 at 2000": dense(128, 128, 3, (2000,), padding=1),
+    "1-D 8 /4 1 to 64 at 16000": dense(1, 64, 8, (16000,), stride=4),
+    "1-D 8 /4 64 to 128 at 4000": dense(64, 128, 8, (4000,), padding=2, stride=4),
+    "1-D 7 by 3 64 at 4000": dense(64, 64, 7, (4000,), padding=9, dilation=3),
+    "1-D depthwise 3 512 at 2000": depthwise(512, 3, (2000,)),
+    "1-D depthwise 31 256 at 500": depthwise(256, 31, (500,)),
+    "1-D grouped 3 256 in 8 at 1000": dense(256, 256, 3, (1000,), padding=1, groups=8),
+    "1-D transposed 8 /4 128 to 64 at 1000": up(128, 64, 8, (1000,), 4, padding=2),
+    "1-D transposed 16 /8 128 to 64 at 500": up(128, 64, 16, (500,), 8, padding=4),
+    "1-D transposed 8 /4 64 to 1 at 4000": up(64, 1, 8, (4000,), 4),
+    # 3-D
+    "3-D 3 16 at 24": dense(16, 16, 3, (24, 24, 24), padding=1),
+    "3-D 3 64 at 12": dense(64, 64, 3, (12, 12, 12), padding=1),
+    "3-D 3 /2 16 to 32 at 24": dense(16, 32, 3, (24, 24, 24), padding=1, stride=2),
+    "3-D first 3 1 to 16 at 32": dense(1, 16, 3, (32, 32, 32), padding=1),
+    "3-D depthwise 3 32 at 16": depthwise(32, 3, (16, 16, 16)),
+    "3-D grouped 3 32 in 4 at 16": dense(32, 32, 3, (16, 16, 16), padding=1, groups=4),
+    "3-D transposed 2 /2 32 to 16 at 12": up(32, 16, 2, (12, 12, 12), 2),
+    "3-D transposed 4 /2 32 to 16 at 12": up(32, 16, 4, (12, 12, 12), 2, padding=1),
+}
+
+
+def layers(problem, form):
+    """The module, an input, and how many multiply-adds the convolution does."""
+    c, o, k, size, more = problem
+    more = dict(more)
+    transposed = more.pop("transposed", False)
+    layer = CONVOLUTIONS[transposed][len(size) - 1](c, o, k, **more)
+    point = CONVOLUTIONS[False][len(size) - 1]
+    x = torch.randn(1, c, *size)
+    y = layer(x)
+    places = math.prod(size) if transposed else math.prod(y.shape[2:])
+    work = places * layer.weight.numel() // (1 if transposed else 1)
+    if form == "alone":
+        return layer.eval(), x, work
+    model = nn.Sequential(point(4, c, 1), nn.ReLU(), layer, nn.ReLU(), point(o, 4, 1)).eval()
+    return model, torch.randn(1, 4, *size), work + 4 * (c * math.prod(size) + o * math.prod(y.shape[2:]))
+
+
+def measure(only, forms, rounds, threads, peak):
+    for name, problem in PROBLEMS.items():
+        if not re.search(only, name):
+            continue
+        for form in forms:
+            torch.manual_seed(0)
+            model, x, work = layers(problem, form)
+            compiled = ingot.compile(model, inputs=[x])
+            calls = {"ingot": peer(lambda: compiled(x)), "eager": peer(lambda: model(x))}
+            best = interleave(calls, rounds, 3)
+            yield {
+                "kernel": f"convolution {name}, {form}",
+                "ms": {n: round(t * 1e3, 4) for n, t in best.items()},
+                "ratio": round(best["ingot"] / best["eager"], 3),
+                "limit": round(best["ingot"] / (2 * work / peak), 2),
+            }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--form", default="between,alone")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--dry", action="store_true", help="print only")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    peak = limits(arguments.threads, 0.3)["flops"]
+    log = Path(__file__).resolve().parent / "results" / f"{machine_name()}.jsonl"
+    command = "python bench/convolutions.py " + " ".join(sys.argv[1:])
+    lines = []
+    for line in measure(arguments.only, arguments.form.split(","), arguments.rounds, arguments.threads, peak):
+        lines.append(line)
+        print(f"{line['ratio']:7.2f} x eager {line['ms']['eager']:9.3f} ms, {line['limit']:6.2f} x limit  {line['kernel']}", flush=True)
+        if arguments.dry:
+            continue
+        with open(log, "a") as file:
+            file.write(json.dumps({**line, "threads": arguments.threads, "time": time.strftime("%Y-%m-%d"), "command": command.strip()}) + "\n")
+    for form in arguments.form.split(","):
+        ratios = [line["ratio"] for line in lines if line["kernel"].endswith(form)]
+        if ratios:
+            print(f"{form}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} over {len(ratios)}, {sum(r > 1.05 for r in ratios)} behind eager")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+// Convolutions whose windows are read where they lie: few columns, few channels, or groups of either.
+#include <functional>
+#include <numeric>
+
+#include "backend/cpu/compile/byte_code.h"
+#include "backend/cpu/compile/offers.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+using kernels::GemmMap;
+
+// Groups of so many channels and columns that tiles of all instruction sets take. Wider ones are vectors of one group.
+bool has_narrow_tiles(int64_t channels, int64_t columns) {
+  return (columns == 1 && channels == 2) || (columns == 2 && (channels == 1 || channels == 2 || channels == 4)) ||
+         (columns == 4 && (channels == 1 || channels == 2 || channels == 4 || channels == 8));
+}
+constexpr int64_t vector = 8;          // columns
+constexpr int64_t most_columns = 128;  // for which rows are not worth a copy
+
+// A product whose A is a matrix for each batch index reads it through a map too.
+Gemm mapped(const Gemm& g) {
+  Gemm out = g;
+  if (g.map) return out;
+  out.map = ir::AffineMap{g.a.dims, {}, std::nullopt};
+  for (uint32_t i = 0; i < g.a.dims.size(); ++i) out.map->axes.push_back({0, {{i, 1}}});
+  return out;
+}
+
+// The batch axis along which B differs; npos: none does.
+constexpr size_t npos = SIZE_MAX;
+size_t group_axis(const Gemm& g) {
+  for (size_t d = 0; !g.packed && d < g.batch_rank; ++d) {
+    if (!(g.b[0].strides[d] == ir::Dim(0)) && !(g.b[0].dims[d] == ir::Dim(1))) return d;
+  }
+  return npos;
+}
+
+struct Sizes {
+  int64_t n, k;
+};
+std::optional<Sizes> sizes_of(const Gemm& g, const FusedBody& body) {
+  const auto first_k = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank);
+  const auto n = body.row.back().constant(), k = std::accumulate(first_k, g.map->dims.end(), ir::Dim(1), std::multiplies<>()).constant();
+  return n && k && *n > 0 && *k > 0 ? std::optional(Sizes{*n, *k}) : std::nullopt;
+}
+
+std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, const Sizes& sizes) {
+  const auto groups = g.map->dims[axis].constant(), channels = step_in_memory(*g.map, g.a, axis).constant();
+  if (!groups || !channels) return "groups of unknown sizes";
+  for (size_t d = 0; d < g.batch_rank; ++d) {
+    if (d != axis && !(g.b[0].strides[d] == ir::Dim(0))) return "B differs along several axes";
+  }
+  if (sizes.n % vector != 0) {
+    const ir::Dim inner = g.map->dims.back();
+    const bool beside = *channels == 1 || (inner == ir::Dim(*channels) && step_in_memory(*g.map, g.a, g.map->dims.size() - 1) == ir::Dim(1));
+    if (!has_narrow_tiles(*channels, sizes.n) || *groups * sizes.n < vector || !beside) return "no tiles for groups of these sizes";
+  }
+  const size_t last = g.batch_rank + 1;
+  for (const StridedLayout& x : site.operands) {
+    const bool repeats = x.dims[axis] == ir::Dim(1) && x.dims[last] == ir::Dim(1);
+    if (x.dims.size() != last + 1 || (!repeats && !(x.strides[axis] == x.strides[last] * ir::Dim(sizes.n)))) return "columns of groups are not neighbours";
+  }
+  for (const Instruction& i : site.body->code) {
+    if (i.kind == Instruction::Kind::index || !i.lower.empty() || !i.in.empty()) {
+      if (i.kind != Instruction::Kind::map) return "the body names places";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Settings& settings) {
+  if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
+  if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
+  const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
+  if (g.map->axes.size() > GemmMap::max_rank || g.m_rank > GemmMap::max_rank || k_rank > GemmMap::max_rank || g.batch_rank > GemmMap::max_rank) return "too many axes";
+  // Each axis of A that windows leave is moved along by one index of places.
+  for (const ir::AffineMap::Axis& axis : g.map->axes) {
+    if (std::count_if(axis.terms.begin(), axis.terms.end(), [&](const auto& t) { return t.axis < g.batch_rank + g.m_rank; }) > 1)
+      return "an axis is moved along by several indices";
+  }
+  std::vector<ir::Dim> ignored;
+  if (!map_steps(*g.map, ignored)) return "an index goes backwards";
+  const auto sizes = sizes_of(g, *site.body);
+  if (!sizes) return "K or N is unknown";
+  const size_t axis = group_axis(g);
+  return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes);
+}
+
+// The body over the domain without the groups' axis.
+FusedBody joined(FusedBody body, size_t axis) {
+  body.row.back() = body.row.back() * body.outer[axis];
+  body.outer.erase(body.outer.begin() + static_cast<int64_t>(axis));
+  return body;
+}
+
+EmittedStep emit_direct_conv(const Gemm& g, const FusedBody& body) {
+  const size_t axis = group_axis(g);
+  Emitted code = emit(axis == npos ? body : joined(body, axis));
+  std::vector<ir::Dim> map_sizes;
+  auto steps = map_steps(*g.map, map_sizes);
+  const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
+  kernels::MatmulArgs args;
+  args.packed = g.packed;
+  args.batch_rank = static_cast<uint8_t>(g.batch_rank);
+  args.body = code.code;
+  args.map = GemmMap{static_cast<uint8_t>(g.map->axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
+  const auto first = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank), second = first + static_cast<int64_t>(g.m_rank);
+  EmittedStep step{"direct_conv",
+                   kernels::serialise(args),
+                   {std::accumulate(first, second, ir::Dim(1), std::multiplies<>()), body.row.back(), std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>())}};
+  step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
+  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+  // The last columns of narrow groups are computed twice where they do not fill a vector.
+  const bool once = axis == npos || (body.row.back() * body.outer[axis]).constant().value_or(1) % vector == 0;
+  if (once) step.elementwise = 2;
+  return step;
+}
+
+}  // namespace
+
+void direct_conv_offers(const Site& site, const Settings& settings, Offers& out) {
+  const auto* given = std::get_if<Gemm>(&site.kernel);
+  if (given == nullptr || !is_placed(given->a) || given->prologue) return;
+  const auto g = std::make_shared<const Gemm>(mapped(*given));
+  auto refuse = [&](Obstacle obstacle, std::string reason) {
+    if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // of other products nobody expects it
+  };
+  if (auto reason = obstacle(site, *g, settings)) return refuse(Obstacle::types, std::move(*reason));
+  // Panels of B that are read again for each line are slower than rows of A that are copied once for all of them.
+  const Sizes sizes = *sizes_of(*g, *site.body);
+  const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
+  const bool few =
+      given->map ? sizes.n <= most_columns : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
+  if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
+  out.offers.push_back({.implementation = "windows in place", .cost = -1, .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});
+}
+
+}  // namespace ingot::backend::cpu

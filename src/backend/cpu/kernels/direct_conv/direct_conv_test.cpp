@@ -1,0 +1,127 @@
+// Convolutions of groups against plain loops; the numbers are small integers, so results must be equal. Those of one group: matmul/rows_test.cpp.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/compile/body_builder_test.h"
+#include "backend/cpu/kernels/kernel_test.h"
+#include "base/error.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::kernels {
+namespace {
+
+using ir::DType;
+
+// x [N, H, W, G C] with kernels [G, R S C, O], [R, S, C, G, O] in memory. Indices: g, n, i, j; r, s, c.
+struct Groups {
+  int64_t n, h, w, groups, c, o, r, s;
+  int64_t stride = 1, pad = 0, dilation = 1;
+  enum End { plain, bias_relu, scale_clamp, residual, twice } end = plain;
+  int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+void fill(TestTensor& t, uint32_t seed) {
+  t.each([&](const std::vector<int64_t>& at) {
+    uint32_t h = seed;
+    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
+    t.put(at, static_cast<double>(h % 7) - 3);
+  });
+}
+
+GemmMap map_of(const Groups& v) {
+  return {4, 3, 3, {0, 1, 0, 0, 0, 0, 0, /**/ 0, 0, v.stride, 0, v.dilation, 0, 0, /**/ 0, 0, 0, v.stride, 0, v.dilation, 0, /**/ v.c, 0, 0, 0, 0, 0, 1}};
+}
+
+backend::cpu::Emitted body_of(const Groups& v, int64_t rows) {
+  backend::cpu::BodyBuilder body({rows}, {v.groups * v.o});
+  backend::Instruction accumulator{};
+  accumulator.kind = backend::Instruction::Kind::accumulator;
+  accumulator.dtype = DType::f32;
+  backend::Reg r = body.push(accumulator);
+  if (v.end == Groups::scale_clamp) r = body.map(ir::Op::mul, DType::f32, {r, body.load(DType::f32)});
+  if (v.end == Groups::bias_relu || v.end == Groups::scale_clamp) r = body.map(ir::Op::add, DType::f32, {r, body.load(DType::f32)});
+  if (v.end == Groups::bias_relu) r = body.map(ir::Op::relu, DType::f32, {r});
+  if (v.end == Groups::scale_clamp) r = body.map(ir::Op::min, DType::f32, {body.number(6.0, DType::f32), body.map(ir::Op::max, DType::f32, {body.number(-2.0, DType::f32), r})});
+  if (v.end == Groups::residual) r = body.map(ir::Op::add, DType::f32, {r, body.load(DType::f32)});
+  if (v.end == Groups::twice) r = body.map(ir::Op::mul, DType::f32, {r, r});  // no end of tiles
+  body.store(DType::f32, r);
+  return backend::cpu::emit(body.body);
+}
+
+void check(const Groups& v, Workers& workers) {
+  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s, v.stride, v.pad,
+                           v.dilation, static_cast<int>(v.end)));
+  const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), rows = v.n * height * width, k = v.r * v.s * v.c;
+  TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}), weight(DType::f32, {v.groups, k, v.o}, {1, 0, 2}), result(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
+  TestTensor scale(DType::f32, {v.groups, 1, v.o}), bias(DType::f32, {v.groups, 1, v.o}), residual(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
+  uint32_t seed = 0;
+  for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill(*t, ++seed);
+  backend::cpu::Emitted code = body_of(v, rows);
+  std::vector<TestTensor*> operands = {&x, &weight};
+  if (v.end == Groups::scale_clamp) operands.push_back(&scale);
+  if (v.end == Groups::bias_relu || v.end == Groups::scale_clamp) operands.push_back(&bias);
+  if (v.end == Groups::residual) operands.push_back(&residual);
+  operands.push_back(&result);
+  std::vector<int64_t> sizes = {rows, v.o, k, v.groups, v.n, height, width, v.r, v.s, v.c, 0, -v.pad, -v.pad, 0};
+  for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
+  run_kernel("direct_conv", serialise(MatmulArgs{false, 1, code.code, false, map_of(v)}), operands, sizes, workers);
+  int wrong = 0;
+  result.each([&](const std::vector<int64_t>& at) {
+    const int64_t g = at[0], n = at[1] / (height * width), i = at[1] / width % height, j = at[1] % width, o = at[2];
+    double sum = 0;
+    for (int64_t e = 0; e < k; ++e) {
+      const int64_t y = i * v.stride - v.pad + e / v.c / v.s * v.dilation, z = j * v.stride - v.pad + e / v.c % v.s * v.dilation;
+      if (y >= 0 && y < v.h && z >= 0 && z < v.w) sum += x.get({n, y, z, g * v.c + e % v.c}) * weight.get({g, e, o});
+    }
+    if (v.end == Groups::bias_relu) sum = std::max(sum + bias.get({g, 0, o}), 0.0);
+    if (v.end == Groups::scale_clamp) sum = std::min(std::max(sum * scale.get({g, 0, o}) + bias.get({g, 0, o}), -2.0), 6.0);
+    if (v.end == Groups::residual) sum += residual.get(at);
+    if (v.end == Groups::twice) sum *= sum;
+    wrong += result.get(at) != sum;
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(result.untouched_outside());
+}
+
+TEST(direct_conv, groups) {
+  auto pool = make_pool(2);
+  for (Groups::End end : {Groups::plain, Groups::bias_relu, Groups::scale_clamp, Groups::residual, Groups::twice}) {
+    for (auto [c, o] : {std::pair<int64_t, int64_t>{1, 2}, {2, 2}, {4, 2}, {2, 1}, {1, 4}, {2, 4}, {4, 4}, {8, 4}, {3, 8}, {8, 16}, {5, 24}}) {
+      check({2, 7, 9, 12, c, o, 3, 3, 1, 1, 1, end}, inline_workers());  // also such that the last vector has columns of the one before
+      check({1, 6, 31, 9, c, o, 3, 2, 2, 1, 1, end}, *pool);
+    }
+  }
+  check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows that lie outside altogether
+  check({1, 1, 400, 4, 4, 8, 1, 5, 4, 2}, *pool);    // one long line
+  check({0, 4, 4, 8, 4, 4, 3, 3, 1, 1}, *pool);
+}
+
+TEST(direct_conv, what_does_not_fit_is_refused) {
+  const Groups v{1, 4, 4, 8, 4, 4, 3, 3, 1, 1};
+  TestTensor x(DType::f32, {1, 4, 4, 32}), weight(DType::f32, {8, 36, 4}, {1, 0, 2}), result(DType::f32, {8, 16, 4}, {1, 0, 2}), apart(DType::f32, {8, 16, 4});
+  const backend::cpu::Emitted code = body_of(v, 16);
+  auto code_of = [&](TestTensor* a, TestTensor* b, TestTensor* to, auto change) {
+    MatmulArgs args{false, 1, code.code, false, map_of(v)};
+    std::vector<int64_t> sizes = {16, 4, 36, 8, 1, 4, 4, 3, 3, 4, 0, -1, -1, 0};
+    change(args, sizes);
+    try {
+      run_kernel("direct_conv", serialise(args), {a, b, to}, sizes, inline_workers());
+    } catch (const Error& e) {
+      return e.code;
+    }
+    return Code::ok;
+  };
+  auto nothing = [](MatmulArgs&, std::vector<int64_t>&) {};
+  EXPECT_EQ(code_of(&x, &weight, &result, nothing), Code::ok);
+  EXPECT_EQ(code_of(&x, &weight, &apart, nothing), Code::format);   // columns of groups are not neighbours
+  EXPECT_EQ(code_of(&weight, &weight, &result, nothing), Code::format);
+  EXPECT_EQ(code_of(&x, &result, &result, nothing), Code::format);
+  EXPECT_EQ(code_of(&x, &weight, &result, [](MatmulArgs& a, auto&) { a.map.reset(); }), Code::format);
+  EXPECT_EQ(code_of(&x, &weight, &result, [](MatmulArgs& a, auto&) { a.packed = true; }), Code::format);
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(code_of(&x, &weight, &result, [&](auto&, std::vector<int64_t>& sizes) { sizes[i] += 1; }), Code::format) << i;
+    EXPECT_EQ(code_of(&x, &weight, &result, [&](auto&, std::vector<int64_t>& sizes) { sizes[i] = -1; }), Code::format) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ingot::kernels

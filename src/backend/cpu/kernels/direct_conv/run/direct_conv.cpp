@@ -1,0 +1,410 @@
+// The "direct_conv" kernel: products whose left operand is read through a map (convolutions), without a copy of any windows. Arguments are the matmul step's.
+//
+// A line is what the last index of M runs over. Several of its outputs and one or two vectors of columns are in registers at a time; elements of A come from
+// where they lie, so any order of axes will do. B is in panels: those of "matmul_pack", or made at the beginning of a run for products of several groups, whose
+// columns are then neighbours in the body's domain too: [batch.., M, G N] instead of [batch.., G, .., M, N].
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backend/cpu/kernels/direct_conv/run/tile.h"
+#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/run/isa.h"
+#include "base/error.h"
+#include "kernels/matmul/run/matmul_args.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
+  using enum backend::cpu::Isa;
+  const backend::cpu::Isa isa = backend::cpu::isa();
+  if (isa == portable) return direct_tiles_portable;
+  return isa == avx2 || (grouped && columns % direct_tiles_avx512.lanes != 0) ? direct_tiles_avx2 : direct_tiles_avx512;
+}
+
+namespace {
+
+using ir::DType;
+
+struct Constants {
+  bool packed;
+  size_t batch_rank;
+  GemmMap map;
+  std::shared_ptr<const Program> body;
+  bool grouped;
+  size_t map_sizes() const { return batch_rank + map.m_rank + map.k_rank + map.rank; }
+};
+
+std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
+  MatmulArgs args = parse_matmul(bytes);
+  if (!args.map) fail(Code::format, "a direct_conv step has no map");
+  auto c = std::make_shared<Constants>(Constants{args.packed, args.batch_rank, std::move(*args.map), nullptr, false});
+  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a direct_conv step has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
+  const Program& p = *c->body;
+  const auto rank = static_cast<size_t>(p.domain_rank);
+  c->grouped = rank == c->batch_rank + 1;
+  const bool fits = (c->grouped || rank == c->batch_rank + 2) && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32);
+  if (!fits || (c->grouped && c->packed)) fail(Code::format, "a direct_conv step's body has another domain");
+  return c;
+}
+
+constexpr int64_t most_places = 1 << 16;
+
+// Columns that are computed together.
+struct Columns {
+  int64_t first, a, b;  // in the result; where their group begins in A; their panel
+  int vectors, count;
+};
+
+// An operand of the body over the domain without the groups' axis.
+struct Joined {
+  int64_t dims[max_rank], strides[max_rank];
+};
+
+struct Plan {
+  Bound bound;
+  int64_t m, n, k, groups = 1;
+  size_t group_axis = SIZE_MAX;
+  std::vector<Joined> joined;
+  IndexMap map;
+  std::vector<IndexMap::Index> lines;  // indices before the line's own, batch first
+  IndexMap::Index line;
+  int64_t inner = 1, inner_step = 1;
+  WindowTaps taps;
+  const DirectTiles* tiles;
+  const DirectTiles::Tile* narrow = nullptr;
+  std::vector<Columns> columns;
+  int64_t panel_row;                   // columns of a panel
+  int64_t line_count = 1, pieces = 1, tasks;
+  bool direct = false;                 // tiles write the result themselves
+  SimpleEpilogue simple;
+  size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
+};
+
+[[noreturn]] void refuse(const char* what) { fail(Code::format, "direct_conv: {}", what); }
+
+size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+void find_groups(Plan& p, const Constants& c, const TensorRef& b) {
+  if (c.packed) {
+    if (b.dtype != DType::f32 || b.rank != 1 || b.strides[0] != 1 || b.dims[0] < storage_bytes(panels_of(DType::f32), std::array{p.k, p.n}) / 4)
+      refuse("the packed operand does not fit");
+    return;
+  }
+  if (b.dtype != DType::f32 || static_cast<size_t>(b.rank) != c.batch_rank + 2 || b.dims[c.batch_rank] != p.k || b.dims[c.batch_rank + 1] != p.n)
+    refuse("B does not have the sizes K and N");
+  for (size_t d = 0; d < c.batch_rank; ++d) {
+    if (b.dims[d] != p.map.indices[d].extent) refuse("A and B have different batch sizes");
+    if (b.strides[d] == 0 || b.dims[d] == 1) continue;
+    if (!c.grouped || p.group_axis != SIZE_MAX) refuse("B differs along several axes");
+    p.group_axis = d;
+    p.groups = b.dims[d];
+  }
+  if (c.grouped && p.group_axis == SIZE_MAX) refuse("there are no groups");
+}
+
+// The map's indices: lines, the line, and what lies in a window.
+void find_indices(Plan& p, const Constants& c) {
+  const std::vector<IndexMap::Index>& all = p.map.indices;
+  const size_t first_m = c.batch_rank, first_k = first_m + c.map.m_rank;
+  int64_t lengths[2] = {1, 1};
+  for (size_t i = first_m; i < all.size(); ++i) {
+    int64_t& length = lengths[i >= first_k];
+    if (all[i].extent > 0 && length > (int64_t{1} << 40) / all[i].extent) refuse("the map's extents are impossible");
+    length *= all[i].extent;
+  }
+  if (lengths[0] != p.m || lengths[1] != p.k) refuse("the map's extents are not those of the product");
+  for (size_t i = 0; i < first_m; ++i) {
+    if (i != p.group_axis) p.lines.push_back(all[i]);
+  }
+  std::vector<IndexMap::Index> m = collapsed({all.begin() + static_cast<int64_t>(first_m), all.begin() + static_cast<int64_t>(first_k)}, p.map.axes);
+  p.line = m.back();
+  p.lines.insert(p.lines.end(), m.begin(), m.end() - 1);
+  std::vector<IndexMap::Index> k(all.begin() + static_cast<int64_t>(first_k), all.end());
+  // Elements side by side that are inside together: all of them, or those of a group where a vector has several groups.
+  auto leaves = [&](const IndexMap::Index& i) { return std::any_of(i.along, i.along + p.map.axes, [](int64_t a) { return a != 0; }); };
+  if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
+  const bool narrow = c.grouped && p.n % p.tiles->lanes != 0;
+  while (k.size() > 1 && k.back().extent == 1) k.pop_back();
+  if (!narrow) k = collapsed(k, p.map.axes);
+  if (narrow) {
+    const auto channels = static_cast<int64_t>(all[p.group_axis].step);
+    const bool beside = channels == 1 || (k.back().extent == channels && k.back().step == 1 && !leaves(k.back()));
+    p.narrow = beside && p.groups * p.n >= p.tiles->lanes ? p.tiles->narrow(channels, p.n) : nullptr;
+    if (p.narrow == nullptr) refuse("there are no tiles for groups of these sizes");
+    p.inner = channels;
+  } else if (!leaves(k.back())) {
+    p.inner = k.back().extent;
+    p.inner_step = static_cast<int64_t>(k.back().step);
+  }
+  if (!leaves(k.back()) && (!narrow || p.inner > 1)) k.pop_back();
+  std::vector<int64_t> b_steps(k.size());
+  int64_t row = p.inner * p.panel_row;
+  for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;
+  p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places);
+  if (!p.taps.fits) refuse("an axis is left along two indices");
+}
+
+void find_columns(Plan& p) {
+  const int64_t lanes = p.tiles->lanes, all = p.groups * p.n;
+  int64_t panel = 0;
+  auto add = [&](int64_t first, int64_t count, int64_t group, int vectors) {
+    p.columns.push_back({first, group * (p.group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(p.map.indices[p.group_axis].step)), panel, vectors, static_cast<int>(count)});
+    panel += p.k * p.panel_row;
+  };
+  if (p.narrow != nullptr) {
+    for (int64_t n = 0; n < all; n += lanes) {  // the last ones once more, where they do not fill a vector
+      const int64_t first = std::min(n, all - lanes);
+      add(first, lanes, first / p.n, 1);
+    }
+  } else {
+    for (int64_t g = 0; g < p.groups; ++g) {
+      for (int64_t n = 0; n < p.n; n += p.panel_row) {
+        const int64_t count = std::min(p.panel_row, p.n - n);
+        add(g * p.n + n, count, g, count > lanes ? 2 : 1);
+      }
+    }
+  }
+}
+
+// Operands of the body without the groups' axis.
+void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<TensorRef>& to) {
+  for (const TensorRef& t : operands) {
+    if (static_cast<size_t>(t.rank) != c.batch_rank + 2) refuse("an operand of the body has another rank");
+    Joined j{};
+    int rank = 0;
+    for (int d = 0; d < t.rank; ++d) {
+      if (static_cast<size_t>(d) == p.group_axis) continue;
+      j.dims[rank] = t.dims[d];
+      j.strides[rank++] = t.strides[d];
+    }
+    const int64_t of_groups = t.dims[p.group_axis], last = t.dims[t.rank - 1];
+    const bool repeats = of_groups == 1 && last == 1, beside = of_groups == p.groups && last == p.n && (p.n == 1 || t.strides[p.group_axis] == t.strides[t.rank - 1] * p.n);
+    if (!repeats && !beside) refuse("columns of groups are not neighbours");
+    if (beside && p.n == 1) j.strides[rank - 1] = t.strides[p.group_axis];
+    j.dims[rank - 1] = repeats ? 1 : p.groups * p.n;
+    p.joined.push_back(j);
+  }
+  for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, p.joined[i].dims, p.joined[i].strides});
+}
+
+// How the sums end in the tiles themselves, where they can.
+void find_end(Plan& p, const Constants& c) {
+  SimpleEpilogue& s = p.simple = c.body->simple;
+  const auto& strides = p.bound.strides;
+  auto beside = [&](size_t operand) { return strides[operand].back() == 1 || p.groups * p.n == 1; };
+  auto is_row = [&](int operand) {  // the same for all outputs
+    const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
+    return beside(static_cast<size_t>(operand)) && std::all_of(of.begin(), of.end() - 1, [](int64_t x) { return x == 0; });
+  };
+  if (!s.valid || s.type != DType::f32) return;
+  if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
+  if ((s.bias >= 0 && !is_row(s.bias)) || (s.scale >= 0 && !is_row(s.scale))) return;
+  for (int operand : {s.scale, s.bias, s.residual}) {
+    if (operand >= 0 && c.body->memory[static_cast<size_t>(operand)] != DType::f32) return;
+  }
+  p.direct = beside(c.body->stores[0].operand) && (s.residual < 0 || beside(static_cast<size_t>(s.residual)));
+}
+
+Resolved resolve(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  auto p = std::make_shared<Plan>();
+  p->m = call.sizes[0];
+  p->n = call.sizes[1];
+  p->k = call.sizes[2];
+  if (p->m < 0 || p->n < 0 || p->k < 0) refuse("a negative size");
+  const TensorRef& a = call.operands[0];
+  if (a.dtype != DType::f32) refuse("A is not f32");
+  if (call.sizes.size() < 3 + c.map_sizes() || a.rank != c.map.rank) refuse("the operand read through a map does not have the map's rank");
+  p->map = resolve_index_map("direct_conv", c.map.steps, a, call.sizes.subspan(3, c.map_sizes()));
+  find_groups(*p, c, call.operands[1]);
+  p->tiles = &direct_tiles(c.grouped, p->n);
+  const int64_t lanes = p->tiles->lanes;
+  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
+  if (c.packed && tile_ops().columns != 2 * lanes) refuse("panels are of other tiles");
+  find_indices(*p, c);
+  find_columns(*p);
+  if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  std::vector<int64_t> domain;
+  for (size_t d = 0; d < c.batch_rank; ++d) {
+    if (d != p->group_axis) domain.push_back(p->map.indices[d].extent);
+  }
+  domain.push_back(p->m);
+  domain.push_back(p->groups * p->n);
+  std::vector<TensorRef> joined;
+  if (c.grouped) join_groups(*p, c, call.operands.subspan(2), joined);
+  p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  find_end(*p, c);
+  for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
+  const int64_t workers = call.workers->count();
+  const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
+  const int64_t wanted = work < 400000 ? 1 : workers * 4;  // below 10 us a thread is not worth waking
+  if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
+  p->tasks = std::min(p->line_count * p->pieces, wanted);
+  p->tap_bytes = padded(p->taps.places() * sizeof(WindowTap));
+  p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
+  p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
+  p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
+  return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
+}
+
+// The panel of some columns: K rows, filled up with zeros.
+void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& columns, float* to) {
+  const int64_t row = b.strides[batch_rank], column = b.strides[batch_rank + 1], of_group = p.group_axis == SIZE_MAX ? 0 : b.strides[p.group_axis];
+  const auto* from = reinterpret_cast<const float*>(b.data);
+  const bool beside = column == 1 && (columns.first % p.n + columns.count <= p.n || of_group == p.n);
+  int64_t source[32];
+  for (int64_t j = 0; j < columns.count; ++j) source[j] = (columns.first + j) / p.n * of_group + (columns.first + j) % p.n * column;
+  for (int64_t k = 0; k < p.k; ++k, from += row, to += p.panel_row) {
+    if (beside) {
+      std::memcpy(to, from + source[0], static_cast<size_t>(columns.count) * 4);
+    } else {
+      for (int64_t j = 0; j < columns.count; ++j) to[j] = from[source[j]];
+    }
+    std::fill(to + columns.count, to + p.panel_row, 0.0f);
+  }
+}
+
+class Worker {
+ public:
+  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p) {
+    std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
+    panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
+    taps_ = reinterpret_cast<WindowTap*>(scratch);
+    bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
+    sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
+    body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes;
+    for (size_t i = 0; i < p.joined.size(); ++i) {
+      const TensorRef& t = call.operands[2 + i];
+      joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
+    }
+    scale_ = bias_ + p.bias_bytes / 8;
+    // Filled up to whole vectors.
+    for (auto [from, to] : {std::pair(p.simple.bias, bias_), std::pair(p.simple.scale, scale_)}) {
+      if (p.direct && from >= 0) std::memcpy(to, operand(from).data, static_cast<size_t>(p.groups * p.n) * 4);
+    }
+  }
+
+  void run(int64_t line, int64_t piece) {
+    const int64_t x0 = p_.line.extent * piece / p_.pieces, x1 = p_.line.extent * (piece + 1) / p_.pieces, all = p_.groups * p_.n;
+    const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
+    IndexMap::Position start = p_.map.start;
+    int64_t rest = line, m = x0, step = p_.line.extent;
+    for (size_t i = p_.lines.size(); i-- > 0; rest /= p_.lines[i].extent) {
+      const int64_t at = rest % p_.lines[i].extent;
+      start.move(p_.lines[i], at, p_.map.axes);
+      if (i < batch) {
+        at_[i] = at;
+      } else {
+        m += at * step;
+        step *= p_.lines[i].extent;
+      }
+    }
+    at_[batch] = m;
+    if (p_.direct) {
+      DirectTile d = tile();
+      const auto to = static_cast<int>(c_.body->stores[0].operand);
+      d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
+      d.end.set(p_.simple);
+      d.end.scale = p_.simple.scale >= 0 ? scale_ : nullptr;
+      d.end.bias = p_.simple.bias >= 0 ? bias_ : nullptr;
+      if (p_.simple.residual >= 0) d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
+      return outputs(d, start, x0, x1, floats(to), p_.simple.residual >= 0 ? floats(p_.simple.residual) : nullptr);
+    }
+    DirectTile d = tile();
+    d.to_step = all;
+    outputs(d, start, x0, x1, sums_, nullptr);
+    Evaluator evaluator(p_.bound, operands(), body_);
+    const auto block = static_cast<int64_t>(p_.bound.block);
+    for (int64_t x = x0; x < x1; ++x, ++at_[batch]) {
+      for (int64_t n = 0; n < all; n += block) evaluator.segment(at_, n, std::min(block, all - n), sums_ + (x - x0) * all + n);
+    }
+  }
+
+ private:
+  const TensorRef& operand(int k) const { return c_.grouped ? joined_[k] : call_.operands[2 + static_cast<size_t>(k)]; }
+  std::span<const TensorRef> operands() const { return c_.grouped ? std::span<const TensorRef>(joined_, p_.joined.size()) : call_.operands.subspan(2); }
+  // An operand of the body at the first output.
+  float* floats(int k) const {
+    auto* data = reinterpret_cast<float*>(operand(k).data);
+    const std::vector<int64_t>& strides = p_.bound.strides[static_cast<size_t>(k)];
+    for (size_t i = 0; i + 1 < strides.size(); ++i) data += at_[i] * strides[i];
+    return data;
+  }
+
+  DirectTile tile() const {
+    DirectTile d;
+    d.a_step = static_cast<int64_t>(p_.line.step);
+    d.taps = taps_;
+    d.inner = p_.inner;
+    d.inner_step = p_.inner_step;
+    d.b_row = p_.panel_row;
+    return d;
+  }
+
+  // Outputs [x0, x1) of a line; `to` and `residual` are those of the first.
+  void outputs(DirectTile d, const IndexMap::Position& start, int64_t x0, int64_t x1, float* to, const float* residual) {
+    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data);
+    const float *scale = d.end.scale, *bias = d.end.bias;
+    for (const WindowTaps::Run& run : p_.taps.runs()) {
+      const int64_t begin = std::max(run.begin, x0), end = std::min(run.end, x1);
+      if (begin >= end) continue;
+      d.count = p_.taps.taps(run, start, taps_);
+      for (const Columns& columns : p_.columns) {
+        const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
+        const int64_t most = p_.narrow == nullptr && columns.vectors == 1 ? DirectTiles::outputs_of_one : DirectTiles::outputs_of_two, parts = (end - begin + most - 1) / most;
+        d.b = panels_ + columns.b;
+        d.columns = columns.count;
+        if (scale != nullptr) d.end.scale = scale + columns.first;
+        if (bias != nullptr) d.end.bias = bias + columns.first;
+        for (int64_t i = 0; i < parts; ++i) {
+          const int64_t x = begin + (end - begin) * i / parts, count = begin + (end - begin) * (i + 1) / parts - x;
+          d.a = a + columns.a + x * d.a_step;
+          d.to = to + (x - x0) * d.to_step + columns.first;
+          d.end.residual = residual != nullptr ? residual + (x - x0) * d.end.residual_step + columns.first : nullptr;
+          tiles[count](d);
+        }
+      }
+    }
+  }
+
+  const Call& call_;
+  const Constants& c_;
+  const Plan& p_;
+  const float* panels_;
+  WindowTap* taps_;
+  float *bias_, *scale_, *sums_;
+  std::byte* body_;
+  TensorRef joined_[256];
+  int64_t at_[max_rank] = {};
+};
+
+void run(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  const auto& p = *static_cast<const Plan*>(call.prepared);
+  if (p.line_count == 0 || p.line.extent == 0 || p.columns.empty()) return;
+  if (p.panel_bytes > 0) {
+    auto* panels = reinterpret_cast<float*>(call.scratch);
+    call.workers->run(static_cast<int64_t>(p.columns.size()), [&](int64_t i, int) {
+      const Columns& columns = p.columns[static_cast<size_t>(i)];
+      pack(p, call.operands[1], c.batch_rank, columns, panels + columns.b);
+    });
+  }
+  const int64_t units = p.line_count * p.pieces;
+  call.workers->run(p.tasks, [&](int64_t task, int worker) {
+    Worker work(call, c, p, worker);
+    for (int64_t u = units * task / p.tasks; u < units * (task + 1) / p.tasks; ++u) work.run(u / p.pieces, u % p.pieces);
+  });
+}
+
+}  // namespace
+
+std::span<const RunKernel> direct_conv_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"direct_conv", load, resolve, run}};
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,13 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/direct_conv/run/tile.h"
+
+// What follows is for one instruction set only.
+#pragma GCC target("avx2,fma")
+namespace ingot::kernels {
+
+#define LANES 8
+#define TABLE direct_tiles_avx2
+#include "backend/cpu/kernels/direct_conv/run/tile.inc"
+
+}  // namespace ingot::kernels

@@ -1,0 +1,11 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/direct_conv/run/tile.h"
+
+namespace ingot::kernels {
+
+#define LANES 4
+#define TABLE direct_tiles_portable
+#include "backend/cpu/kernels/direct_conv/run/tile.inc"
+
+}  // namespace ingot::kernels

@@ -1,0 +1,109 @@
+// B in panels: the "matmul_pack" kernel, and what products do with a B that is not packed.
+#include "backend/cpu/kernels/matmul/run/pack.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/matmul/run/tile.h"
+#include "base/error.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::kernels {
+
+using ir::DType;
+
+bool half_or_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+int64_t row_bytes(DType panel) { return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel)); }
+int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1) / panel_depth(panel); }
+
+// True if `packed` is room for the panels of a [K, N] matrix of this type.
+bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
+  return (half_or_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
+         packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
+}
+
+void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, float* to) {
+  const TileOps& ops = tile_ops();
+  const BlockOps& block = block_ops();
+  auto size = static_cast<int64_t>(ir::size_of(dtype));
+  for (int64_t p = p0; p < p1; ++p) {
+    float* panel = to + p * k * ops.columns;
+    int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
+    if (dtype == DType::f32 && row == 1) {
+      // A transposed weight: its rows are the panel's columns; read them in strips that stay in cache.
+      const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
+      for (int64_t k0 = 0; k0 < k; k0 += 64) {
+        const int64_t count = std::min<int64_t>(64, k - k0);
+        block.transpose(panel + k0 * ops.columns, ops.columns, from + k0, column, columns, count);
+        for (int64_t j = columns; j < ops.columns; ++j) {
+          for (int64_t i = k0; i < k0 + count; ++i) panel[i * ops.columns + j] = 0;
+        }
+      }
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      block.load(dtype, panel + i * ops.columns, data + (i * row + p * ops.columns * column) * size, column, columns);
+      std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
+    }
+  }
+}
+
+namespace {
+
+// Panels of a matrix of a half type or of int8, in that type.
+template <class T, int depth>
+void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* packed) {
+  const auto* from = reinterpret_cast<const T*>(matrix);
+  auto* to = reinterpret_cast<T*>(packed);
+  const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
+  for (int64_t p = p0; p < p1; ++p) {
+    T* panel = to + p * rows * depth * width;
+    // Strips along K stay in cache, whichever way the matrix lies.
+    for (int64_t r0 = 0; r0 < rows; r0 += 32) {
+      const int64_t r1 = std::min(rows, r0 + 32);
+      for (int64_t j = 0; j < width; ++j) {
+        const int64_t inside = p * width + j < n ? k : 0;
+        const T* source = from + (p * width + j) * column;
+        for (int64_t r = r0; r < r1; ++r) {
+          for (int d = 0; d < depth; ++d) panel[(r * width + j) * depth + d] = r * depth + d < inside ? source[(r * depth + d) * row] : T{0};
+        }
+      }
+    }
+  }
+}
+
+std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operands, size_t sizes) {
+  if (operands != 2 || sizes != 2) fail(Code::format, "a matmul_pack step has {} operands and {} sizes", operands, sizes);
+  return nullptr;
+}
+
+Resolved resolve_pack(const Call& call) {
+  const TensorRef &b = call.operands[0], &to = call.operands[1];
+  int64_t k = call.sizes[0], n = call.sizes[1];
+  const bool types = (half_or_float(b.dtype) && to.dtype == DType::f32) || ((half_or_float(b.dtype) || b.dtype == DType::i8) && to.dtype == b.dtype);
+  if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || !holds_panels(to, to.dtype, k, n)) fail(Code::format, "matmul_pack: the operands do not fit");
+  return {};
+}
+
+void run_pack(const Call& call) {
+  const TensorRef &b = call.operands[0], &to = call.operands[1];
+  const TileOps& ops = tile_ops();
+  int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
+  call.workers->run(panels, [&](int64_t p, int) {
+    if (to.dtype == DType::f32) {
+      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
+    } else {
+      const auto pack = to.dtype == DType::bf16 ? pack_numbers<uint16_t, panel_depth(DType::bf16)>
+                        : to.dtype == DType::i8 ? pack_numbers<int8_t, panel_depth(DType::i8)>
+                                                : pack_numbers<uint16_t, panel_depth(DType::f16)>;
+      pack(b.data, b.strides[0], b.strides[1], k, n, p, p + 1, to.data);
+    }
+  });
+}
+
+}  // namespace
+
+const RunKernel matmul_pack_kernel{"matmul_pack", load_pack, resolve_pack, run_pack};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,24 @@
+// How a kernel's sums over windows end in registers, vector by vector of columns (sum_end.inc).
+#pragma once
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/kernels/fused/run/program.h"
+
+namespace ingot::kernels {
+
+struct SumEnd {
+  const float *scale = nullptr, *bias = nullptr;  // of all columns. A sum that began with its bias would be rounded to the bias's size each time
+  const float* residual = nullptr;                // of the first output; behind the activation
+  int64_t residual_step = 0;
+  SimpleEpilogue::Activation activation = SimpleEpilogue::none;
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+
+  void set(const SimpleEpilogue& s) {
+    activation = s.activation;
+    if (activation == SimpleEpilogue::clamp) low = s.low, high = s.high;
+    if (activation == SimpleEpilogue::relu) low = 0, activation = SimpleEpilogue::clamp;
+  }
+};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,50 @@
+// Which places of their windows the outputs of a line see: found once for a set of sizes, so that the edges of an image cost no more than what they see.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/run/index_map.h"
+
+namespace ingot::kernels {
+
+// A place of a window: where it is in A and in B, for the first output.
+struct WindowTap {
+  int64_t a, b;
+};
+
+class WindowTaps {
+ public:
+  // Outputs [begin, end) of a line see the same places, as far as the line's own index decides.
+  struct Run {
+    int64_t begin, end;
+    std::vector<uint32_t> places;
+  };
+
+  // `line`: the index along it. `before`: the indices of lines; where one of them moves along an axis that `line` moves along too and that can be left, `fits`
+  // is false. `inside`: the indices of a window's places, `b_steps` far apart in B. Error (format), naming `step`, if there are more than `most`.
+  WindowTaps() = default;
+  WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
+             std::span<const int64_t> b_steps, int64_t most);
+
+  bool fits = true;
+  size_t places() const { return places_.size(); }
+  const std::vector<Run>& runs() const { return runs_; }
+  // Those of a run that are inside for the line that begins at `start`, from its first output on; returns how many.
+  int64_t taps(const Run&, const IndexMap::Position& start, WindowTap* to) const;
+
+ private:
+  struct Place {
+    WindowTap tap;
+    int64_t along[IndexMap::most] = {};
+  };
+  bool is_inside(int axis, int64_t at) const { return at >= 0 && at < size_[axis]; }
+
+  std::vector<Place> places_;
+  std::vector<Run> runs_;
+  int axes_ = 0;
+  int64_t size_[IndexMap::most] = {};
+  bool across_[IndexMap::most] = {};  // axes along which the line's index moves; along the others, the indices before it
+};
+
+}  // namespace ingot::kernels

@@ -1,0 +1,40 @@
+// Pieces of a depthwise convolution: V neighbouring channels.
+__device__ __forceinline__ void clear(f32& m) { m = 0; }
+__device__ __forceinline__ void clear(f16& m) { m.bits = 0; }
+__device__ __forceinline__ void clear(bf16& m) { m.bits = 0; }
+// Zeros where the tensor does not reach.
+template <int V, class M>
+__device__ __forceinline__ void bring(M* to, const M* at, bool is_inside) {
+  if (is_inside) {
+    read_constant<V>(to, at);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v) clear(to[v]);
+  }
+}
+template <int V>
+__device__ __forceinline__ void read_apart(f32* to, const f32* at, i64 step) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) read_constant<1>(to + v, at + v * step);
+}
+template <int V, class M>
+__device__ __forceinline__ void widen(f32* to, const M* from) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) to[v] = value(from[v]);
+}
+template <int V>
+__device__ __forceinline__ void add_products(f32* sums, const f32* x, const f32* w) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) sums[v] += x[v] * w[v];
+}
+// Values as they are stored.
+template <int V, class M, class T>
+__device__ __forceinline__ void keep(M* to, const T* from) {
+  if constexpr (V % 2 == 0) {
+#pragma unroll
+    for (int v = 0; v < V; v += 2) put2(to + v, from[v], from[v + 1]);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v) put(to[v], from[v]);
+  }
+}

@@ -1,0 +1,126 @@
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
+
+#include <algorithm>
+
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
+#include "backend/cuda/kernels/run/numbers.h"
+#include "backend/cuda/run/launch.h"
+#include "base/error.h"
+#include "kernels/run/index_map.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Args = DepthwiseConvCudaArgs;
+
+void require(bool good, const char* what) {
+  if (!good) fail(Code::format, "the operands of a depthwise_conv step do not fit: {}", what);
+}
+
+// Along each axis of A: coordinates count in 32 bits, also for the outputs behind a line's last one, and stay inside where nothing asks.
+void check_map(const Args& a, const TensorRef& x, std::span<const int64_t> sizes) {
+  constexpr int64_t most = int64_t{1} << 30;
+  const size_t indices = a.indices();
+  for (size_t j = 0; j < a.rank; ++j) {
+    const int64_t* steps = a.steps.data() + j * indices;
+    const int64_t offset = sizes[indices + j];
+    __int128 greatest = offset;
+    for (size_t i = 0; i < indices; ++i) greatest += static_cast<__int128>(steps[i]) * std::max<int64_t>(0, sizes[i] - 1);
+    require(offset > -most && offset < most && x.dims[j] < most && greatest + static_cast<__int128>(steps[size_t{a.kept} - 2]) * a.tile < most, "the map reaches too far");
+    const bool guarded = std::find(a.unguarded.begin(), a.unguarded.end(), j) == a.unguarded.end();
+    require(steps[a.kept - 1] == 0 || (steps[a.kept - 1] == 1 && offset == 0 && !guarded), "channels are not an axis");
+    require(guarded || (offset >= 0 && greatest < x.dims[j]), "the map leaves an axis");
+  }
+}
+
+void check(const Args& a, const Call& call) {
+  const size_t indices = a.indices();
+  const std::span<const int64_t> extents = call.sizes.first(indices);
+  for (int64_t extent : extents) require(extent >= 0 && extent < (int64_t{1} << 30), "extents");
+  for (size_t k = 0; k < call.operands.size(); ++k) {
+    const TensorRef& x = call.operands[k];
+    const size_t rank = k == 0 ? a.rank : k == 1 ? indices : a.kept;
+    require(x.dtype == a.operands[k].dtype && x.rank == static_cast<int>(rank), "types and ranks");
+    const bool written = k + a.stores >= call.operands.size();
+    for (size_t axis = 0; axis < rank && k > 0; ++axis) require(x.dims[axis] == extents[axis] || (!written && x.dims[axis] == 1), "sizes");
+  }
+  // What the text steps along has that many elements.
+  for (const CudaKnown& k : a.known) {
+    if (k.number.kind != CudaNumber::stride || k.number.a == 0 || k.value == 0) continue;
+    require(call.operands[k.number.a].dims[k.number.b] == extents[k.number.b], "a size is 1 that was not when it was compiled");
+  }
+  check_map(a, call.operands[0], call.sizes);
+}
+
+// Whether what is read or written of several channels at once begins at addresses for that, if the operands do.
+bool in_vectors(const Args& a, const Call& call) {
+  const int64_t vector = a.vector;
+  const size_t channel = size_t{a.kept} - 1;
+  if (vector == 1 || call.sizes[channel] % vector != 0) return false;
+  for (size_t k = 0; k < call.operands.size(); ++k) {
+    if (!a.operands[k].together) continue;
+    const TensorRef& x = call.operands[k];
+    const auto bytes = static_cast<int64_t>(ir::size_of(x.dtype)), access = std::min<int64_t>(16, bytes * vector);
+    for (size_t axis = 0; axis < static_cast<size_t>(x.rank); ++axis) {
+      const bool neighbours = k == 0 ? a.steps[axis * a.indices() + channel] != 0 : axis == channel;
+      if (x.dims[axis] > 1 && !neighbours && x.strides[axis] * bytes % access != 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<const void> load_depthwise_conv_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<Args>(parse_depthwise_conv_cuda(constants));
+  if (args->operands.size() != operands || args->sizes != sizes) {
+    fail(Code::format, "a depthwise_conv step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, args->operands.size(), args->sizes);
+  }
+  return args;
+}
+
+CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) {
+  const auto& args = *static_cast<const Args*>(call.constants);
+  check(args, call);
+  const CudaNumbers numbers{call.operands, call.sizes};
+  numbers.check(args.known, "a depthwise_conv");
+  CudaLaunches out;
+  int64_t lines = divided_up(call.sizes[size_t{args.kept} - 2], args.tile);
+  for (size_t i = 0; i + 2 < args.kept; ++i) {
+    if (__builtin_mul_overflow(lines, call.sizes[i], &lines)) fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
+  }
+  const int64_t channels = call.sizes[size_t{args.kept} - 1];
+  if (lines == 0 || channels == 0) return out;
+  std::vector<CudaLaunch::Pointer> pointers;
+  std::vector<std::byte> parameters;
+  numbers.append(parameters, pointers, args.numbers, 0);
+  auto launch = [&](int variant, int64_t vector) {
+    int64_t threads = 0;
+    // Threads count in 32 bits.
+    if (__builtin_mul_overflow(lines, channels / vector, &threads) || threads > int64_t{UINT32_MAX} - Args::threads) {
+      fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
+    }
+    CudaLaunches one;
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), divided_up(threads, Args::threads), Args::threads, parameters, pointers);
+    one.list[0].overlaps = true;
+    return std::move(one.list);
+  };
+  if (in_vectors(args, call)) {
+    for (size_t k = 0; k < args.operands.size(); ++k) {
+      if (args.operands[k].together) out.aligned.push_back(k);
+    }
+    out.list = launch(0, args.vector);
+    out.any = launch(1, 1);
+  } else {
+    out.list = launch(1, 1);
+  }
+  return out;
+}
+
+std::span<const RunKernel> depthwise_conv_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"depthwise_conv", load_depthwise_conv_cuda, resolved<depthwise_conv_cuda_launches>, run_launches}};
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,11 @@
+// Depthwise convolutions on CUDA for one set of sizes: a thread for some outputs of a line and some of its channels.
+#pragma once
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+// RunKernel::load; the result is a DepthwiseConvCudaArgs.
+std::shared_ptr<const void> load_depthwise_conv_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
+CudaLaunches depthwise_conv_cuda_launches(const Call&, const CudaMachine&);
+
+}  // namespace ingot::kernels

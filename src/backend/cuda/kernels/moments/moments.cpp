@@ -1,0 +1,37 @@
+#include "backend/cuda/kernels/moments/moments.h"
+
+#include "backend/cuda/kernels/moments/moments.cuh.h"
+#include "backend/cuda/kernels/moments/run/moments_args.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MOMENTS);
+
+}  // namespace
+
+std::string_view moments_cuda_text() {
+  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int moments_threads = {};\n", moments_threads) + std::string(moments_cuh);
+  return all;
+}
+
+std::vector<CudaPart> moments_cuda_parts(ir::DType type) {
+  CudaPart sums, merge;
+  sums.name = moments_cuda_name(type);
+  merge.name = moments_merge_cuda_name;
+  auto add = [](CudaPart& part, const std::string& name, const std::string& call) {
+    part.kernels.push_back(name);
+    part.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n", moments_threads, name, call);
+  };
+  const std::string_view of = cuda_type(type);
+  for (int unit = 1; unit * static_cast<int>(ir::size_of(type)) <= 16; unit *= 2) {
+    add(sums, fmt::format("{}_columns_{}", sums.name, unit), fmt::format("moments_of_columns<{}, {}>", of, unit));
+  }
+  add(sums, sums.name + "_rows", fmt::format("moments_of_rows<{}>", of));
+  add(merge, merge.name, "merge_moments");
+  return {sums, merge};
+}
+
+}  // namespace ingot::kernels

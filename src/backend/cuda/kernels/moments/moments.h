@@ -1,0 +1,10 @@
+// The text of the kernels of moments.
+#pragma once
+#include "backend/cuda/kernels/elements.h"
+
+namespace ingot::kernels {
+
+std::string_view moments_cuda_text();
+std::vector<CudaPart> moments_cuda_parts(ir::DType);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,127 @@
+#include "backend/cuda/kernels/moments/run/moments_launches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "backend/cuda/kernels/moments/run/moments_args.h"
+#include "backend/cuda/run/launch.h"
+#include "base/error.h"
+#include "kernels/moments/run/moments_args.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using P = MomentsCudaParameters;
+using Pointer = CudaLaunch::Pointer;
+
+// Columns: [rows of columns.., places.., groups, each] with the groups' columns beside one another.
+struct Columns {
+  int64_t each = 1, groups = 1, places = 1, step = 0;
+  JoinedAxes outer{1};
+};
+std::optional<Columns> columns_of(const MomentsArgs& args, const TensorRef& in) {
+  Columns out;
+  JoinedAxes places(1);
+  auto reduced = [&](int d) { return args.reduced[static_cast<size_t>(d)] != 0; };
+  int d = in.rank - 1;
+  while (d >= 0 && in.dims[d] == 1) --d;
+  if (d >= 0 && reduced(d) && in.strides[d] == 1) out.each = in.dims[d--];
+  while (d >= 0 && in.dims[d] == 1) --d;
+  if (d < 0 || reduced(d) || in.strides[d] != out.each) return std::nullopt;
+  out.groups = in.dims[d];
+  for (int axis = 0; axis < d; ++axis) (reduced(axis) ? places : out.outer).add(in.dims[axis], {in.strides[axis]});
+  if (places.dims.size() != 1) return std::nullopt;
+  out.places = places.dims[0];
+  out.step = places.strides[0][0];
+  return out;
+}
+
+// Neighbours that a thread reads at once: they are of one group, and begin at multiples of what they take.
+int64_t together(const Columns& c, size_t bytes) {
+  for (int64_t unit : {8, 4, 2}) {
+    bool fits = c.each % unit == 0 && c.step % unit == 0 && unit * static_cast<int64_t>(bytes) <= 16;
+    for (int64_t s : c.outer.strides[0]) fits = fits && s % unit == 0;
+    if (fits) return unit;
+  }
+  return 1;
+}
+
+}  // namespace
+
+CudaLaunches moments_cuda_launches(const Call& call, const CudaMachine& machine) {
+  check_moments(call);
+  const auto& args = *static_cast<const MomentsArgs*>(call.constants);
+  const TensorRef &in = call.operands[0], &sums = call.operands[1], &squares = call.operands[2];
+  JoinedAxes results(2), rows(1), elements(1);
+  int kept = 0;
+  for (int d = 0; d < in.rank; ++d) {
+    if (args.reduced[static_cast<size_t>(d)] != 0) {
+      elements.add(in.dims[d], {in.strides[d]});
+    } else {
+      rows.add(in.dims[d], {in.strides[d]});
+      results.add(in.dims[d], {sums.strides[kept], squares.strides[kept]});
+      ++kept;
+    }
+  }
+  CudaLaunches list;
+  if (results.points == 0) return list;
+  P p{};
+  p.rows = results.points;
+  p.results = results.get<2>();
+  p.own = p.unit = p.groups = p.tiles = 1;
+  const std::string name = moments_cuda_name(in.dtype);
+  const int64_t wanted = int64_t{6} * machine.multiprocessors;
+  std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, in), 0}};
+  auto launch = [&](int64_t unit) {
+    CudaLaunches one = list;
+    P q = p;
+    int64_t outer = q.rows, width = 1;
+    std::string kernel = name + "_rows";
+    if (const auto c = columns_of(args, in)) {
+      q.groups = c->groups;
+      q.columns = width = c->groups * c->each;
+      q.unit = unit;
+      width /= unit;
+      q.own = c->each / unit;
+      q.length = c->places;
+      q.step = c->step;
+      q.from = c->outer.get<1>();
+      outer = c->outer.points;
+      q.tiles = divided_up(q.columns, 32 * unit);
+      kernel = fmt::format("{}_columns_{}", name, unit);
+    } else {
+      q.length = elements.points;
+      q.from = rows.get<1>();
+      q.elements = elements.get<1>();
+    }
+    constexpr int64_t least = moments_threads / 32 * 4;  // places of a block, four for each warp; of a row as many for each thread
+    const int64_t work = q.columns > 0 ? least : 32 * least;
+    q.chunk = std::max(work, divided_up(q.length, std::max<int64_t>(1, wanted / std::max<int64_t>(1, outer * q.tiles))));
+    q.chunks = std::max<int64_t>(1, divided_up(q.length, q.chunk));
+    std::vector<Pointer> here = pointers;
+    here.push_back({Pointer::scratch, offsetof(P, parts), 0, one.reserve(8 * outer * q.chunks * width)});
+    one.add(kernel, outer * q.chunks * q.tiles, moments_threads, q, here);
+    here.push_back({Pointer::operand, offsetof(P, sums), 1});
+    here.push_back({Pointer::operand, offsetof(P, squares), 2});
+    one.add(moments_merge_cuda_name, q.rows, moments_threads, q, here);
+    return one;
+  };
+  const auto columns = columns_of(args, in);
+  const int64_t unit = columns ? together(*columns, ir::size_of(in.dtype)) : 1;
+  CudaLaunches out = launch(unit);
+  if (unit == 1) return out;
+  CudaLaunches any = launch(1);
+  out.aligned = {0};
+  out.any = std::move(any.list);
+  out.scratch = std::max(out.scratch, any.scratch);
+  return out;
+}
+
+std::span<const RunKernel> moments_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"moments", load_moments, resolved<moments_cuda_launches>, run_launches}};
+  return list;
+}
+
+}  // namespace ingot::kernels

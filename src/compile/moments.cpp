@@ -1,0 +1,122 @@
+// A sum and the sum of squared differences from its mean become one node where the backend has a kernel for both: it reads a long row once.
+#include <algorithm>
+#include <map>
+
+#include "compile/expand.h"
+#include "ir/compose.h"
+#include "ir/replace.h"
+#include "kernels/definition.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+// What `v` is under views that keep all elements, outermost first.
+ValueId below_views(const Graph& g, ValueId v, std::vector<const AffineMap*>* maps = nullptr) {
+  while (g.producer(v).op == Op::view && !g.producer(v).attributes.map("map").fill) {
+    if (maps != nullptr) maps->push_back(&g.producer(v).attributes.map("map"));
+    v = g.producer(v).in[0];
+  }
+  return v;
+}
+
+bool is_sum(const Node& node) { return node.op == Op::reduce && node.attributes.string("kind") == "sum" && !node.attributes.integers("axes").empty(); }
+
+bool same_view(const Graph& g, ValueId a, ValueId b) {
+  std::vector<const AffineMap*> x, y;
+  if (below_views(g, a, &x) != below_views(g, b, &y) || x.size() != y.size()) return false;
+  return std::equal(x.begin(), x.end(), y.begin(), [](const AffineMap* p, const AffineMap* q) { return *p == *q; });
+}
+
+// True if `mean`, which broadcasts to `dims`, is the sum's elements each at its place, over `n`.
+bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, int64_t n) {
+  std::vector<const AffineMap*> maps;
+  const Node& over = g.producer(below_views(g, mean, &maps));
+  if (over.op != Op::div || g.producer(over.in[1]).op != Op::literal || g.producer(over.in[1]).attributes.scalar("value").to_double() != static_cast<double>(n)) return false;
+  if (below_views(g, over.in[0], &maps) != sum.out[0]) return false;
+  AffineMap all{g.type(mean).dims, {}, std::nullopt};
+  for (uint32_t d = 0; d < all.dims.size(); ++d) all.axes.push_back({0, {{d, 1}}});
+  for (const AffineMap* map : maps) all = compose(all, *map);
+  const std::vector<int64_t> axes = sum.attributes.integers("axes");
+  const bool keep = sum.attributes.boolean("keep");
+  size_t k = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const bool reduced = std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+    if (!(all.dims[d] == (reduced ? Dim(1) : dims[d]))) return false;
+    if (reduced) {
+      k += keep;
+      continue;
+    }
+    const AffineMap::Axis& axis = all.axes[k++];
+    const bool itself = axis.terms.size() == 1 && axis.terms[0].axis == d && axis.terms[0].coefficient == 1;
+    if (!(axis.offset == Dim(0)) || (!itself && !(dims[d] == Dim(1)))) return false;
+  }
+  return all.dims.size() == dims.size();
+}
+
+// The sum that has the mean of which `squares` sums squared differences, if the backend has a kernel for both.
+std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Backend& backend) {
+  if (!is_sum(squares)) return std::nullopt;
+  const Node& square = g.producer(squares.in[0]);
+  if (square.op != Op::mul || square.in[0] != square.in[1] || g.producer(square.in[0]).op != Op::sub) return std::nullopt;
+  const Node& apart = g.producer(square.in[0]);
+  const Type& t = g.type(apart.in[0]);
+  const Node* over = &g.producer(below_views(g, apart.in[1]));
+  if (!(t.dims == g.type(squares.in[0]).dims) || t.dims.size() != g.type(apart.in[1]).dims.size() || over->op != Op::div) return std::nullopt;
+  const ValueId sum = below_views(g, over->in[0]);
+  const Node& first = g.producer(sum);
+  const std::vector<int64_t> axes = squares.attributes.integers("axes");
+  if (!is_sum(first) || first.attributes.integers("axes") != axes || !same_view(g, first.in[0], apart.in[0])) return std::nullopt;
+  int64_t n = 1;
+  for (int64_t axis : axes) n *= t.dims[static_cast<size_t>(axis)].constant().value_or(0);
+  if (n == 0 || !is_mean_of(g, apart.in[1], first, t.dims, n)) return std::nullopt;
+  const kernels::Definition& moments = *kernels::definition_of(Op::moments);
+  Node sketch;
+  sketch.op = Op::moments;
+  sketch.in = {apart.in[0]};
+  sketch.attributes = {{"axes", to_attribute(axes)}};
+  const kernels::PlainStep step = moments.plain(g, sketch);
+  backend::Plain plain{moments.name, step.constants, {t.dtype, DType::f32, DType::f32}};
+  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(t.dims)}})) return std::nullopt;
+  return g.values[sum].producer;
+}
+
+}  // namespace
+
+Graph join_moments(Graph g, const Backend& backend) {
+  std::map<ValueId, ValueId> squares_of, sum_of;  // one of the other
+  for (const Node& node : g.nodes) {
+    if (auto sum = node.out.empty() ? std::nullopt : sum_beside(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
+      sum_of[node.out[0]] = g.nodes[*sum].out[0];
+    }
+  }
+  if (squares_of.empty()) return g;
+  std::map<ValueId, ValueId> made;  // squares by their sum
+  auto shaped = [](Graph& to, ValueId v, const Dims& dims) { return to.type(v).dims == dims ? v : reshape(Handle(&to, v), dims).id(); };
+  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
+    if (node.out.empty()) return std::nullopt;
+    const ValueId v = node.out[0];
+    if (auto found = squares_of.find(v); found != squares_of.end()) {
+      // Half values are read as such: what widened them stands above views.
+      std::vector<const AffineMap*> above;
+      const ValueId x = below_views(to, in[0], &above);
+      std::vector<AffineMap> maps;  // copies: new nodes move the old ones
+      for (const AffineMap* map : above) maps.push_back(*map);
+      const Node& widens = to.producer(x);
+      const bool half = widens.op == Op::cast && to.type(x).dtype == DType::f32 && size_of(to.type(widens.in[0]).dtype) == 2 && is_float(to.type(widens.in[0]).dtype);
+      Handle h(&to, half ? widens.in[0] : in[0]);
+      for (size_t k = maps.size(); half && k-- > 0;) h = view(h, maps[k]);
+      const std::vector<int64_t> axes = node.attributes.integers("axes");
+      auto [sums, squares] = moments(h, Axes(axes.begin(), axes.end()));
+      made[v] = shaped(to, squares.id(), g.type(found->second).dims);
+      return shaped(to, sums.id(), g.type(v).dims);
+    }
+    if (auto found = sum_of.find(v); found != sum_of.end()) return made.at(found->second);
+    return std::nullopt;
+  });
+  return g;
+}
+
+}  // namespace ingot::compile

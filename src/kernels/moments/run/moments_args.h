@@ -1,0 +1,25 @@
+// Arguments of the "moments" step: sums over some axes, and sums of squared differences from the mean, for normalisations of long rows.
+//
+// operands = in (f16, bf16, f32), sums, squares (f32, written): dims of `in` without the axes, any strides. sizes = none.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+struct MomentsArgs {
+  std::vector<uint8_t> reduced;  // per axis of `in`: 1 where it is summed over
+};
+std::vector<std::byte> serialise(const MomentsArgs&);
+MomentsArgs parse_moments(std::span<const std::byte>);
+
+// RunKernel::load; the result is a MomentsArgs.
+std::shared_ptr<const void> load_moments(std::span<const std::byte> constants, size_t operands, size_t sizes);
+// Error (format) when the operands do not fit.
+void check_moments(const Call& call);
+
+}  // namespace ingot::kernels

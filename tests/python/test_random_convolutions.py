@@ -1,0 +1,67 @@
+"""Random convolutions of all kinds against eager: sizes, strides, paddings, dilations, groups, transposed or not, one to three axes, fixed and open sizes, one thread
+and two."""
+
+import copy
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+
+nn = torch.nn
+LAYERS = {False: (nn.Conv1d, nn.Conv2d, nn.Conv3d), True: (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)}
+
+
+def random_problem(seed):
+    """A model around a random convolution, and the smallest and largest shape of its input."""
+    r = random.Random(seed)
+    axes, transposed = r.choice((1, 1, 2, 2, 2, 3)), r.random() < 0.4
+    kind = r.choice(("dense", "groups", "depthwise", "multiplier"))
+    groups = {"dense": 1, "groups": r.choice((2, 3, 4, 8)), "depthwise": r.choice((4, 7, 8, 24)), "multiplier": r.choice((3, 4, 8))}[kind]
+    each = {"depthwise": 1, "multiplier": 1}.get(kind) or r.choice((1, 2, 3, 4, 8, 12))
+    out = groups * {"depthwise": 1, "multiplier": r.choice((2, 3, 4))}.get(kind, r.choice((1, 2, 3, 4, 8, 16)))
+    channels = groups * each
+    numbers = lambda *choices: tuple(r.choice(choices) for _ in range(axes))  # noqa: E731
+    kernel, stride, dilation = numbers(1, 2, 3, 3, 4, 5), numbers(1, 1, 2, 2, 3, 4), numbers(1, 1, 1, 2, 3)
+    padding = tuple(r.randrange(0, d * (k - 1) // 2 + 2) for k, d in zip(kernel, dilation))
+    more = {"output_padding": tuple(r.randrange(0, max(s, d)) for s, d in zip(stride, dilation))} if transposed else {}
+    torch.manual_seed(seed)
+    layer = LAYERS[transposed][axes - 1](channels, out, kernel, stride, padding, groups=groups, dilation=dilation, bias=r.random() < 0.6, **more)
+    before, behind = (LAYERS[False][axes - 1](c, o, 1) for c, o in ((5, channels), (out, 6)))
+    ends = r.choice((nn.Identity, nn.ReLU, nn.SiLU))
+    between = r.random() < 0.7
+    model = nn.Sequential(before, nn.ReLU(), layer, ends(), behind) if between else nn.Sequential(layer, ends())
+    least = [max(3, d * (k - 1) + 1 - 2 * p + 2 * s, (2 * p + s) // s + 1) for k, d, p, s in zip(kernel, dilation, padding, stride)]
+    most = [n + r.randrange(0, (40, 12, 6)[axes - 1]) for n in least]
+    head = 5 if between else channels
+    return model.eval().requires_grad_(False), (1, head, *least), (2, head, *most)
+
+
+def compare(compiled, model, shape):
+    x = torch.randn(shape)
+    assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_fixed(seed):
+    model, _, shape = random_problem(seed)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 + seed % 2)
+        compare(ingot.compile(model, inputs=[torch.randn(shape)], fallback="error"), model, shape)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_open(seed):
+    model, least, most = random_problem(seed)
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=least, opt_shape=most, max_shape=most)], fallback="error")
+    for shape in (least, most, tuple((a + b + 1) // 2 for a, b in zip(least, most))):
+        compare(compiled, model, shape)
