@@ -181,11 +181,13 @@ def run_row(row, peers, threads, rounds, burst, before):
 
 
 def main():
-    from models import BENCH, weight_bytes
+    import images
+    from models import BENCH, Row, weight_bytes
 
     rows = {row.name: row for row in BENCH}
+    of_images = {name: Row(name, images.OnCpu(make), 1, 0) for name, make in images.CPU.items()}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default=",".join(rows))
+    parser.add_argument("--rows", default=",".join(rows), help='names with commas; "images" is all rows of images.py')
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--before", metavar="FOLDER", help="also compare with the build of ingot whose wheel is unpacked there")
     parser.add_argument("--threads", type=int, default=2)
@@ -194,6 +196,9 @@ def main():
     parser.add_argument("--worker", nargs=2, metavar=("ROW", "PEER"))
     parser.add_argument("--json", action="store_true", help="print the lines as JSON only")
     arguments = parser.parse_args()
+    if arguments.rows == "images":
+        arguments.rows = ",".join(of_images)
+    rows.update(of_images)
     if arguments.worker:
         return worker(rows[arguments.worker[0]], arguments.worker[1], arguments.threads)
     try:

@@ -32,7 +32,7 @@ bool goes_along_channels(const DepthwiseConv& w) {
 }
 
 std::optional<std::string> obstacle(const DepthwiseConv& w) {
-  if (w.type != ir::DType::f32) return "for float32 only";
+  if (w.type != ir::DType::f32 || w.of_a != w.type) return "for float32 only";
   if (w.map.dims.empty()) return std::nullopt;  // a sketch
   const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
   if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return "too many axes";
