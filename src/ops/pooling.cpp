@@ -199,14 +199,21 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
   if (!is_float(x.dtype())) fail(Code::unsupported, "adaptive_avg_pool of integers");
   const DType t = x.dtype();
   x = widened(x);
+  const Axis lead = x.rank() - static_cast<Axis>(sizes.size());
+  Axes windows;  // of equal lengths: their means are taken together
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Axis axis = x.rank() - static_cast<Axis>(sizes.size() - i);
+    const Axis axis = lead + static_cast<Axis>(i + windows.size());
     if (x.dim(axis) == sizes[i]) continue;
     const AdaptiveWindows w = adaptive_windows(x, axis, sizes[i]);
-    // Elements outside are skipped, not multiplied by 0: they may be infinite.
-    x = w.inside ? squeeze(sum(select(*w.inside, w.elements, 0.0), {axis + 1}, keep) / cast(*w.length, x.dtype()), axis + 1) : mean(w.elements, {axis + 1});
+    if (w.inside) {
+      // Elements outside are skipped, not multiplied by 0: they may be infinite.
+      x = squeeze(sum(select(*w.inside, w.elements, 0.0), {axis + 1}, keep) / cast(*w.length, x.dtype()), axis + 1);
+    } else {
+      x = w.elements;
+      windows.push_back(axis + 1);
+    }
   }
-  return cast(x, t);
+  return cast(windows.empty() ? x : mean(x, windows), t);
 }
 
 // The largest element of each window, and where it is.

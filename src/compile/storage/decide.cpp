@@ -36,11 +36,16 @@ struct Size {
   size_t reads = 0, values = 0;
 };
 
+// Sizes that are not known count as `unknown`.
+int64_t elements(const Dims& dims, int64_t unknown) {
+  int64_t n = 1;
+  for (const Dim& d : dims) n *= d.constant().value_or(unknown);
+  return n;
+}
+
 // To write it and read it again takes time. Sizes that are not known count as 1.
 bool is_large(const Dims& dims) {
-  int64_t n = 1;
-  for (const Dim& d : dims) n *= d.constant().value_or(1);
-  return n >= int64_t{1} << 15;
+  return elements(dims, 1) >= int64_t{1} << 15;
 }
 
 // What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
@@ -56,6 +61,26 @@ std::vector<int> costs(const StoragePlan& s) {
     for (ValueId v : n.out) cost[v] = s.stored[v] || is_leaf(n.op) ? 0 : sum;
   }
   return cost;
+}
+
+// True if a much larger body would compute the value again and again, and a kernel's own epilogue can compute it once: the scale of squeeze-and-excitation.
+bool is_small_epilogue(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
+  constexpr int64_t unknown = 32, several = 8;
+  const Graph& g = s.graph();
+  const int64_t own = elements(g.type(v).dims, unknown);
+  if (!ir::is_map(g.producer(v).op) || homes.empty()) return false;
+  for (uint32_t home : homes) {
+    if (elements(g.type(s.roots[home].value).dims, unknown) < several * own) return false;
+  }
+  for (ValueId at = v; !s.stored[at];) {
+    if (s.is_anchor(at)) return true;
+    const Node& node = g.producer(at);
+    if (!ir::is_map(node.op) && !is_plain_view(g, at)) return false;
+    const auto next = std::find_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !s.stored[in] && elements(g.type(in).dims, unknown) == own; });
+    if (next == node.in.end()) return false;
+    at = *next;
+  }
+  return false;
 }
 
 // What must be stored whatever else is decided.
@@ -153,6 +178,7 @@ void decide(StoragePlan& s) {
       bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
       if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
       if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
+      if (is_small_epilogue(s, v, homes[v])) s.stored[v] = true;
       if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) s.stored[v] = true;
       if (s.stored[v]) continue;
       for (uint32_t root : homes[v]) inline_into(root, own);

@@ -48,7 +48,8 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  step.elementwise = 2;
+  // Sums of float32 lie in the result before the body reads its operands there.
+  if (body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
   return step;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/run/vector_program.h"
 
 namespace ingot::kernels {
 
@@ -13,6 +13,8 @@ struct SumEnd {
   int64_t residual_step = 0;
   SimpleEpilogue::Activation activation = SimpleEpilogue::none;
   float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  const VectorEnd* program = nullptr;             // instead of all of the above
+  int64_t row = 0, column = 0;                    // of the tile, for the program
 
   void set(const SimpleEpilogue& s) {
     activation = s.activation;

@@ -53,6 +53,7 @@ struct Plan {
   int64_t lines = 1, width, channels, tasks;
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
+  std::optional<VectorProgram> program;  // where `simple` is not enough
   size_t tap_bytes, line_bytes, per_worker;
 };
 
@@ -66,13 +67,21 @@ void find_end(Plan& p, const Program& body) {
     const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
     return of.back() == 1 && std::all_of(of.begin(), of.end() - 1, [](int64_t x) { return x == 0; });
   };
-  if (!s.valid || s.type != DType::f32) return;
-  if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
-  for (int operand : {s.scale, s.bias}) {
-    if (operand >= 0 && (!is_row(operand) || body.memory[static_cast<size_t>(operand)] != DType::f32)) return;
-  }
-  if (s.residual >= 0 && (strides[static_cast<size_t>(s.residual)].back() != 1 || body.memory[static_cast<size_t>(s.residual)] != DType::f32)) return;
-  p.direct = strides[body.stores[0].operand].back() == 1;
+  if (strides[body.stores[0].operand].back() != 1 || body.memory[body.stores[0].operand] != DType::f32) return;
+  auto simple = [&] {
+    if (!s.valid || s.type != DType::f32) return false;
+    if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
+    for (int operand : {s.scale, s.bias}) {
+      if (operand >= 0 && (!is_row(operand) || body.memory[static_cast<size_t>(operand)] != DType::f32)) return false;
+    }
+    return s.residual < 0 || (strides[static_cast<size_t>(s.residual)].back() == 1 && body.memory[static_cast<size_t>(s.residual)] == DType::f32);
+  };
+  p.direct = simple();
+  if (p.direct) return;
+  p.program = vector_program(body);
+  p.direct = p.program && suits(*p.program, p.bound);
+  s = {};
+  if (!p.direct) p.program.reset();
 }
 
 Resolved resolve(const Call& call) {
@@ -140,6 +149,11 @@ class Line {
       end.scale = row(p_.simple.scale);
       end.bias = row(p_.simple.bias);
       end.residual = row(p_.simple.residual);
+      VectorEnd program;
+      if (p_.program) {
+        program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.channels);
+        end.program = &program;
+      }
       if (p_.simple.residual >= 0) end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][kept - 2];
       return sums(start, b, end, const_cast<float*>(floats(to)), p_.bound.strides[to][kept - 2]);
     }
@@ -177,6 +191,8 @@ class Line {
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;
+          part.row = run.begin + x0;
+          part.column = c0;
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
           if (end.residual != nullptr) part.residual += (run.begin + x0) * end.residual_step + c0;

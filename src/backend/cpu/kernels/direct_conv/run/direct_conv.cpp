@@ -81,6 +81,7 @@ struct Plan {
   int64_t line_count = 1, pieces = 1, tasks;
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
+  std::optional<VectorProgram> program;  // where `simple` is not enough
   size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
 };
 
@@ -200,13 +201,22 @@ void find_end(Plan& p, const Constants& c) {
     const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
     return beside(static_cast<size_t>(operand)) && std::all_of(of.begin(), of.end() - 1, [](int64_t x) { return x == 0; });
   };
-  if (!s.valid || s.type != DType::f32) return;
-  if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
-  if ((s.bias >= 0 && !is_row(s.bias)) || (s.scale >= 0 && !is_row(s.scale))) return;
-  for (int operand : {s.scale, s.bias, s.residual}) {
-    if (operand >= 0 && c.body->memory[static_cast<size_t>(operand)] != DType::f32) return;
-  }
-  p.direct = beside(c.body->stores[0].operand) && (s.residual < 0 || beside(static_cast<size_t>(s.residual)));
+  if (!beside(c.body->stores[0].operand) || c.body->memory[c.body->stores[0].operand] != DType::f32) return;
+  auto simple = [&] {
+    if (!s.valid || s.type != DType::f32) return false;
+    if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
+    if ((s.bias >= 0 && !is_row(s.bias)) || (s.scale >= 0 && !is_row(s.scale))) return false;
+    for (int operand : {s.scale, s.bias, s.residual}) {
+      if (operand >= 0 && c.body->memory[static_cast<size_t>(operand)] != DType::f32) return false;
+    }
+    return s.residual < 0 || beside(static_cast<size_t>(s.residual));
+  };
+  p.direct = simple();
+  if (p.direct) return;
+  p.program = vector_program(*c.body);
+  p.direct = p.program && suits(*p.program, p.bound);
+  s = {};
+  if (!p.direct) p.program.reset();
 }
 
 Resolved resolve(const Call& call) {
@@ -311,6 +321,11 @@ class Worker {
       d.end.set(p_.simple);
       d.end.scale = p_.simple.scale >= 0 ? scale_ : nullptr;
       d.end.bias = p_.simple.bias >= 0 ? bias_ : nullptr;
+      VectorEnd program;
+      if (p_.program) {
+        program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
+        d.end.program = &program;
+      }
       if (p_.simple.residual >= 0) d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
       return outputs(d, start, x0, x1, floats(to), p_.simple.residual >= 0 ? floats(p_.simple.residual) : nullptr);
     }
@@ -364,6 +379,8 @@ class Worker {
           const int64_t x = begin + (end - begin) * i / parts, count = begin + (end - begin) * (i + 1) / parts - x;
           d.a = a + columns.a + x * d.a_step;
           d.to = to + (x - x0) * d.to_step + columns.first;
+          d.end.row = x - x0;
+          d.end.column = columns.first;
           d.end.residual = residual != nullptr ? residual + (x - x0) * d.end.residual_step + columns.first : nullptr;
           tiles[count](d);
         }

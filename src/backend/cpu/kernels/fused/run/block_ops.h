@@ -44,7 +44,10 @@ struct BlockOps {
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
-  // The same two in double, of n floats or doubles.
+  // to[c] = the sum of to[c] and of from[r * step + c] for r < rows; the largest (or the least) of them, NaN wins. c < columns
+  void (*add_rows)(double* to, const float* from, int64_t step, int64_t rows, int64_t columns);
+  void (*max_rows)(float* to, const float* from, int64_t step, int64_t rows, int64_t columns, bool least);
+  // sum_f32 and square_sum in double, of n floats or doubles.
   double (*wide_sum)(Class, const void*, int64_t n);
   double (*wide_square_sum)(Class, const void* a, double m, int64_t n);
   // Several instructions in one pass (blocks of f32):

@@ -12,7 +12,7 @@ namespace {
 struct Schedule {
   Bound bound;
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
-  int64_t pieces = 1;             // of a row, when it may be cut
+  int64_t pieces = 1, piece = 1;  // of a row, when it may be cut: how many, their elements
   int64_t tasks = 1, per_task = 1;
 };
 
@@ -33,14 +33,19 @@ Resolved resolve(const Call& call) {
   auto s = std::make_shared<Schedule>();
   s->bound = bind_program(program, call.operands, call.sizes.first(call.sizes.size() - rank), domain, true);
   const Program& p = *s->bound.program;
-  for (int a = 0; a < p.domain_rank; ++a) (a < p.domain_rank - p.row_rank ? s->rows : s->length) *= s->bound.domain[static_cast<size_t>(a)];
+  const int outer = p.domain_rank - p.row_rank - s->bound.reduced;
+  int64_t reduced = 1;
+  for (int a = 0; a < p.domain_rank; ++a) (a < outer ? s->rows : a < p.domain_rank - p.row_rank ? reduced : s->length) *= s->bound.domain[static_cast<size_t>(a)];
   int64_t workers = call.workers->count();
-  if (!p.has_reductions) {
-    auto block = static_cast<int64_t>(s->bound.block);
-    s->pieces = std::max<int64_t>(1, (s->length + block - 1) / block);
+  int64_t work = s->rows * reduced * s->length * static_cast<int64_t>(p.code.size());
+  s->piece = s->length;
+  if (!p.has_reductions || s->bound.reduced > 0) {
+    s->piece = static_cast<int64_t>(s->bound.block);
+    constexpr int64_t least = 32, enough = 100000;  // columns of a worker; work for several
+    if (s->bound.reduced > 0 && work > enough && s->rows < workers) s->piece = std::clamp((s->length / workers + least - 1) / least * least, least, s->piece);
+    s->pieces = std::max<int64_t>(1, (s->length + s->piece - 1) / s->piece);
   }
   int64_t units = s->rows * s->pieces;
-  int64_t work = s->rows * s->length * static_cast<int64_t>(p.code.size());
   // Too little work for two threads: 30,000 element operations take about as long as waking one.
   int64_t wanted = work < 30000 ? 1 : workers * 4;
   s->tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
@@ -52,7 +57,7 @@ void run(const Call& call) {
   const auto& s = *static_cast<const Schedule*>(call.prepared);
   const Program& p = *s.bound.program;
   if (s.rows == 0 || (s.length == 0 && !p.has_reductions)) return;
-  int outer = p.domain_rank - p.row_rank;
+  int outer = p.domain_rank - p.row_rank - s.bound.reduced;
   int64_t units = s.rows * s.pieces;
   call.workers->run(s.tasks, [&](int64_t task, int worker) {
     Evaluator evaluator(s.bound, call.operands, call.scratch + static_cast<size_t>(worker) * s.bound.scratch);
@@ -66,11 +71,13 @@ void run(const Call& call) {
         row /= s.bound.domain[static_cast<size_t>(a)];
       }
       if (outer > 0) at[0] = row;
-      if (p.has_reductions) {
+      const int64_t begin = piece * s.piece, n = std::min(s.piece, s.length - begin);
+      if (s.bound.reduced > 0) {
+        evaluator.columns(at, begin, n);
+      } else if (p.has_reductions) {
         evaluator.row(at);
       } else {
-        auto block = static_cast<int64_t>(s.bound.block);
-        evaluator.segment(at, piece * block, std::min(block, s.length - piece * block), nullptr);
+        evaluator.segment(at, begin, n, nullptr);
       }
     }
   });

@@ -297,6 +297,10 @@ void assign_slots(const Bound& b, Program& p) {
     // Not the instruction's own operands: its loops assume that blocks do not overlap.
     if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
     ProgramInstruction& i = p.code[k];
+    if (i.kind == Kind::reduce && b.reduced > 0) {  // it lives from the first place to the end
+      i.slot = p.slots++;
+      continue;
+    }
     bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
     if (number || b.uniform[k] || b.together[k].kind == Together::absorbed) continue;
     if (free.empty()) {
@@ -431,7 +435,10 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
     if (!once && !all) fail(Code::format, "a fused step writes a part of its rows");
   }
   auto own = std::make_shared<Program>(given);
-  if (may_merge) merge_axes(b, *own);
+  if (may_merge) {
+    merge_axes(b, *own);
+    turn_to_columns(b, *own);
+  }
   const Program& p = *own;
   // The same along the row?
   b.uniform.assign(p.code.size(), 1);
@@ -439,7 +446,7 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
     const ProgramInstruction& i = p.code[k];
     bool uniform = true;
     for (uint32_t in : i.in) uniform = uniform && b.uniform[in];
-    if (i.kind == Kind::reduce) uniform = true;
+    if (i.kind == Kind::reduce) uniform = b.reduced == 0;
     if (i.kind == Kind::accumulator) uniform = false;
     if (i.kind == Kind::index) uniform = i.axis < p.domain_rank - p.row_rank;
     if (i.kind == Kind::load) {
@@ -453,11 +460,12 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
   find_together(b, p);
   assign_slots(b, *own);
   list_work(b, p, operands);
+  if (b.reduced > 0) list_steps(b, p);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
   // Whole rows where the blocks stay inside the second-level cache; else blocks of 512, reloaded per stage.
   int64_t block = std::min<int64_t>(row, 512);
-  if (p.has_reductions && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
+  if (p.has_reductions && b.reduced == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
   // A map whose only use is one contiguous store of its own type writes there.

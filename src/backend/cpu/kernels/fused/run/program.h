@@ -104,6 +104,8 @@ struct Bound {
   enum : uint8_t { never, always, inside };
   std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out
   std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
+  int reduced = 0;                            // axes before the last that reductions run over, for a block of columns at a time; 0: reductions run over rows
+  std::vector<uint32_t> each_step;            // instructions to run for each of their places, reductions included; `active` are the others
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 };
@@ -111,6 +113,12 @@ struct Bound {
 // Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.
 // `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
 Bound bind_program(std::shared_ptr<const Program>, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge);
+
+// Where what is reduced lies apart along the rows and side by side from row to row (the channels of an image in [N, H, W, C]), the last outer axis becomes the
+// row, and reductions run over the axes before it. Changes the order of axes, and Bound::reduced.
+void turn_to_columns(Bound&, Program&);
+// Which instructions run for each place of a reduction by columns, and which once, before the first or behind the last.
+void list_steps(Bound&, const Program&);
 
 // Chooses what runs together; needs Bound::uniform.
 void find_together(Bound&, const Program&);
@@ -121,6 +129,8 @@ class Evaluator {
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch);
   // The whole row at outer coordinates `at`, reductions included.
   void row(const int64_t* at);
+  // Columns [begin, begin + n) at outer coordinates `at`, whose reduced axes are written; for programs with Bound::reduced.
+  void columns(int64_t* at, int64_t begin, int64_t n);
   // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
   // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
@@ -137,6 +147,9 @@ class Evaluator {
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
   void finish(const ProgramInstruction&, uint32_t id);
+  void start_columns(uint32_t id, int64_t n);
+  void accumulate_columns(uint32_t id, int64_t n);
+  void finish_columns(uint32_t id, int64_t n);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const;
 

@@ -64,9 +64,40 @@ struct Plan {
   int64_t row_tasks, column_tasks;
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
+  std::optional<VectorProgram> program;  // how tiles end where `simple` is not enough
 };
 
 int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// How tiles end with the body themselves, where they can.
+void find_end(Plan& p, const Program& body) {
+  const auto& strides = p.bound.strides;
+  SimpleEpilogue& s = p.simple = body.simple;
+  p.direct = false;
+  if (!p.f32 || p.k == 0 || strides[body.stores[0].operand].back() != 1) return;
+  auto is_row = [&](int k) {  // the same for all rows: a bias
+    const std::vector<int64_t>& of = strides[static_cast<size_t>(k)];
+    return of.back() == 1 && std::all_of(of.begin(), of.end() - 1, [](int64_t x) { return x == 0; });
+  };
+  if (s.valid) {
+    // Without an activation a sum of one or two operands is a bias and a residual in either order.
+    if (s.activation == SimpleEpilogue::none) {
+      if (s.bias >= 0 && !is_row(s.bias) && s.residual < 0) std::swap(s.bias, s.residual);
+      if (s.bias >= 0 && s.residual >= 0 && !is_row(s.bias) && is_row(s.residual)) std::swap(s.bias, s.residual);
+    }
+    const bool residual = s.residual < 0 || strides[static_cast<size_t>(s.residual)].back() == 1;
+    p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual;
+    if (p.direct) return;
+  }
+  p.program = vector_program(body);
+  p.direct = p.program && suits(*p.program, p.bound);
+  if (p.direct) {
+    s = {};
+    s.type = body.memory[body.stores[0].operand];
+  } else {
+    p.program.reset();
+  }
+}
 
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
@@ -111,27 +142,7 @@ Resolved resolve(const Call& call) {
   p->tiles = c.in_order ? p->way.tiles->in_order : p->way.tiles->tile;
   p->row_bytes = row_bytes(p->panel);
   p->panel_rows = panel_rows(p->panel, p->k);
-  p->simple = c.body->simple;
-  p->direct = p->f32 && p->simple.valid && p->k > 0;
-  if (p->direct) {
-    const auto& strides = p->bound.strides;
-    auto is_row = [&](int k) {  // the same for all rows: a bias
-      for (size_t d = 0; d + 1 < strides[static_cast<size_t>(k)].size(); ++d) {
-        if (strides[static_cast<size_t>(k)][d] != 0) return false;
-      }
-      return strides[static_cast<size_t>(k)].back() == 1;
-    };
-    SimpleEpilogue& s = p->simple;
-    // Without an activation a sum of one or two operands is a bias and a residual in either order.
-    if (s.activation == SimpleEpilogue::none) {
-      if (s.bias >= 0 && !is_row(s.bias) && s.residual < 0) std::swap(s.bias, s.residual);
-      if (s.bias >= 0 && s.residual >= 0 && !is_row(s.bias) && is_row(s.residual)) std::swap(s.bias, s.residual);
-    }
-    if (s.scale >= 0 && !is_row(s.scale)) p->direct = false;
-    if (s.bias >= 0 && !is_row(s.bias)) p->direct = false;
-    if (s.residual >= 0 && strides[static_cast<size_t>(s.residual)].back() != 1) p->direct = false;
-    if (strides[static_cast<size_t>(c.body->stores[0].operand)].back() != 1) p->direct = false;
-  }
+  find_end(*p, *c.body);
   int64_t workers = call.workers->count();
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
@@ -292,7 +303,7 @@ class Block {
     const int64_t count = p_.n % ops_.columns;
     alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[most_rows * widest * 4];
     TileEnd part = end;
-    part.half = nullptr;
+    part.half = nullptr;  // a program knows by itself how many columns there are
     auto bring = [&](std::byte* into, const void* from, DType type) { std::memcpy(into, from, static_cast<size_t>(count) * ir::size_of(type)); };
     if (end.scale != nullptr) bring(scale, end.scale, end.scale_type), part.scale = scale;
     if (end.bias != nullptr) bring(bias, end.bias, end.bias_type), part.bias = bias;
@@ -350,6 +361,11 @@ class Block {
     const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
     const Rows result = rows_of(c_.body->stores[0].operand, m), scale = p_.direct ? rows_of(s.scale, m) : Rows{}, bias = p_.direct ? rows_of(s.bias, m) : Rows{},
                residual = p_.direct ? rows_of(s.residual, m) : Rows{};
+    VectorEnd program, of_tile;
+    if (p_.program) {
+      at_[c_.batch_rank] = m;
+      program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.n);
+    }
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
     end.low = s.low;
@@ -378,6 +394,10 @@ class Block {
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
             if (residual.data != nullptr) end.residual = residual.at(r0, n);
+            if (p_.program) {
+              of_tile = program.from(r0, n);
+              end.program = &of_tile;
+            }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             const bool part = p_.direct && n + ops_.columns > p_.n;
             float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;

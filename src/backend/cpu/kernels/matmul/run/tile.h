@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/run/vector_program.h"
 #include "ir/half.h"
 
 namespace ingot::kernels {
@@ -22,6 +23,7 @@ struct TileEnd {
   uint16_t* half = nullptr;
   int64_t half_stride = 0;
   ir::DType half_type = ir::DType::bf16;
+  const VectorEnd* program = nullptr;  // instead of scale, bias, activation and residual
 };
 
 // What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
