@@ -217,7 +217,24 @@ Axes reduced_groups(const std::vector<Order>& groups, Reduced is_reduced) {
   return out;
 }
 
-std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
+// A view of all of a result that lacks axes of size 1 in front, with them.
+ValueId with_all_axes(Graph& g, ValueId v, const Dims& dims) {
+  const Dims own = g.type(v).dims;
+  const Node& made = maker(g, v);
+  if (own.size() >= dims.size() || made.op != Op::view || made.attributes.map("map").fill) return v;
+  const auto lead = static_cast<int64_t>(dims.size() - own.size());
+  const bool ones = std::all_of(dims.begin(), dims.begin() + lead, [](const Dim& d) { return d == Dim(1); });
+  if (!ones || !std::equal(own.begin(), own.end(), dims.begin() + lead)) return v;
+  AffineMap map = made.attributes.map("map");
+  map.dims = dims;
+  for (AffineMap::Axis& axis : map.axes) {
+    for (AffineMap::Term& t : axis.terms) t.axis += static_cast<uint32_t>(lead);
+  }
+  return ir::view(Handle(&g, made.in[0]), std::move(map)).id();
+}
+
+std::optional<ValueId> map_in_order(Graph& g, WeightValues& weights, const Node& node, std::vector<ValueId> in, const Dims& dims) {
+  for (ValueId& v : in) v = with_all_axes(g, v, dims);
   std::optional<Order> order;
   std::vector<AffineMap> maps;  // of the operands that are views of all of the result
   auto whole = [&](ValueId v) { return g.type(v).dims == dims && !weights.contain(g, v) && !number_of(g, v); };

@@ -63,24 +63,39 @@ std::vector<int> costs(const StoragePlan& s) {
   return cost;
 }
 
-// True if a much larger body would compute the value again and again, and a kernel's own epilogue can compute it once: the scale of squeeze-and-excitation.
-bool is_small_epilogue(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
+// True if the value is made of a kernel's result, which lies as it does, by pointwise work alone: its own step can end with it at no cost.
+bool is_epilogue(const StoragePlan& s, ValueId v) {
+  constexpr int64_t unknown = 32;
+  constexpr size_t most = 32;  // values that are looked at
+  const Graph& g = s.graph();
+  const ir::Type& type = g.type(v);
+  bool found = false;
+  std::vector<ValueId> seen{v};
+  for (size_t k = 0; k < seen.size(); ++k) {
+    const ValueId at = seen[k];
+    const Node& node = g.producer(at);
+    if (s.stored[at] || is_leaf(node.op) || is_generated(node.op)) continue;
+    if (s.is_anchor(at)) {
+      const ir::Type& of = g.type(at);
+      if (found || elements(of.dims, unknown) != elements(type.dims, unknown) || size_of(of.dtype) < size_of(type.dtype)) return false;
+      found = true;
+      continue;
+    }
+    if ((!ir::is_map(node.op) && !is_plain_view(g, at)) || seen.size() > most) return false;
+    for (ValueId in : node.in) {
+      if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
+    }
+  }
+  return found;
+}
+
+// True if a body that is much larger than the value computes it again and again: the scale of squeeze-and-excitation.
+bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
   constexpr int64_t unknown = 32, several = 8;
   const Graph& g = s.graph();
-  const int64_t own = elements(g.type(v).dims, unknown);
-  if (!ir::is_map(g.producer(v).op) || homes.empty()) return false;
-  for (uint32_t home : homes) {
-    if (elements(g.type(s.roots[home].value).dims, unknown) < several * own) return false;
-  }
-  for (ValueId at = v; !s.stored[at];) {
-    if (s.is_anchor(at)) return true;
-    const Node& node = g.producer(at);
-    if (!ir::is_map(node.op) && !is_plain_view(g, at)) return false;
-    const auto next = std::find_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !s.stored[in] && elements(g.type(in).dims, unknown) == own; });
-    if (next == node.in.end()) return false;
-    at = *next;
-  }
-  return false;
+  return !homes.empty() && std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
+    return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown);
+  });
 }
 
 // What must be stored whatever else is decided.
@@ -156,6 +171,7 @@ void decide(StoragePlan& s) {
   };
   std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
   std::vector<Size> sizes;                   // per root: what is inlined there
+  std::vector<bool> reduced(n, false);       // a reduction in the same body reads it, and others may read it again
   auto free = [&](ValueId v) { return is_generated(g.producer(v).op); };
   auto size_of_node = [&](const Node& node) -> Size {
     if (free(node.out[0])) return {};
@@ -178,12 +194,16 @@ void decide(StoragePlan& s) {
       bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
       if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
       if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
-      if (is_small_epilogue(s, v, homes[v])) s.stored[v] = true;
+      if (ir::is_map(node.op) && (is_repeated(s, v, homes[v]) || reduced[v]) && is_epilogue(s, v)) s.stored[v] = true;
       if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) s.stored[v] = true;
       if (s.stored[v]) continue;
       for (uint32_t root : homes[v]) inline_into(root, own);
     }
     if (node.op == Op::matmul && s.has_prologue(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
+    for (ValueId in : node.in) {
+      const bool on = !node.out.empty() && !s.stored[node.out[0]] && reduced[node.out[0]] && s.is_inlined(node);
+      if (node.op == Op::reduce || on) reduced[in] = true;
+    }
     // The contexts in which this node's operands are computed.
     std::set<uint32_t> context;
     for (ValueId v : node.out) {

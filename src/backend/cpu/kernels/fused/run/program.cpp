@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "ir/scalar_functions.h"
@@ -277,7 +278,8 @@ void assign_slots(const Bound& b, Program& p) {
   std::vector<uint32_t> last(count, 0);
   auto reads = [&](uint32_t k, uint32_t in) {
     // Values that cross stages live to the end.
-    last[in] = p.code[in].stage != p.code[k].stage ? count : std::max(last[in], k);
+    const bool crosses = p.code[in].stage != p.code[k].stage || (b.reduced > 0 && b.stepped[in] != b.stepped[k]);
+    last[in] = crosses ? count : std::max(last[in], k);
   };
   for (uint32_t k = 0; k < count; ++k) {
     if (b.together[k].kind == Together::absorbed) continue;
@@ -460,7 +462,7 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
   find_together(b, p);
   assign_slots(b, *own);
   list_work(b, p, operands);
-  if (b.reduced > 0) list_steps(b, p);
+  for (uint32_t k : b.reduced > 0 ? std::exchange(b.active, {}) : std::vector<uint32_t>()) (b.stepped[k] != 0 ? b.each_step : b.active).push_back(k);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
   // Whole rows where the blocks stay inside the second-level cache; else blocks of 512, reloaded per stage.

@@ -105,7 +105,8 @@ struct Bound {
   std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out
   std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
   int reduced = 0;                            // axes before the last that reductions run over, for a block of columns at a time; 0: reductions run over rows
-  std::vector<uint32_t> each_step;            // instructions to run for each of their places, reductions included; `active` are the others
+  std::vector<uint8_t> stepped;               // per instruction: reductions by columns need it at each place
+  std::vector<uint32_t> each_step;            // these, and the reductions, in order; `active` are then the others, which run behind
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 };
@@ -117,8 +118,6 @@ Bound bind_program(std::shared_ptr<const Program>, std::span<const TensorRef> op
 // Where what is reduced lies apart along the rows and side by side from row to row (the channels of an image in [N, H, W, C]), the last outer axis becomes the
 // row, and reductions run over the axes before it. Changes the order of axes, and Bound::reduced.
 void turn_to_columns(Bound&, Program&);
-// Which instructions run for each place of a reduction by columns, and which once, before the first or behind the last.
-void list_steps(Bound&, const Program&);
 
 // Chooses what runs together; needs Bound::uniform.
 void find_together(Bound&, const Program&);

@@ -81,14 +81,11 @@ void turn_to_columns(Bound& b, Program& p) {
   }
   b.reduced = p.row_rank;
   p.row_rank = 1;
-}
-
-void list_steps(Bound& b, const Program& p) {
-  const int end = p.domain_rank - 1;
-  const std::vector<uint8_t> varies = varying(b, p, end - b.reduced, end);
-  std::vector<uint32_t> once;
-  for (uint32_t k : b.active) (p.code[k].kind == Kind::reduce || varies[k] != 0 ? b.each_step : once).push_back(k);
-  b.active = std::move(once);
+  b.stepped.assign(p.code.size(), 0);
+  for (size_t k = p.code.size(); k-- > 0;) {
+    if (p.code[k].kind == Kind::reduce) b.stepped[k] = 1;
+    for (uint32_t in : p.code[k].in) b.stepped[in] |= b.stepped[k];
+  }
 }
 
 void Evaluator::start_columns(uint32_t id, int64_t n) {
@@ -143,12 +140,6 @@ void Evaluator::columns(int64_t* at, int64_t begin, int64_t n) {
   const int64_t* extent = b_.domain.data();
   direct_ = true;
   std::fill(at + first, at + end, int64_t{0});
-  auto run_once = [&](bool behind) {
-    for (uint32_t k : b_.active) {
-      if ((p_.code[k].stage > 0) == behind) run(p_.code[k], k, at, begin, n);
-    }
-  };
-  run_once(false);
   for (uint32_t k : b_.reductions) start_columns(k, n);
   // One load that is summed where it lies: all of the last reduced axis at once.
   const uint32_t one = b_.each_step[0];
@@ -175,7 +166,7 @@ void Evaluator::columns(int64_t* at, int64_t begin, int64_t n) {
     for (int a = end - 1 - plain; a >= first && ++at[a] == extent[a]; --a) at[a] = 0;
   }
   for (uint32_t k : b_.reductions) finish_columns(k, n);
-  run_once(true);
+  for (uint32_t k : b_.active) run(p_.code[k], k, at, begin, n);
   for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
 }
 
