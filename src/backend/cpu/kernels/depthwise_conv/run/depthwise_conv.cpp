@@ -70,7 +70,8 @@ void find_end(Plan& p, const Program& body) {
   if (strides[body.stores[0].operand].back() != 1 || body.memory[body.stores[0].operand] != DType::f32) return;
   auto simple = [&] {
     if (!s.valid || s.type != DType::f32) return false;
-    if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
+    s.order(is_row);
+    if (s.activates_last) return false;
     for (int operand : {s.scale, s.bias}) {
       if (operand >= 0 && (!is_row(operand) || body.memory[static_cast<size_t>(operand)] != DType::f32)) return false;
     }

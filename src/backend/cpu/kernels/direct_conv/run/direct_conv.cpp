@@ -204,7 +204,8 @@ void find_end(Plan& p, const Constants& c) {
   if (!beside(c.body->stores[0].operand) || c.body->memory[c.body->stores[0].operand] != DType::f32) return;
   auto simple = [&] {
     if (!s.valid || s.type != DType::f32) return false;
-    if (s.activation == SimpleEpilogue::none && s.bias >= 0 && !is_row(s.bias)) std::swap(s.bias, s.residual);
+    s.order(is_row);
+    if (s.activates_last) return false;
     if ((s.bias >= 0 && !is_row(s.bias)) || (s.scale >= 0 && !is_row(s.scale))) return false;
     for (int operand : {s.scale, s.bias, s.residual}) {
       if (operand >= 0 && c.body->memory[static_cast<size_t>(operand)] != DType::f32) return false;

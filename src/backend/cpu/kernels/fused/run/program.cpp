@@ -95,7 +95,7 @@ SimpleEpilogue find_simple(const Program& p) {
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
   s.type = p.memory[p.stores[0].operand];
   if (s.type != DType::f32 && s.type != DType::f16 && s.type != DType::bf16) return s;
-  // Walk back from the store: [+ residual] [activation] [+ bias] [scale *] accumulator.
+  // Walk back from the store: [+ residual] [activation] [+ bias] [scale *] accumulator, or activation [+ residual] [+ bias] ...
   uint32_t at = p.stores[0].reg;
   auto plain_load = [&](uint32_t k) {
     const ProgramInstruction& i = p.code[k];
@@ -146,9 +146,13 @@ SimpleEpilogue find_simple(const Program& p) {
   }
   // Which one is a bias shows only in the strides; an activation fixes which side each stands on.
   if (activated) {
-    if (before_activation > 1 || added.size() - before_activation > 1) return s;
+    if (before_activation > 1 || added.size() > 2) return s;
     if (before_activation == 1) s.residual = added[0];
     if (added.size() > before_activation) s.bias = added.back();
+    if (before_activation == 0 && added.size() == 2) {
+      s.residual = added[0];
+      s.activates_last = true;
+    }
   } else {
     if (!added.empty()) s.bias = added.back();
     if (added.size() == 2) s.residual = added[0];

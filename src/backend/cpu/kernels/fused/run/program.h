@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
@@ -38,7 +39,8 @@ struct ProgramStore {
   uint32_t reg;
 };
 
-// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Bias and residual are f32 or of the result's type.
+// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Of a sum of one operand only the strides tell
+// whether it is a bias (SimpleEpilogue::order). Bias and residual are f32 or of the result's type.
 struct SimpleEpilogue {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
   bool valid = false;
@@ -46,7 +48,18 @@ struct SimpleEpilogue {
   int bias = -1, residual = -1;    // operands
   int scale = -1;                  // the accumulator is multiplied by it first
   Activation activation = none;    // after the bias, before the residual
+  bool activates_last = false;     // it stands behind the residual
   float low = 0, high = 0;         // of clamp
+
+  // Which of two sums is the bias: `is_row` says whether an operand is the same for all rows.
+  template <class IsRow>
+  void order(IsRow is_row) {
+    const bool free = activation == none || activates_last;
+    if (free && bias >= 0 && residual >= 0 && !is_row(bias) && is_row(residual)) std::swap(bias, residual);
+    if (bias < 0 || residual >= 0 || is_row(bias)) return;
+    std::swap(bias, residual);
+    activates_last = activation != none;
+  }
 };
 
 struct Program {

@@ -80,11 +80,7 @@ void find_end(Plan& p, const Program& body) {
     return of.back() == 1 && std::all_of(of.begin(), of.end() - 1, [](int64_t x) { return x == 0; });
   };
   if (s.valid) {
-    // Without an activation a sum of one or two operands is a bias and a residual in either order.
-    if (s.activation == SimpleEpilogue::none) {
-      if (s.bias >= 0 && !is_row(s.bias) && s.residual < 0) std::swap(s.bias, s.residual);
-      if (s.bias >= 0 && s.residual >= 0 && !is_row(s.bias) && is_row(s.residual)) std::swap(s.bias, s.residual);
-    }
+    s.order(is_row);
     const bool residual = s.residual < 0 || strides[static_cast<size_t>(s.residual)].back() == 1;
     p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual;
     if (p.direct) return;
@@ -368,6 +364,7 @@ class Block {
     }
     TileEnd end;
     end.activation = static_cast<TileEnd::Activation>(s.activation);
+    end.activates_last = s.activates_last;
     end.low = s.low;
     end.high = s.high;
     end.scale_type = scale.type;

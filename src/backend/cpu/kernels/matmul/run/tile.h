@@ -17,6 +17,7 @@ struct TileEnd {
   const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
   Activation activation = none;    // after the bias, before the residual
+  bool activates_last = false;     // behind the residual
   float low = 0, high = 0;         // of clamp
   ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
   // Where the results go as numbers of a half type; null: they take the place of the sums.
