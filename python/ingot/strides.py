@@ -51,6 +51,7 @@ def _outer_product(made, operand, column, row):
 _OWN = {
     "aten::addr": _outer_product,
     "aten::im2col": _row_major,
+    "aten::isin": _row_major,
     "aten::max_pool1d": _row_major,
     "aten::index_fill": _like_operand,
     "aten::zero": _like_operand,

@@ -479,7 +479,7 @@ void Importer::add_results(Call call, const std::vector<std::string_view>& names
     g_.values[v].name = names[i];
     if (is_complex(g_.type(v).dtype)) {
     } else if (auto m = scope.metas.find(names[i]); m != scope.metas.end()) {
-      g_.values[v].order = memory_order(meta(m->second));
+      g_.values[v].order = order_with_gaps(meta(m->second), g_.symbols);
     }
     scope.values[names[i]] = v;
   }

@@ -155,4 +155,29 @@ std::vector<int64_t> memory_order(const TensorMeta& meta) {
   return order;
 }
 
+std::vector<int64_t> order_with_gaps(const TensorMeta& meta, std::span<const ir::Symbol> symbols) {
+  const ir::Dims& dims = meta.type.dims;
+  std::vector<int64_t> order = memory_order(meta);
+  if (!order.empty() || meta.strides.size() != dims.size()) return order;
+  std::vector<size_t> rest;  // axes without a place, of more than one element
+  for (size_t i = 0; i < dims.size(); ++i) {
+    order.push_back(static_cast<int64_t>(i));
+    if (dims[i] == ir::Dim(1)) continue;
+    if (ir::known_less(0, meta.strides[i], symbols) != ir::Truth::yes) return {};
+    rest.push_back(i);
+  }
+  bool turned = false;
+  for (size_t place = 0; place < dims.size(); ++place) {
+    if (dims[place] == ir::Dim(1)) continue;
+    auto outermost = std::find_if(rest.begin(), rest.end(), [&](size_t i) {
+      return std::all_of(rest.begin(), rest.end(), [&](size_t other) { return other == i || ir::known_less(meta.strides[i], meta.strides[other], symbols) == ir::Truth::no; });
+    });
+    if (outermost == rest.end()) return {};
+    turned |= *outermost != place;
+    order[place] = static_cast<int64_t>(*outermost);
+    rest.erase(outermost);
+  }
+  return turned ? order : std::vector<int64_t>();
+}
+
 }  // namespace ingot::capture

@@ -111,7 +111,7 @@ enum class Types : uint8_t {
   common,    // all get torch.result_type's dtype, so that nothing is computed in a narrower one
   floats,    // the same, integers and bools to float
   numbers,   // the same, and torch takes no bools
-  same,      // torch takes equal dtypes only
+  same,      // torch takes equal dtypes only; numbers stay as they are
 };
 
 using Body = Results (*)(const Arguments&);

@@ -54,6 +54,7 @@ Value cosine_similarity(const Value& given_a, const Value& given_b, int64_t dim,
 }
 
 Value cross(const Value& given_a, const Value& given_b, int64_t dim) {
+  if (is_bool(given_a.dtype())) fail(Code::unsupported, "cross of bools");
   const Dims dims = require_broadcast(given_a.graph(), {given_a.dims(), given_b.dims()});
   const Value a = expand(given_a, dims), b = expand(given_b, dims);
   require(a.graph(), a.dim(dim), Check::equal, 3, "vectors of a cross product have three elements");
@@ -76,17 +77,18 @@ const Definition definitions[] = {
     {"_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode)", Types::same, [](Value a, Value b, double p, std::optional<int64_t> mode) { return cdist(a, b, p, mode); }},
     {"_euclidean_dist(Tensor x1, Tensor x2)", Types::same, [](Value a, Value b) { return by_products(a, b); }},
     {"{pdist,_pdist_forward}(Tensor self, float p=2)", [](Value x, double p) { return pdist(x, p); }},
-    {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False)", Types::common,
+    {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False)", Types::numbers,
      [](Value a, Value b, double p, double eps, bool keepdim) {
        const Value y = length(widened(a) - widened(b) + eps, p);
        return cast(keepdim ? unsqueeze(y, -1) : y, float_type(a.dtype()));
      }},
     {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08)", Types::floats,
      [](Value a, Value b, int64_t dim, double eps) { return cosine_similarity(a, b, dim, eps); }},
-    {"linalg_cross(Tensor self, Tensor other, *, int dim=-1)", Types::common, [](Value a, Value b, int64_t dim) { return cross(a, b, dim); }},
-    {"cross(Tensor self, Tensor other, int? dim=None)", Types::common, [](Value a, Value b, std::optional<int64_t> dim) { return cross(a, b, dim ? *dim : axis_of_three(a)); }},
-    {"dist(Tensor self, Tensor other, Scalar p=2)", Types::floats,
+    {"linalg_cross(Tensor self, Tensor other, *, int dim=-1)", Types::same, [](Value a, Value b, int64_t dim) { return cross(a, b, dim); }},
+    {"cross(Tensor self, Tensor other, int? dim=None)", Types::same, [](Value a, Value b, std::optional<int64_t> dim) { return cross(a, b, dim ? *dim : axis_of_three(a)); }},
+    {"dist(Tensor self, Tensor other, Scalar p=2)", Types::numbers,
      [](Value a, Value b, Scalar p) {
+       if (!is_float(a.dtype())) fail(Code::unsupported, "dist of {}", name_of(a.dtype()));
        const Value difference = widened(a) - widened(b);
        return cast(length(reshape(difference, {Dim(-1)}), p.to_double()), a.dtype());
      }},

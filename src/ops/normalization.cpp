@@ -165,8 +165,9 @@ const Definition definitions[] = {
        const double e = eps.value_or(smallest_step(x.dtype()));
        return std::pair(rms_norm(x, shape, w, eps), rsqrt(mean(square(wide), last_axes(x, shape.size()), keep) + e));
      }},
-    {"{_weight_norm,_weight_norm_interface}(Tensor v, Tensor g, int dim=0)", Types::each,
+    {"{_weight_norm,_weight_norm_interface}(Tensor v, Tensor g, int dim=0)", Types::same,
      [](Value v, Value g, int64_t dim) {
+       if (!is_float(v.dtype())) fail(Code::unsupported, "a weight norm of {}", name_of(v.dtype()));
        Axes axes;
        for (Axis a = 0; a < v.rank(); ++a) {
          if (dim == -1 || a != v.axis(dim)) axes.push_back(a);

@@ -129,8 +129,10 @@ class Promotion {
     in.assign(arguments_.in.begin(), arguments_.in.end());
     each([&](size_t i, Attribute& v) { operands_.push_back(As<Operand>::from(arguments_, i, v)); }, values);
     const DType t = type();
+    size_t number = 0;
     each(
         [&](size_t i, Attribute& v) {
+          if (!operands_[number++].value && types_ == Types::same) return;  // a number keeps what the dtype would round away
           in.push_back(ir::cast(arguments_.tensor(i, v), t).id());
           v = ir::Ref{static_cast<uint32_t>(in.size() - 1)};
         },

@@ -87,6 +87,11 @@ def _weight_norm(draw):
     return _new(draw, draw.r.choice((torch.float32, torch.float64)), v=[out, each, 3], g=[out, 1, 1]) | {"dim": 0}
 
 
+def _written_diagonal(draw):
+    rows, columns = (draw.r.randint(1, 4) for _ in range(2))
+    return _new(draw, draw._float(), self=[rows, columns], src=[min(rows, columns)]) | {"offset": 0, "dim1": 0, "dim2": 1}
+
+
 def _lines(draw):
     dtype = draw._float()
     return {"tensors": [draw.new(shape=[draw.r.randint(1, 4)], dtype=dtype) for _ in range(draw.r.randint(1, 3))]}
@@ -130,6 +135,7 @@ _BY_NAME = {
     "tensordot": _tensordot,
     "bilinear": _bilinear,
     "inner": _inner,
+    "diagonal_scatter": _written_diagonal,
     "linalg_vecdot": _vecdot,
     **dict.fromkeys(("_weight_norm", "_weight_norm_interface"), _weight_norm),
     "meshgrid": _lines,

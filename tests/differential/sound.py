@@ -9,9 +9,11 @@ from random_program import operator
 
 CONVERTS = re.compile(r"aten\.(_?to|type_as|lift|copy|fill|full|scatter|index_put|index_fill|masked_fill|new_full|arange|linspace|scalar_tensor)")
 DIVIDES = re.compile(r"aten\.(div|divide|true_divide|floor_divide|remainder|fmod)_?\.")
+REMAINDERS = re.compile(r"aten\.(floor_divide|remainder|fmod|div(ide)?_?\.\w+_mode)")
 TIES = {"aten.sort.default", "aten.argsort.default", "aten.topk.default", "aten.kthvalue.default", "aten.median.dim", "aten.nanmedian.dim"}
 # Sums, of products most of them. What is near the largest number overflows, or does not, by the order of the terms.
 SUMS = re.compile(r"aten\.(mv\.|.*(conv|mm_?\.|addmv|addr|matmul|linear|dot|einsum|attention|_norm\.|_norm_|var|std))")
+ADDS = re.compile(r"aten\.(sum|nansum|mean|nanmean|cumsum)_?\.")
 NORMALISES = re.compile(r"aten\.(native_|_native_)?(batch|group|layer|instance|rms)_norm|aten\._?native_batch_norm|aten\.(var|std)_mean")
 RESAMPLES = re.compile(r"aten\._?(upsample_(bi|tri)?(linear|cubic)|grid_sampler)")
 NUMBERS_MAXIMA = re.compile(r"aten\.(adaptive_max_pool|max_pool\dd_with_indices|fractional_max_pool)")
@@ -54,6 +56,8 @@ def before(chosen, args, kwargs) -> bool:
     if DIVIDES.match(chosen.target):  # the smallest integer by -1 ends the process
         if any(not t.dtype.is_floating_point and t.dtype is not torch.bool and t.numel() and t.min().item() == torch.iinfo(t.dtype).min for t in tensors if t.dtype is not torch.uint8):
             return False
+    if REMAINDERS.match(chosen.target) and _overflows(*args[:2]):  # torch's vector loops give NaN there, its scalar ones the remainder
+        return False
     if "signbit" in chosen.row and any(t.isnan().any() for t in tensors if t.dtype.is_floating_point):  # the sign of a NaN is anybody's
         return False
     if chosen.row in TIES and any(t.numel() and torch.unique(t[~t.isnan()]).numel() < t.numel() for t in tensors[:1]):
@@ -69,6 +73,11 @@ def before(chosen, args, kwargs) -> bool:
     floats = [t for t in tensors if t.dtype.is_floating_point]
     if SUMS.match(chosen.target) and any((t.abs() > sum_limit(t.dtype)).logical_and(t.isfinite()).any() for t in floats):
         return False
+    wide = kwargs.get("dtype")
+    if ADDS.match(chosen.target) and wide is not None and wide.is_floating_point and any(not t.dtype.is_floating_point and t.double().abs().gt(2**24).any() for t in tensors):
+        return False  # of large integers that cancel, what the order leaves
+    if kwargs.get("assume_unique") and any(torch.unique(t).numel() < t.numel() for t in tensors):  # torch does not look whether they are
+        return False
     if NORMALISES.match(chosen.target) and any(t.isinf().any() for t in floats):  # inf - inf, where eager's algorithm meets it
         return False
     # Torch's kernels read those wrongly; its own callers never give any.
@@ -76,7 +85,7 @@ def before(chosen, args, kwargs) -> bool:
         return False
     if "_weight_norm_interface" in chosen.row and not all(t.is_contiguous() for t in tensors):
         return False
-    if chosen.kind == "out" and "avg_pool3d" in chosen.row and not kwargs["out"].is_contiguous():
+    if chosen.kind == "out" and ("avg_pool3d" in chosen.row or "col2im" in chosen.row) and not kwargs["out"].is_contiguous():  # torch writes it as if it were
         return False
     if ("circular" in values or "circular" in chosen.row) and any(isinstance(n, int) and n < 0 for n in args[1]):  # wraps around what is not written yet
         return False
@@ -119,6 +128,11 @@ def _overlap(chosen, args, kwargs, tensors) -> bool:
     made = written(chosen, args, kwargs)
     memories = {t.untyped_storage().data_ptr() for t in made if t.numel()}
     return any(t.untyped_storage().data_ptr() in memories for t in tensors if all(t is not m for m in made)) or len(tensors) > len({id(t) for t in tensors})
+
+
+def _overflows(a, b) -> bool:
+    a, b = (torch.as_tensor(x) for x in (a, b))
+    return bool((torch.true_divide(a, b).isinf() & a.isfinite() & (b != 0)).any())
 
 
 def _inside(x, indices, dim=None) -> bool:

@@ -63,6 +63,7 @@ STRIDES = {
     "zero": lambda x: aten.zero(x),
     "log_sigmoid": lambda x: torch.nn.functional.logsigmoid(x),
     "powers of a number": lambda x: torch.pow(2, x),
+    "isin": lambda x: torch.isin(x, torch.arange(3.0)).float(),
     "view of a corrected one": lambda x: torch.xlogy(x, x.to(torch.float16)[:1]).swapdims(0, 1),
     "another name of floor division": lambda x: aten.divide.Tensor_mode(x, torch.ones(x.shape), rounding_mode="floor"),
     "another name of multiply, mixed types": lambda x: aten.multiply(x.to(torch.int8), torch.ones(x.shape)),
@@ -95,6 +96,11 @@ def test_strides_of_batch_norm_where_an_axis_of_size_1_lies_anywhere():
     result, eager = call(x), model(x)
     assert result.stride()[1:3] == eager.stride()[1:3] == (1, 2)
     assert torch.allclose(result, eager)
+
+
+def test_what_torch_computes_from_a_view_with_gaps_lies_as_the_view():
+    model, call = compiled(lambda x: torch.nn.functional.mish(torch.diagonal(x, 0, -2, 0)), TRANSPOSED, min_block_size=1, torch_executed_ops=["aten.mish.default"])
+    assert call(TRANSPOSED).stride() == model(TRANSPOSED).stride() == (1, 2)
 
 
 @pytest.mark.parametrize("values", [torch.tensor([1, 65504], dtype=torch.float16), torch.tensor([1e30, -3e38, 2e38]), torch.tensor([1e-30, 3e-30]), torch.tensor([1e30, -3e38], dtype=torch.bfloat16), torch.full([8], 0.1)])
@@ -620,3 +626,10 @@ def test_what_is_behind_a_reduction_of_nothing_is_read(shape):
     first = lambda x: x.isinf() & (torch.arange(x.shape[1]) < 1)
     model, call = compiled(lambda x, y: (torch.where(aten.any.dims(first(x), [0, 1], True), 7.0, y[:, 1:]), torch.where(first(x).any(), 7.0, y)), x, y)
     assert all(torch.equal(mine, eager) for mine, eager in zip(call(x, y), model(x, y), strict=True))
+
+
+@pytest.mark.parametrize("weight", [1e30, 0.1])
+def test_the_weight_of_a_lerp_is_not_rounded_to_halves(weight):
+    x, y = torch.tensor([1.0, 2.0, 1.0, 1.0], dtype=torch.float16), torch.tensor([1.0, 2.0, 1.0, 2048.0], dtype=torch.float16)
+    model, call = compiled(lambda x, y: torch.lerp(x, y, weight), x, y)
+    assert torch.equal(call(x, y), model(x, y))

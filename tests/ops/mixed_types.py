@@ -41,6 +41,13 @@ class Positive:
     shape: tuple
 
 
+@dataclass
+class Part:
+    """Between 0 and 1."""
+
+    shape: tuple
+
+
 I2, M = Index((2,)), Mask((2, 3))
 NORM = {"input": (2, 4, 3), "weight": (4,), "bias": (4,), "running_mean": (4,), "running_var": Positive((4,))}
 ROW_NORM = {"input": (2, 3), "weight": (3,), "bias": (3,), "normalized_shape": [3]}
@@ -94,12 +101,15 @@ STRUCTURED: dict[str, dict] = {
     "index_copy": {"self": (2, 3), "dim": 0, "index": I2, "source": (2, 3)},
     "index_fill": {"self": (2, 3), "dim": 0, "index": I2, "value": Positive(())},
     "gather": {"self": (2, 3), "dim": 0, "index": Index((2, 3))},
+    "take": {"self": (2, 3), "index": I2},
     "take_along_dim": {"self": (2, 3), "indices": Index((2, 3)), "dim": 0},
     "scatter": {"self": (2, 3), "dim": 0, "index": Index((2, 3)), "src": (2, 3), "reduce": "add"},
     "scatter_add": {"self": (2, 3), "dim": 0, "index": Index((2, 3)), "src": (2, 3)},
     "masked_fill": {"self": (2, 3), "mask": M, "value": Positive(())},
     "masked_scatter": {"self": (2, 3), "mask": M, "source": (6,)},
     "where": {"condition": M, "self": ELEMENTS, "other": ELEMENTS},
+    "quantile": {"self": (2, 3), "q": Part((2,))},
+    "nanquantile": {"self": (2, 3), "q": Part((2,))},
     "bucketize": {"self": (2, 3), "boundaries": Positive((3,))},
     "narrow": {"self": (2, 3), "dim": 0, "start": Index(()), "length": 1},
     "cat": {"tensors": [(2, 3), (1, 3)]},
@@ -177,6 +187,8 @@ def operand(what, dtype, turn, nonzero):
         return tensor(dtype, what.shape, values=(1, 0, 0))
     if isinstance(what, Positive):
         return tensor(dtype, what.shape, values=(1, 3, 100))
+    if isinstance(what, Part):
+        return tensor(dtype, what.shape, values=(0.25, 0.75))
     return tensor(dtype, what, turn, (1,) if nonzero and dtype is torch.bool else None)
 
 

@@ -207,8 +207,8 @@ large = torch.nn.Sequential(*[torch.nn.TransformerEncoderLayer(64, 4, 128, batch
 tokens = torch.randn(2, 8, 64)
 def after(seconds, call):
     \"\"\"Whether Ctrl-C, sent then, ended the call.\"\"\"
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # on a busy machine it is over before this returns
         call()
         return False
     except KeyboardInterrupt:
