@@ -402,22 +402,26 @@ std::optional<ValueId> reshape_in_order(Graph& g, ValueId x, const Dims& to) {
   const Dims from = g.type(x).dims;
   const auto parts = ir::merged_axes(from, to);
   if (!order || !turns(*order, from) || !parts) return std::nullopt;
-  Order left;  // of the result's axes, in memory order
+  Order left, memory;  // the result's axes, and the operand's, in memory order
   Dims merged;
   std::vector<bool> seen(to.size(), false);
   for (size_t i = 0; i < order->size();) {
-    const auto part = std::find_if(parts->begin(), parts->end(), [&](const auto& p) { return !p.empty() && p[0] == (*order)[i]; });
+    const size_t axis = (*order)[i];
+    const auto part = std::find_if(parts->begin(), parts->end(), [&](const auto& p) { return std::count(p.begin(), p.end(), axis) != 0; });
     if (part == parts->end()) {
-      if (!(from[(*order)[i]] == Dim(1))) return std::nullopt;
+      if (!(from[axis] == Dim(1))) return std::nullopt;
+      memory.push_back(axis);
       ++i;
       continue;
     }
     left.push_back(static_cast<size_t>(part - parts->begin()));
     seen[left.back()] = true;
     merged.push_back(to[left.back()]);
-    for (size_t axis : *part) {
-      if (i == order->size() || (*order)[i++] != axis) return std::nullopt;
-    }
+    // They are neighbours in memory, if in another order (the channels of a shuffle): then the copy that merges them leaves the others as they lie.
+    const size_t end = i + part->size();
+    if (end > order->size() || !std::is_permutation(part->begin(), part->end(), order->begin() + static_cast<int64_t>(i))) return std::nullopt;
+    memory.insert(memory.end(), part->begin(), part->end());
+    i = end;
   }
   for (size_t j = 0; j < to.size(); ++j) {  // of size 1: beside the axis before it, as in order_of
     if (seen[j]) continue;
@@ -425,7 +429,7 @@ std::optional<ValueId> reshape_in_order(Graph& g, ValueId x, const Dims& to) {
     merged.insert(merged.begin() + (at - left.begin()), Dim(1));
     left.insert(at, j);
   }
-  return put_back(ir::reshape(ir::permute(Handle(&g, x), axes_of(*order)), merged), left).id();
+  return put_back(ir::reshape(ir::permute(Handle(&g, x), axes_of(memory)), merged), left).id();
 }
 
 // A concatenation, if most of what is joined lies in one order.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/transposed_copy.h"
 #include "base/error.h"
 #include "kernels/run/kernel.h"
 
@@ -14,6 +15,7 @@ struct Schedule {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t pieces = 1, piece = 1;  // of a row, when it may be cut: how many, their elements
   int64_t tasks = 1, per_task = 1;
+  std::optional<TransposedCopy> copy;  // instead
 };
 
 // The extents of the domain are the step's last sizes.
@@ -45,7 +47,8 @@ Resolved resolve(const Call& call) {
     if (s->bound.reduced > 0 && work > enough && s->rows < workers) s->piece = std::clamp((s->length / workers + least - 1) / least * least, least, s->piece);
     s->pieces = std::max<int64_t>(1, (s->length + s->piece - 1) / s->piece);
   }
-  int64_t units = s->rows * s->pieces;
+  s->copy = transposed_copy(s->bound);
+  int64_t units = s->copy ? s->copy->units : s->rows * s->pieces;
   // Too little work for two threads: 30,000 element operations take about as long as waking one.
   int64_t wanted = work < 30000 ? 1 : workers * 4;
   s->tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
@@ -57,6 +60,7 @@ void run(const Call& call) {
   const auto& s = *static_cast<const Schedule*>(call.prepared);
   const Program& p = *s.bound.program;
   if (s.rows == 0 || (s.length == 0 && !p.has_reductions)) return;
+  if (s.copy) return call.workers->run(s.tasks, [&](int64_t task, int) { s.copy->run(call.operands, task * s.per_task, std::min(s.copy->units, (task + 1) * s.per_task)); });
   int outer = p.domain_rank - p.row_rank - s.bound.reduced;
   int64_t units = s.rows * s.pieces;
   call.workers->run(s.tasks, [&](int64_t task, int worker) {
