@@ -44,9 +44,7 @@ int64_t elements(const Dims& dims, int64_t unknown) {
 }
 
 // To write it and read it again takes time. Sizes that are not known count as 1.
-bool is_large(const Dims& dims) {
-  return elements(dims, 1) >= int64_t{1} << 15;
-}
+bool is_large(const Dims& dims) { return elements(dims, 1) >= int64_t{1} << 15; }
 
 // What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
 // when it comes to it, users first, so what is below a value is then as it is here. What large values are computed with may be the result of a reduction: that is
@@ -69,16 +67,20 @@ bool is_epilogue(const StoragePlan& s, ValueId v) {
   constexpr size_t most = 32;  // values that are looked at
   const Graph& g = s.graph();
   const ir::Type& type = g.type(v);
-  bool found = false;
+  ir::NodeId anchor = none_id, newest = 0;  // newest: of what is stored, which may not depend on the anchor
   std::vector<ValueId> seen{v};
   for (size_t k = 0; k < seen.size(); ++k) {
     const ValueId at = seen[k];
     const Node& node = g.producer(at);
-    if (s.stored[at] || is_leaf(node.op) || is_generated(node.op)) continue;
+    if (is_leaf(node.op) || is_generated(node.op)) continue;
+    if (s.stored[at]) {
+      newest = std::max(newest, g.values[at].producer);
+      continue;
+    }
     if (s.is_anchor(at)) {
       const ir::Type& of = g.type(at);
-      if (found || elements(of.dims, unknown) != elements(type.dims, unknown) || size_of(of.dtype) < size_of(type.dtype)) return false;
-      found = true;
+      if (anchor != none_id || elements(of.dims, unknown) != elements(type.dims, unknown) || size_of(of.dtype) < size_of(type.dtype)) return false;
+      anchor = g.values[at].producer;
       continue;
     }
     if ((!ir::is_map(node.op) && !is_plain_view(g, at)) || seen.size() > most) return false;
@@ -86,16 +88,15 @@ bool is_epilogue(const StoragePlan& s, ValueId v) {
       if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
     }
   }
-  return found;
+  return anchor != none_id && newest < anchor;
 }
 
 // True if a body that is much larger than the value computes it again and again: the scale of squeeze-and-excitation.
 bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
   constexpr int64_t unknown = 32, several = 8;
   const Graph& g = s.graph();
-  return !homes.empty() && std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
-    return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown);
-  });
+  return !homes.empty() &&
+         std::all_of(homes.begin(), homes.end(), [&](uint32_t home) { return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown); });
 }
 
 // What must be stored whatever else is decided.
