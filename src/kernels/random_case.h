@@ -2,6 +2,7 @@
 #pragma once
 #include <numeric>
 #include <random>
+#include <string>
 
 #include "ir/compose.h"
 
@@ -39,6 +40,32 @@ class RandomCase {
     ir::Weight w;
     w.name = name;
     return {&graph, graph.add_weight(std::move(w), {type, std::move(dims)})};
+  }
+  // Pointwise work behind a kernel: of what stands behind layers in models, up to four in any order; one time in four what it began with is a result too.
+  ir::Handle ended(ir::Handle y) {
+    using namespace ir;
+    const DType t = y.dtype();
+    const Dim n = y.dims().back();
+    if (one_in(4)) output("before", y);
+    auto name = [&](const char* of, int64_t i) { return std::string(of) + std::to_string(i); };
+    if (t != DType::f32) {  // a long chain of halves may be off by more than a comparison allows
+      if (one_in(2)) y = y + weight("bias", t, {n});
+      if (one_in(2)) y = one_in(2) ? relu(y) : silu(y);
+      return one_in(4) ? y + input("residual", t, y.dims()) : y;
+    }
+    for (int64_t i = below(5); i > 0; --i) {
+      switch (below(8)) {
+        case 0: y = y + weight(name("bias", i).c_str(), t, {n}); break;
+        case 1: y = relu(y); break;
+        case 2: y = y + input(name("residual", i).c_str(), t, y.dims()); break;
+        case 3: y = map(one_of({Op::silu, Op::gelu, Op::sigmoid, Op::tanh}), {y}); break;
+        case 4: y = y * weight(name("scale", i).c_str(), t, {n}); break;
+        case 5: y = y * clamp(y + 3, Operand(0), Operand(6)) / 6; break;
+        case 6: y = select(y > 0, y, y * weight(name("slope", i).c_str(), t, {Dim(1)})); break;
+        default: y = select(y < 0, map(Op::expm1, {y}), y);
+      }
+    }
+    return y;
   }
   void output(const char* name, const ir::Handle& v) { graph.outputs.push_back({v.id(), name, {}}); }
   ir::Graph take() { return std::move(graph); }

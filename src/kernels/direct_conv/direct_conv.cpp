@@ -1,0 +1,34 @@
+// Convolutions whose windows are read where they lie. The kernel is another way to do a matmul with a map; without it panels of copied rows do it.
+#include "kernels/definition.h"
+#include "kernels/random_case.h"
+
+namespace ingot::kernels {
+
+using namespace ir;
+
+namespace {
+
+// The windows of a padded image [N, H, W, groups, C] times a weight for each group, columns of groups side by side.
+Graph random_case(std::mt19937& random) {
+  RandomCase c(random);
+  const int64_t images = 1 + c.below(2), groups = c.one_of<int64_t>({1, 1, 2, 8, 16}), channels = groups == 1 ? c.size() : c.one_of<int64_t>({1, 2, 4}),
+                columns = c.one_of<int64_t>({1, 2, 4, 8, 19});
+  const int64_t r = 1 + 2 * c.below(2), stride = 1 + c.below(2), before = r / 2, h = r + c.below(8), w = r + c.below(8);
+  const int64_t oh = (h + 2 * before - r) / stride + 1, ow = (w + 2 * before - r) / stride + 1, k = r * r * channels;
+  Handle x = c.input("x", DType::f32, {images, h, w, groups, channels});
+  if (before > 0) x = pad(x, {0, before, before, 0, 0}, {0, before, before, 0, 0}, 0.0);
+  const AffineMap windows{
+      {groups, images, oh, ow, r, r, channels}, {{0, {{1, 1}}}, {0, {{2, stride}, {4, 1}}}, {0, {{3, stride}, {5, 1}}}, {0, {{0, 1}}}, {0, {{6, 1}}}}, std::nullopt};
+  const Handle b = reshape(c.weight("w", DType::f32, {k, groups * columns}), {k, groups, columns});
+  Handle y = matmul(reshape(view(x, windows), {groups, images * oh * ow, k}), permute(b, {1, 0, 2}));
+  y = reshape(permute(y, {1, 0, 2}), {images * oh * ow, groups * columns});
+  c.output("y", c.ended(y));
+  return c.take();
+}
+
+}  // namespace
+
+extern const Definition direct_conv_definition;
+const Definition direct_conv_definition{"direct_conv", {{"A"}, {"B"}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr, random_case};
+
+}  // namespace ingot::kernels
