@@ -24,7 +24,7 @@ class Finder {
     for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
       if (b_.together[k].kind != Together::alone) continue;
       if (p_.code[k].kind == Kind::reduce) {
-        reduction(k);
+        if (b_.across == 0 && !b_.in_order) reduction(k);
       } else if (!b_.uniform[k] && block(k)) {
         if (activation(k) || normalisation(k) || product_and_sum(k)) continue;
       }
