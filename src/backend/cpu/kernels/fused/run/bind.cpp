@@ -77,6 +77,17 @@ void list_work(Bound& b, const Program& p) {
   }
 }
 
+// One load of whole blocks, stored as it is.
+bool only_copies(const Bound& b, const Program& p) {
+  if (p.has_reductions || p.stores.size() != 1 || p.row_rank != 1 || b.strides.size() <= p.stores[0].operand) return false;
+  const ProgramStore& st = p.stores[0];
+  const ProgramInstruction& i = p.code[st.reg];
+  if (i.kind != Kind::load || !i.lower.empty() || b.uniform[st.reg] || p.memory[i.operand] != p.memory[st.operand] || p.memory[i.operand] == DType::b8) return false;
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  const bool along_places = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
+  return along_places && b.strides[i.operand][last] == 1 && b.strides[st.operand][last] == 1 && b.dims[st.operand][last] == b.domain[last];
+}
+
 bool names_axis(const Bound& b, const Program& p, int axis) {
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
@@ -245,8 +256,10 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     bool contiguous = p.row_rank == 1 && b.strides[st.operand].back() == 1;
     // The last instruction, so that nothing is read afterwards from memory that the store may share.
     bool last = st.reg + 1 == p.code.size();
-    if (i.kind == Kind::map && same && last && uses == 1 && contiguous && !b.uniform[st.reg] && i.op != ir::Op::cast) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
+    const bool writes = (i.kind == Kind::map && i.op != ir::Op::cast) || (i.kind == Kind::load && b.straight[st.reg] == Bound::never);
+    if (writes && same && last && uses == 1 && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
   }
+  b.copies = only_copies(b, p);
   b.program = std::move(own);
 }
 

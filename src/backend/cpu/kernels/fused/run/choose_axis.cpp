@@ -10,7 +10,7 @@ namespace {
 
 // The nanoseconds of one element, about: what differs between axes.
 constexpr double per_block = 12;  // an instruction begins
-double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.2; }
+double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
 // Whether each value changes along an axis.
 std::vector<uint8_t> varying(const Bound& b, const Program& p, int axis) {
@@ -27,6 +27,8 @@ std::vector<uint8_t> varying(const Bound& b, const Program& p, int axis) {
 double cost_along(const Bound& b, const Program& p, int axis) {
   const auto a = static_cast<size_t>(axis);
   const std::vector<uint8_t> varies = varying(b, p, axis);
+  const std::vector<Axes> axes = axes_of(b, p);
+  const int64_t total = elements_of(b, all_axes);
   const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a], 1, 512));
   double cost = 0;
   for (size_t k = 0; k < p.code.size(); ++k) {
@@ -36,10 +38,15 @@ double cost_along(const Bound& b, const Program& p, int axis) {
       cost += 2 / length;  // mostly held by a part
       continue;
     }
+    const bool held = axes[k] != all_axes && elements_of(b, axes[k]) * 4 <= total;  // by a part
+    if (held && (i.kind != Kind::load || i.in.empty())) {
+      cost += 4 / length;
+      continue;
+    }
     cost += per_block / length;
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
-    cost += gathers ? 1.0 : of_stride(b.strides[i.operand][a]);
+    cost += gathers ? 0.5 : of_stride(b.strides[i.operand][a]);
   }
   for (const ProgramStore& s : p.stores) cost += per_block / length + of_stride(b.strides[s.operand][a]);
   return cost;
@@ -121,9 +128,10 @@ void choose_reduced(Bound& b, Program& p) {
   }
   const bool only_reduces = p.stages <= 2 && std::all_of(once.begin(), once.end(), [](uint8_t one) { return one != 0; });
   const int64_t gap = apart(b, p);
-  // Decided by the row alone: however many rows there are, its sums are taken in one order.
-  if (!(gap > 1 || (only_reduces && length < 64))) return;
   const int last = p.domain_rank - 1;
+  const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
+  // Decided by the row alone: however many rows there are, its sums are taken in one order.
+  if (!(gap > 1 || (only_reduces && is_short))) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {

@@ -10,21 +10,13 @@ namespace ingot::kernels {
 
 using ir::DType;
 
-namespace {
-
-using Axes = uint32_t;  // a bit for each axis of the domain
-constexpr Axes never = ~Axes{0};
-
-DType held_type(Class c) { return c == Class::b8 ? DType::b8 : c == Class::i64 ? DType::i64 : c == Class::f32 ? DType::f32 : DType::f64; }
-
-// Which axes each value depends on.
 std::vector<Axes> axes_of(const Bound& b, const Program& p) {
   std::vector<Axes> axes(p.code.size(), 0);
   for (uint32_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
     for (uint32_t in : i.in) axes[k] |= axes[in];
     if (i.kind == Kind::index) axes[k] = b.domain[i.axis] == 1 ? 0 : Axes{1} << i.axis;
-    if (i.kind == Kind::reduce || i.kind == Kind::accumulator) axes[k] = never;
+    if (i.kind == Kind::reduce || i.kind == Kind::accumulator) axes[k] = all_axes;
     if (i.kind != Kind::load) continue;
     for (int a = 0; a < p.domain_rank; ++a) {
       const auto d = static_cast<size_t>(a);
@@ -33,6 +25,20 @@ std::vector<Axes> axes_of(const Bound& b, const Program& p) {
   }
   return axes;
 }
+
+int64_t elements_of(const Bound& b, Axes axes) {
+  int64_t n = 1;
+  for (size_t d = 0; d < b.domain.size(); ++d) {
+    if ((axes >> d & 1) != 0) n *= b.domain[d];
+  }
+  return n;
+}
+
+namespace {
+
+constexpr Axes never = all_axes;  // no part
+
+DType held_type(Class c) { return c == Class::b8 ? DType::b8 : c == Class::i64 ? DType::i64 : c == Class::f32 ? DType::f32 : DType::f64; }
 
 // A place for the indices that depend on the same axes, instead of one for all: each is found where it changes.
 void split_places(Bound& b, Program& p) {
@@ -103,12 +109,11 @@ class Cutter {
     }
   }
 
-  int64_t elements(Axes axes) const {
-    int64_t n = 1;
-    for (size_t d = 0; d < b_.domain.size(); ++d) {
-      if ((axes >> d & 1) != 0) n *= b_.domain[d];
-    }
-    return n;
+  // A load whose memory is not a block: its elements lie apart along the blocks' axis, or are of another type.
+  bool copies(const ProgramInstruction& i) const {
+    if (i.kind != Kind::load) return false;
+    const int64_t stride = b_.strides[i.operand][b_.domain.size() - 1];
+    return !i.in.empty() || (stride != 0 && (stride != 1 || p_.memory[i.operand] != held_type(i.cls)));
   }
 
   // What is worth being held: computed often, and neither long nor many.
@@ -122,7 +127,7 @@ class Cutter {
     std::map<Axes, Set> sets;
     for (uint32_t k = 0; k < p_.code.size(); ++k) {
       const ProgramInstruction& i = p_.code[k];
-      const bool computes = i.kind == Kind::map || i.kind == Kind::index || i.kind == Kind::place || (i.kind == Kind::load && !i.in.empty());
+      const bool computes = i.kind == Kind::map || i.kind == Kind::index || i.kind == Kind::place || copies(i);
       if (!computes || axes_[k] == never || axes_[k] == 0) continue;
       Set& set = sets[axes_[k]];
       set.work += i.kind == Kind::map && ir::cost_of(i.op) == ir::Cost::function ? 8 : 1;
@@ -133,7 +138,7 @@ class Cutter {
     constexpr int64_t most_known = 1 << 15, most_bytes = 8 << 20;
     int64_t bytes = 0;
     for (const auto& [axes, set] : sets) {
-      const int64_t n = elements(axes), again = total_ / n - 1;
+      const int64_t n = elements_of(b_, axes), again = total_ / n - 1;
       const int64_t needed = n * set.kept * 8;
       if (again < 1 || set.kept == 0 || set.work * again < (set.reads ? 4 : 2) * set.kept || bytes + needed > most_bytes) continue;
       if (!set.reads && n > most_known) continue;
@@ -315,7 +320,7 @@ class Cutter {
     for (uint32_t k : wanted) {
       size_t& end = d.known ? known_bytes_ : out_.bytes;
       out_.held.push_back({end, d.known});
-      end += (static_cast<size_t>(elements(part)) * ir::size_of(held_type(p_.code[k].cls)) + 63) / 64 * 64;
+      end += (static_cast<size_t>(elements_of(b_, part)) * ir::size_of(held_type(p_.code[k].cls)) + 63) / 64 * 64;
     }
     finish(d, std::move(stores));
   }

@@ -22,6 +22,12 @@ struct Cut {
   size_t bytes = 0;                // of scratch for the others
 };
 
+using Axes = uint32_t;  // a bit for each axis of the domain
+inline constexpr Axes all_axes = ~Axes{0};
+// Which axes each value depends on; all of them behind a reduction.
+std::vector<Axes> axes_of(const Bound&, const Program&);
+int64_t elements_of(const Bound&, Axes);
+
 // Checks as bind_program does.
 Cut cut_program(const Program&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain);
 

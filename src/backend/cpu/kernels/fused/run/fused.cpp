@@ -12,7 +12,7 @@ namespace {
 // How a part is handed out.
 struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
-  int64_t pieces = 1;             // of a row, when it may be cut
+  int64_t pieces = 1, piece = 0;  // of a row, when it may be cut, and their elements
   int64_t tasks = 1, per_task = 1;
 };
 
@@ -32,8 +32,11 @@ Walk walk_of(const Bound& b, int64_t workers) {
     (a < row ? w.rows : w.length) *= b.domain[static_cast<size_t>(a)];
   }
   if (!p.has_reductions || b.across != 0) {
-    auto block = static_cast<int64_t>(b.block);
-    w.pieces = std::max<int64_t>(1, (w.length + block - 1) / block);
+    w.piece = static_cast<int64_t>(b.block);
+    // Few rows with much to reduce: shorter pieces, so that each thread has some.
+    const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
+    if (b.across != 0 && workers > 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
+    w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   }
   int64_t units = w.rows * w.pieces;
   int64_t work = w.rows * w.length * b.places * static_cast<int64_t>(p.code.size());
@@ -58,13 +61,14 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task)
       row /= b.domain[static_cast<size_t>(a)];
     }
     if (outer > 0) at[0] = row;
-    auto block = static_cast<int64_t>(b.block);
     if (b.across != 0) {
-      evaluator.across(at, piece * block, std::min(block, w.length - piece * block));
+      evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
     } else if (p.has_reductions) {
       evaluator.row(at);
+    } else if (b.copies) {
+      evaluator.copy(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
     } else {
-      evaluator.segment(at, piece * block, std::min(block, w.length - piece * block), nullptr);
+      evaluator.segment(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), nullptr);
     }
   }
 }

@@ -112,6 +112,7 @@ struct Bound {
   int64_t places = 1;                         // elements of these axes
   std::vector<uint8_t> once;                  // per store: not along a row
   bool in_order = false;                      // sums are taken one element after another, as across rows
+  bool copies = false;                        // memory is copied as it is, block by block
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 };
@@ -141,6 +142,8 @@ class Evaluator {
   void row(const int64_t* at);
   // Elements [begin, begin + n) along the last axis, each with all that it reduces. Leaves `at` changed along the axes that are reduced.
   void across(int64_t* at, int64_t begin, int64_t n);
+  // The same where Bound::copies.
+  void copy(const int64_t* at, int64_t begin, int64_t n);
   // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
   // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
@@ -159,6 +162,7 @@ class Evaluator {
   void find_places(const ProgramInstruction&, Value&, int64_t* to, int64_t n);
   int64_t uniform_places(const ProgramInstruction&) const;
   void finish_across(const ProgramInstruction&, uint32_t id, int64_t n);
+  void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
   void finish(const ProgramInstruction&, uint32_t id);

@@ -233,6 +233,32 @@ bool Evaluator::nothing(uint32_t operand) const {
   return false;
 }
 
+// Where an instruction's block goes: its slot, or what it is stored in.
+void* Evaluator::target(uint32_t id, const int64_t* at, int64_t begin) const {
+  const uint8_t s = b_.in_place[id];
+  if (s == 0 || !direct_) return slot(id);
+  const ProgramStore& st = p_.stores[s - 1u];
+  int64_t offset = begin;
+  for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
+  return data(st.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[st.operand]));
+}
+
+void Evaluator::copy(const int64_t* at, int64_t begin, int64_t n) {
+  const ProgramStore& st = p_.stores[0];
+  const ProgramInstruction& i = p_.code[st.reg];
+  for (uint32_t k : b_.active) {
+    if (k != st.reg) run(p_.code[k], k, at, begin, n);
+  }
+  const int64_t *read = b_.strides[i.operand].data(), *written = b_.strides[st.operand].data();
+  int64_t from = begin + uniform_places(i), to = begin;
+  for (int a = 0; a < p_.domain_rank - 1; ++a) {
+    from += at[a] * read[a];
+    to += at[a] * written[a];
+  }
+  const size_t size = ir::size_of(p_.memory[st.operand]);
+  std::memmove(data(st.operand) + to * static_cast<int64_t>(size), data(i.operand) + from * static_cast<int64_t>(size), static_cast<size_t>(n) * size);
+}
+
 void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
   Value& v = values_[id];
   bool uniform = b_.uniform[id] != 0;
@@ -292,7 +318,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
         v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
         return;
       }
-      if (to == nullptr) to = slot(id);
+      if (to == nullptr) to = target(id, at, begin);
       v.data = to;
       if (uniform) return load(i, id, at, 0, 1, to);
       return load(i, id, at, begin, n, to);
@@ -301,16 +327,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   }
   const Together& together = b_.together[id];
   if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
-  if (to == nullptr) {
-    if (uint8_t s = b_.in_place[id]; s != 0 && direct_) {
-      const ProgramStore& st = p_.stores[s - 1u];
-      int64_t offset = begin;
-      for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
-      to = data(st.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[st.operand]));
-    } else {
-      to = slot(id);
-    }
-  }
+  if (to == nullptr) to = target(id, at, begin);
   v.data = to;
   if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), n);
   BlockArgument in[3];
