@@ -447,6 +447,34 @@ TEST(fused, reductions_across_rows) {
   reductions(600, true);
 }
 
+// Weights, a mask, or neither; the same for all columns or not.
+TEST(fused, weighed_sums_across_rows) {
+  const auto f = DType::f32;
+  const int64_t n = 9, columns = 530;
+  for (int form = 0; form < 16; ++form) {
+    const bool weighs = (form & 1) != 0, masks = (form & 2) != 0;
+    Tensor x(f, {columns, n}), w(f, {(form & 4) != 0 ? 1 : columns, n}), c(DType::b8, {(form & 8) != 0 ? 1 : columns, n}), out(f, {columns, 1});
+    fill_plain(x, 4);
+    fill_plain(w, 5);
+    x.strides = {1, columns};
+    for (size_t e = 0; e < c.bytes.size(); ++e) c.bytes[e] = static_cast<std::byte>(e % 3 == 0);
+    if (masks) put(f, x.at({1, 1}), {INFINITY, 0});  // element 10 or 1 of the mask: left out
+    BodyBuilder k({columns}, {n});
+    Reg a = k.load(f), b = k.load(f), m = k.load(DType::b8), v = a;
+    if (weighs) v = k.map(Op::mul, f, {v, b});
+    if (masks) v = k.map(Op::select, f, {m, v, k.number(0.0, f)});
+    k.store(f, k.reduce(Reduction::sum, f, v));
+    FusedStep(k.body, {x.view(), w.view(), c.view(), out.view()}, inline_workers()).run();
+    for (int64_t col = 0; col < columns; ++col) {
+      double want = 0;
+      for (int64_t r = 0; r < n; ++r) {
+        if (!masks || get(DType::b8, c.at({col, r})).i != 0) want += get(f, x.at({col, r})).f * (weighs ? get(f, w.at({col, r})).f : 1);
+      }
+      ASSERT_NEAR(get(f, out.at({col, 0})).f, want, 1e-5) << form << " at " << col;
+    }
+  }
+}
+
 // Several stages side by side: softmax along an axis whose elements lie apart, and its sums.
 TEST(fused, softmax_across_rows) {
   const auto f = DType::f32;

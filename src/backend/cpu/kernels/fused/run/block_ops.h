@@ -38,6 +38,8 @@ struct BlockOps {
   // One more element for each of n reductions side by side, number `place` of each: of class c, into `so_far` (sums and products of floats: doubles; logic: bytes;
   // else of class c). `best`: of argmax and argmin, the place.
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
+  // The same for sums of x * w where c, 0 elsewhere: floats, and bytes that may be absent.
+  void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
   // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns

@@ -83,6 +83,7 @@ struct Together {
     divide,        // in0 / in1, in1 a sum of exponentials: at least 1
     square_sum,    // of a reduction: the sum of (in0 - in1)^2; in double, in0 may be f32
     widened_sum,   // of a reduction in double: the sum of in0, which is f32
+    weighed_sum,   // of a reduction across rows: the sum of in0 * in1, or of 0 where in2 is false
   } kind = alone;
   ir::Op op = ir::Op::add;
   uint32_t in[5] = {none, none, none, none, none};  // none: the number that changes nothing

@@ -39,6 +39,12 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
         if (i.stage > stage) continue;
         if (i.kind != Kind::reduce) {
           run(i, k, at, begin, n);
+        } else if (i.stage == stage && b_.together[k].kind == Together::weighed_sum) {
+          static constexpr float one = 1;
+          const uint32_t* in = b_.together[k].in;
+          const BlockArgument w = in[1] == Together::none ? BlockArgument{&one, true} : argument(in[1]),
+                              c = in[2] == Together::none ? BlockArgument{nullptr, true} : argument(in[2]);
+          block_ops().take_weighed(reinterpret_cast<double*>(block(i.so_far)), argument(in[0]), w, c, place == 0, n);
         } else if (i.stage == stage) {
           block_ops().take(i.reduction, p_.code[i.in[0]].cls, block(i.so_far), reinterpret_cast<int64_t*>(slot(k)), argument(i.in[0]), place, n);
         }
