@@ -1,5 +1,5 @@
 // Pointwise operations go through their operands in the order that these have in memory. A convolution's result is a matmul's, with a row for each place and a
-// column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding, concatenation, nearest upsampling and sums after it work on
+// column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding, concatenation, resampling and sums after it work on
 // [N, H, W, C]. Only a reader that needs another order pays for it.
 #include <algorithm>
 #include <numeric>
@@ -460,6 +460,23 @@ std::optional<ValueId> concat_in_order(Graph& g, const Node& node, const std::ve
   return ir::view(ir::concat(parts, static_cast<ir::Axis>(joined)), std::move(back)).id();
 }
 
+// Elements chosen along one axis, as resampling does: the axes of the index stand where that axis lies in memory.
+std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in) {
+  const std::optional<Order> order = order_of(g, in[0]);
+  const std::vector<int64_t> axes = node.attributes.integers("axes");
+  if (!order || !turns(*order, g.type(in[0]).dims) || axes.size() != 1 || node.attributes.integer("position") != axes[0]) return std::nullopt;
+  const auto axis = static_cast<size_t>(axes[0]);
+  const size_t more = g.type(in[1]).dims.size();
+  const auto position = static_cast<int64_t>(std::find(order->begin(), order->end(), axis) - order->begin());
+  Order after;
+  for (size_t o : *order) {
+    if (o != axis) after.push_back(o < axis ? o : o + more - 1);
+    for (size_t k = 0; o == axis && k < more; ++k) after.push_back(axis + k);
+  }
+  const Handle y = ir::gather(ir::permute(Handle(&g, in[0]), axes_of(*order)), {position}, {Handle(&g, in[1])}, position, node.attributes.boolean("wrap"));
+  return put_back(y, after).id();
+}
+
 }  // namespace
 
 void propagate_layout(Graph& g) {
@@ -473,6 +490,7 @@ void propagate_layout(Graph& g) {
     if (dims.size() < 3) return std::nullopt;
     if (node.op == Op::reshape) return reshape_in_order(to, in[0], dims);
     if (node.op == Op::concat) return concat_in_order(to, node, in, dims);
+    if (node.op == Op::gather) return gather_in_order(to, node, in);
     if (is_map(node.op)) {
       const std::optional<ValueId> turned = map_in_order(to, weights, node, in, dims);
       return turned ? turned : map_before_merge(to, node, in, dims);

@@ -209,7 +209,9 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
   const Value index = cast(position(given), DType::i64), all = cast(position(given_offsets), DType::i64);
   const Value offsets = last_is_end ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
   const Dim n = index.dim(0), bags = offsets.dim(0);
-  const Value bag = sum(unsqueeze(offsets, 0) <= unsqueeze(iota(g, n), 1), {1}) - 1;
+  // How many bags have begun.
+  const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, full(g, {bags}, 1, DType::i64), "add");
+  const Value bag = scan("sum", slice(begun, 0, Dim(0), n, 1), 0) - 1;
   Value rows = widened(gather(table, {0}, {index}, 0, false));
   if (factors) rows = rows * unsqueeze(widened(*factors), 1);
   const double start = mode == 2 ? -INFINITY : 0.0;

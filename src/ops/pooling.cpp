@@ -78,8 +78,30 @@ std::vector<Value> each_place(const Value& windows, const Windows& on) {
   return each;
 }
 
+// Whether one axis after another looks at less than half of the elements, the last axis first: windows overlap.
+bool is_cheaper_apart(const Windows& on) {
+  int64_t apart = 0, in_front = 1;
+  for (size_t i = 0; i < on.kernel.size(); ++i) {
+    apart += on.kernel[i] * in_front;
+    in_front *= on.stride[i];
+  }
+  return on.kernel.size() > 1 && 2 * apart < places_of(on);
+}
+
 Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), std::move(dilation), ceil_mode);
+  if (is_cheaper_apart(p.on)) {
+    Value y = x;
+    for (size_t i = n; i-- > 0;) {
+      auto along = [&](const Numbers& given, int64_t other) {
+        Numbers one(n, other);
+        one[i] = given[i];
+        return one;
+      };
+      y = max_pool(y, n, along(p.on.kernel, 1), along(p.on.stride, 1), along(p.on.before, 0), along(p.on.dilation, 1), ceil_mode);
+    }
+    return y;
+  }
   const Value windows = p.windows(x, lowest(x.dtype()));
   if (places_of(p.on) > few_places) return amax(windows, last_axes(windows, n));
   const std::vector<Value> each = each_place(windows, p.on);
@@ -199,21 +221,15 @@ Value adaptive_avg_pool(Value x, const Dims& sizes) {
   if (!is_float(x.dtype())) fail(Code::unsupported, "adaptive_avg_pool of integers");
   const DType t = x.dtype();
   x = widened(x);
-  const Axis lead = x.rank() - static_cast<Axis>(sizes.size());
-  Axes windows;  // of equal lengths: their means are taken together
+  if (std::all_of(sizes.begin(), sizes.end(), [](const Dim& n) { return n == Dim(1); })) return cast(mean(x, last_axes(x, sizes.size()), keep), t);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Axis axis = lead + static_cast<Axis>(i + windows.size());
+    const Axis axis = x.rank() - static_cast<Axis>(sizes.size() - i);
     if (x.dim(axis) == sizes[i]) continue;
     const AdaptiveWindows w = adaptive_windows(x, axis, sizes[i]);
-    if (w.inside) {
-      // Elements outside are skipped, not multiplied by 0: they may be infinite.
-      x = squeeze(sum(select(*w.inside, w.elements, 0.0), {axis + 1}, keep) / cast(*w.length, x.dtype()), axis + 1);
-    } else {
-      x = w.elements;
-      windows.push_back(axis + 1);
-    }
+    // Elements outside are skipped, not multiplied by 0: they may be infinite.
+    x = w.inside ? squeeze(sum(select(*w.inside, w.elements, 0.0), {axis + 1}, keep) / cast(*w.length, x.dtype()), axis + 1) : mean(w.elements, {axis + 1});
   }
-  return cast(windows.empty() ? x : mean(x, windows), t);
+  return cast(x, t);
 }
 
 // The largest element of each window, and where it is.

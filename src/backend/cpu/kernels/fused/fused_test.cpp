@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -383,7 +384,8 @@ TEST(fused, load_beside_a_row_of_nothing) {
   }
 }
 
-TEST(fused, reductions) {
+// `turned`: the rows' elements lie apart, so that many rows are reduced side by side.
+void reductions(int64_t rows, bool turned) {
   std::mt19937 random(3);
   for (DType t : {DType::b8, DType::i32, DType::i64, DType::f32, DType::f64}) {
     for (int kind = 0; kind <= static_cast<int>(Reduction::argmin); ++kind) {
@@ -392,20 +394,21 @@ TEST(fused, reductions) {
       if (logic != (t == DType::b8)) continue;
       for (int64_t n : {0, 1, 5, 64, 700}) {
         if (n == 0 && (arg || ((r == Reduction::max || r == Reduction::min) && !ir::is_float(t)))) continue;  // refused before
-        Tensor x(t, {4, n}), out(arg ? DType::i64 : t, {4, 1});
+        Tensor x(t, {rows, n}), out(arg ? DType::i64 : t, {rows, 1});
+        if (turned) x.strides = {1, rows};
         fill(x, random, true);
         for (int64_t c = 0; c < n; ++c) {
-          for (int64_t row = 0; row < 4; ++row)
+          for (int64_t row = 0; row < rows; ++row)
             put(t, x.at({row, c}),
                 {static_cast<double>(random() % 64) / 16 - 1,
-                 t == DType::b8 ? static_cast<int64_t>((random() + static_cast<uint32_t>(row)) % 4 > static_cast<uint32_t>(row)) : static_cast<int64_t>(random() % 9)});
+                 t == DType::b8 ? static_cast<int64_t>((random() + static_cast<uint32_t>(row)) % 4 > static_cast<uint32_t>(row % 4)) : static_cast<int64_t>(random() % 9)});
         }
         if (n > 5 && ir::is_float(t)) put(t, x.at({2, 3}), {NAN, 0});
-        BodyBuilder k({4}, {n});
+        BodyBuilder k({rows}, {n});
         Reg a = k.load(t);
         k.store(out.dtype, k.reduce(r, arg ? DType::i64 : t, a));
         FusedStep(k.body, {x.view(), out.view()}, inline_workers()).run();
-        for (int64_t row = 0; row < 4; ++row) {
+        for (int64_t row = 0; row < rows; ++row) {
           Number want;
           bool top = r == Reduction::max || r == Reduction::argmax, prod = r == Reduction::prod;
           want.f = prod ? 1 : r == Reduction::max ? -INFINITY : r == Reduction::min ? INFINITY : 0;
@@ -436,6 +439,68 @@ TEST(fused, reductions) {
   }
 }
 
+TEST(fused, reductions) { reductions(4, false); }
+
+TEST(fused, reductions_across_rows) {
+  reductions(70, false);
+  reductions(70, true);
+  reductions(600, true);
+}
+
+// Weights, a mask, or neither; the same for all columns or not.
+TEST(fused, weighed_sums_across_rows) {
+  const auto f = DType::f32;
+  const int64_t n = 9, columns = 530;
+  for (int form = 0; form < 16; ++form) {
+    const bool weighs = (form & 1) != 0, masks = (form & 2) != 0;
+    Tensor x(f, {columns, n}), w(f, {(form & 4) != 0 ? 1 : columns, n}), c(DType::b8, {(form & 8) != 0 ? 1 : columns, n}), out(f, {columns, 1});
+    fill_plain(x, 4);
+    fill_plain(w, 5);
+    x.strides = {1, columns};
+    for (size_t e = 0; e < c.bytes.size(); ++e) c.bytes[e] = static_cast<std::byte>(e % 3 == 0);
+    if (masks) put(f, x.at({1, 1}), {INFINITY, 0});  // element 10 or 1 of the mask: left out
+    BodyBuilder k({columns}, {n});
+    Reg a = k.load(f), b = k.load(f), m = k.load(DType::b8), v = a;
+    if (weighs) v = k.map(Op::mul, f, {v, b});
+    if (masks) v = k.map(Op::select, f, {m, v, k.number(0.0, f)});
+    k.store(f, k.reduce(Reduction::sum, f, v));
+    FusedStep(k.body, {x.view(), w.view(), c.view(), out.view()}, inline_workers()).run();
+    for (int64_t col = 0; col < columns; ++col) {
+      double want = 0;
+      for (int64_t r = 0; r < n; ++r) {
+        if (!masks || get(DType::b8, c.at({col, r})).i != 0) want += get(f, x.at({col, r})).f * (weighs ? get(f, w.at({col, r})).f : 1);
+      }
+      ASSERT_NEAR(get(f, out.at({col, 0})).f, want, 1e-5) << form << " at " << col;
+    }
+  }
+}
+
+// Several stages side by side: softmax along an axis whose elements lie apart, and its sums.
+TEST(fused, softmax_across_rows) {
+  const auto f = DType::f32;
+  const int64_t n = 9, columns = 530;
+  Tensor x(f, {2, n, columns}), out(f, {2, n, columns}), sums(f, {2, n, columns});
+  fill_plain(x, 4);
+  auto view = [](Tensor& t, bool once) {  // [2, columns, n]
+    FusedStep::View v = t.view();
+    return FusedStep::View{v.data, {2, columns, once ? 1 : n}, {v.strides[0], v.strides[2], once ? 0 : v.strides[1]}};
+  };
+  BodyBuilder k({2, columns}, {n});
+  Reg a = k.load(f), e = k.map(Op::exp, f, {k.map(Op::sub, f, {a, k.reduce(Reduction::max, f, a)})}), sum = k.reduce(Reduction::sum, f, e);
+  k.store(f, k.map(Op::div, f, {e, sum}));
+  k.store(f, sum);
+  FusedStep(k.body, {view(x, false), view(out, false), view(sums, true)}, inline_workers()).run();
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t c = 0; c < columns; ++c) {
+      double top = -INFINITY, total = 0;
+      for (int64_t r = 0; r < n; ++r) top = std::max(top, get(f, x.at({b, r, c})).f);
+      for (int64_t r = 0; r < n; ++r) total += std::exp(get(f, x.at({b, r, c})).f - top);
+      ASSERT_NEAR(get(f, sums.at({b, 0, c})).f, total, 1e-5);
+      for (int64_t r = 0; r < n; ++r) ASSERT_NEAR(get(f, out.at({b, r, c})).f, std::exp(get(f, x.at({b, r, c})).f - top) / total, 1e-6);
+    }
+  }
+}
+
 TEST(fused, gathered_rows_and_elements) {
   Tensor table(DType::f32, {5, 40}), index(DType::i64, {3, 1}), out(DType::f32, {3, 40});
   fill_plain(table, 1);
@@ -455,6 +520,76 @@ TEST(fused, gathered_rows_and_elements) {
     FAIL() << "an index out of range was accepted";
   } catch (const Error& e) {
     EXPECT_EQ(e.message, "index 5 is out of range for an axis of size 5");
+  }
+}
+
+// What depends on some axes alone is computed once, over these: numbers of two axes, and an index and weights read from memory.
+TEST(fused, parts_over_some_axes) {
+  const auto f = DType::f32;
+  for (DType of_index : {DType::i64, DType::i32, DType::u8}) {
+    for (DType of_table : {DType::f32, DType::f16, DType::f64, DType::i16, DType::b8}) {
+      for (bool turned : {false, true}) {
+        const int64_t h = 13, w = 45, c = 70;
+        Tensor index(of_index, {1, w, 1}), weight(f, {h, w, 1}), table(of_table, {h, 1, c, 31}), out(f, {h, w, c});
+        for (int64_t j = 0; j < w; ++j) put(of_index, index.at({0, j, 0}), {0, j * 7 % 31});
+        fill_plain(weight, 1);
+        std::mt19937 random(7);
+        fill(table, random, true);
+        if (turned) out.strides = {w * c, 1, w};
+        BodyBuilder k({h, w}, {c});
+        Reg i = k.load(of_index), s = k.load(f);
+        Reg number = k.map(Op::cast, f, {k.map(Op::add, DType::i64, {k.map(Op::mul, DType::i64, {k.index(0), k.number(int64_t{3}, DType::i64)}), k.index(1)})});
+        Reg at = k.map(Op::min, DType::i64, {k.map(Op::cast, DType::i64, {i}), k.number(int64_t{30}, DType::i64)});
+        Reg x = k.map(Op::cast, f, {k.load(of_table, {at})});
+        k.store(f, k.map(Op::add, f, {k.map(Op::mul, f, {x, k.map(Op::exp, f, {s})}), number}));
+        FusedStep::View lines{table.bytes.data(), {h, 1, c, 31}, {c * 31, 0, 31, 1}};
+        auto threads = make_pool(2);
+        FusedStep(k.body, {index.view(), weight.view(), lines, out.view()}, *threads).run();
+        for (int64_t a = 0; a < h; ++a) {
+          for (int64_t j = 0; j < w; ++j) {
+            for (int64_t b = 0; b < c; ++b) {
+              Number v = get(of_table, table.at({a, 0, b, j * 7 % 31}));
+              const double read = ir::is_float(of_table) ? static_cast<float>(v.f) : static_cast<double>(of_table == DType::b8 ? v.i != 0 : v.i);
+              const double want = read * std::exp(get(f, weight.at({a, j, 0})).f) + static_cast<double>(3 * a + j), got = get(f, out.at({a, j, b})).f;
+              if (std::isnan(want) || std::isinf(want)) {
+                ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want);
+              } else {
+                ASSERT_NEAR(got, want, 3e-6 * (std::fabs(want) + 100)) << ir::name_of(of_table) << " at " << a << " " << j << " " << b;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Places along two axes; one of them outside is the same error wherever it is.
+TEST(fused, gathered_elements) {
+  const auto f = DType::f32;
+  const int64_t n = 700;
+  Tensor table(f, {31, 17}), rows(DType::i64, {1, n}), columns(DType::i64, {3, n}), out(f, {3, n});
+  fill_plain(table, 1);
+  for (int64_t e = 0; e < n; ++e) {
+    put(DType::i64, rows.at({0, e}), {0, e * 5 % 31});
+    for (int64_t r = 0; r < 3; ++r) put(DType::i64, columns.at({r, e}), {0, (e + r) * 3 % 17});
+  }
+  BodyBuilder k({3}, {n});
+  Reg i = k.load(DType::i64), j = k.load(DType::i64);
+  k.store(f, k.load(f, {i, j}));
+  FusedStep step(k.body, {rows.view(), columns.view(), {table.bytes.data(), {1, 1, 31, 17}, {0, 0, 17, 1}}, out.view()}, inline_workers());
+  step.run();
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t e = 0; e < n; ++e) ASSERT_EQ(get(f, out.at({r, e})).f, get(f, table.at({e * 5 % 31, (e + r) * 3 % 17})).f);
+  }
+  for (const int64_t wrong : {int64_t{17}, int64_t{-1}, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+    put(DType::i64, columns.at({2, n - 3}), {0, wrong});
+    try {
+      step.run();
+      FAIL() << "an index out of range was accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.message, fmt::format("index {} is out of range for an axis of size 17", wrong));
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 namespace ingot::kernels {
 
 enum class Class : uint8_t { b8, i64, f32, f64 };
+enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
 struct BlockArgument {
   const void* data;
@@ -30,6 +31,15 @@ struct BlockOps {
   // memory <-> blocks; stride in elements
   void (*load)(ir::DType memory, void* d, const void* from, int64_t stride, int64_t n);
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
+  // to[i] = the element of `from` that lies at[i] elements behind the first
+  void (*gather)(ir::DType memory, void* to, const void* from, const int64_t* at, int64_t n);
+  // at[i] += index[i] * stride; false, and `at` is not to be used, when one is not within [0, extent)
+  bool (*add_places)(int64_t* at, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
+  // One more element for each of n reductions side by side, number `place` of each: of class c, into `so_far` (sums and products of floats: doubles; logic: bytes;
+  // else of class c). `best`: of argmax and argmin, the place.
+  void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
+  // The same for sums of x * w where c, 0 elsewhere: floats, and bytes that may be absent.
+  void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
   // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns
@@ -44,10 +54,7 @@ struct BlockOps {
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
-  // to[c] = the sum of to[c] and of from[r * step + c] for r < rows; the largest (or the least) of them, NaN wins. c < columns
-  void (*add_rows)(double* to, const float* from, int64_t step, int64_t rows, int64_t columns);
-  void (*max_rows)(float* to, const float* from, int64_t step, int64_t rows, int64_t columns, bool least);
-  // sum_f32 and square_sum in double, of n floats or doubles.
+  // The same two in double, of n floats or doubles.
   double (*wide_sum)(Class, const void*, int64_t n);
   double (*wide_square_sum)(Class, const void* a, double m, int64_t n);
   // Several instructions in one pass (blocks of f32):

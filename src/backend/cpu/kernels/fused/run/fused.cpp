@@ -1,7 +1,7 @@
 // The "fused" kernel: a body over its whole domain, rows or blocks handed out to the workers.
 #include <algorithm>
 
-#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/cut.h"
 #include "backend/cpu/kernels/fused/run/transposed_copy.h"
 #include "base/error.h"
 #include "kernels/run/kernel.h"
@@ -10,13 +10,70 @@ namespace ingot::kernels {
 
 namespace {
 
-struct Schedule {
-  Bound bound;
+// How a part is handed out.
+struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
-  int64_t pieces = 1, piece = 1;  // of a row, when it may be cut: how many, their elements
+  int64_t pieces = 1, piece = 0;  // of a row, when it may be cut, and their elements
   int64_t tasks = 1, per_task = 1;
-  std::optional<TransposedCopy> copy;  // instead
 };
+
+struct Schedule {
+  Cut cut;
+  std::vector<Walk> walks;        // of each part
+  std::optional<TransposedCopy> copy;  // what the one part there is does
+  size_t scratch = 0;             // bytes one worker needs
+  size_t held = 0;                // of the scratch behind the workers': where pointers to what is held begin, then what is held
+};
+
+Walk walk_of(const Bound& b, int64_t workers) {
+  Walk w;
+  const Program& p = *b.program;
+  const int row = p.domain_rank - p.row_rank;
+  for (int a = 0; a < p.domain_rank; ++a) {
+    if (a >= row - b.across && a < row) continue;
+    (a < row ? w.rows : w.length) *= b.domain[static_cast<size_t>(a)];
+  }
+  if (!p.has_reductions || b.across != 0) {
+    w.piece = static_cast<int64_t>(b.block);
+    // Few rows with much to reduce: shorter pieces, so that each thread has some.
+    const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
+    if (b.across != 0 && workers > 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
+    w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
+  }
+  int64_t units = w.rows * w.pieces;
+  int64_t work = w.rows * w.length * b.places * static_cast<int64_t>(p.code.size());
+  // Too little work for two threads: 30,000 element operations take about as long as waking one.
+  int64_t wanted = work < 30000 ? 1 : workers * 4;
+  w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
+  w.per_task = (units + w.tasks - 1) / std::max<int64_t>(w.tasks, 1);
+  return w;
+}
+
+// One task's share of a part.
+void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task) {
+  const Program& p = *b.program;
+  const int outer = p.domain_rank - p.row_rank - b.across;
+  const int64_t end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
+  int64_t at[16] = {};
+  for (int64_t u = task * w.per_task; u < end; ++u) {
+    // Divisions are slow beside a short row: none where the answer is known.
+    int64_t row = w.pieces == 1 ? u : u / w.pieces, piece = w.pieces == 1 ? 0 : u % w.pieces;
+    for (int a = outer - 1; a > 0; --a) {
+      at[a] = row % b.domain[static_cast<size_t>(a)];
+      row /= b.domain[static_cast<size_t>(a)];
+    }
+    if (outer > 0) at[0] = row;
+    if (b.across != 0) {
+      evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
+    } else if (p.has_reductions) {
+      evaluator.row(at);
+    } else if (b.copies) {
+      evaluator.copy(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
+    } else {
+      evaluator.segment(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), nullptr);
+    }
+  }
+}
 
 // The extents of the domain are the step's last sizes.
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
@@ -27,64 +84,61 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   return program;
 }
 
+size_t pointers_of(const Cut& cut) { return (cut.held.size() * sizeof(std::byte*) + 63) / 64 * 64; }
+
+void place_held(const Cut& cut, std::byte** held, std::byte* numbers, std::byte* scratch) {
+  for (const Cut::Held& h : cut.held) *held++ = (h.known ? numbers : scratch) + h.offset;
+}
+
+// Computes the parts that read no memory.
+void fill_known(Schedule& s, std::span<const TensorRef> operands) {
+  std::vector<std::byte*> held(s.cut.held.size());
+  place_held(s.cut, held.data(), s.cut.numbers.data(), nullptr);
+  std::vector<std::byte> scratch(s.scratch + 64);
+  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  for (size_t n = 0; n < s.cut.parts.size(); ++n) {
+    if (!s.cut.parts[n].known) continue;
+    Evaluator evaluator(s.cut.parts[n].bound, operands, aligned, held.data());
+    for (int64_t task = 0; task < s.walks[n].tasks; ++task) run_task(s.cut.parts[n].bound, s.walks[n], evaluator, task);
+  }
+}
+
 Resolved resolve(const Call& call) {
   std::shared_ptr<const Program> program(std::shared_ptr<const void>(), static_cast<const Program*>(call.constants));
   auto rank = static_cast<size_t>(program->domain_rank);
   auto extents = call.sizes.last(rank);
   std::vector<int64_t> domain(extents.begin(), extents.end());
   auto s = std::make_shared<Schedule>();
-  s->bound = bind_program(program, call.operands, call.sizes.first(call.sizes.size() - rank), domain, true);
-  const Program& p = *s->bound.program;
-  const int outer = p.domain_rank - p.row_rank - s->bound.reduced;
-  int64_t reduced = 1;
-  for (int a = 0; a < p.domain_rank; ++a) (a < outer ? s->rows : a < p.domain_rank - p.row_rank ? reduced : s->length) *= s->bound.domain[static_cast<size_t>(a)];
-  int64_t workers = call.workers->count();
-  int64_t work = s->rows * reduced * s->length * static_cast<int64_t>(p.code.size());
-  s->piece = s->length;
-  if (!p.has_reductions || s->bound.reduced > 0) {
-    s->piece = static_cast<int64_t>(s->bound.block);
-    constexpr int64_t least = 32, enough = 100000;  // columns of a worker; work for several
-    if (s->bound.reduced > 0 && work > enough && s->rows < workers) s->piece = std::clamp((s->length / workers + least - 1) / least * least, least, s->piece);
-    s->pieces = std::max<int64_t>(1, (s->length + s->piece - 1) / s->piece);
+  s->cut = cut_program(*program, call.operands, call.sizes.first(call.sizes.size() - rank), domain);
+  const int64_t workers = call.workers->count();
+  for (const Cut::Part& part : s->cut.parts) {
+    s->walks.push_back(walk_of(part.bound, workers));
+    s->scratch = std::max(s->scratch, part.bound.scratch);
   }
-  s->copy = transposed_copy(s->bound);
-  int64_t units = s->copy ? s->copy->units : s->rows * s->pieces;
-  // Too little work for two threads: 30,000 element operations take about as long as waking one.
-  int64_t wanted = work < 30000 ? 1 : workers * 4;
-  s->tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
-  s->per_task = (units + s->tasks - 1) / std::max<int64_t>(s->tasks, 1);
-  return {static_cast<size_t>(workers) * s->bound.scratch, s};
+  if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
+  fill_known(*s, call.operands);
+  s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
+  return {s->held + pointers_of(s->cut) + s->cut.bytes, s};
 }
 
 void run(const Call& call) {
   const auto& s = *static_cast<const Schedule*>(call.prepared);
-  const Program& p = *s.bound.program;
-  if (s.rows == 0 || (s.length == 0 && !p.has_reductions)) return;
-  if (s.copy) return call.workers->run(s.tasks, [&](int64_t task, int) { s.copy->run(call.operands, task * s.per_task, std::min(s.copy->units, (task + 1) * s.per_task)); });
-  int outer = p.domain_rank - p.row_rank - s.bound.reduced;
-  int64_t units = s.rows * s.pieces;
-  call.workers->run(s.tasks, [&](int64_t task, int worker) {
-    Evaluator evaluator(s.bound, call.operands, call.scratch + static_cast<size_t>(worker) * s.bound.scratch);
-    int64_t end = std::min(units, (task + 1) * s.per_task);
-    int64_t at[16] = {};
-    for (int64_t u = task * s.per_task; u < end; ++u) {
-      // Divisions are slow beside a short row: none where the answer is known.
-      int64_t row = s.pieces == 1 ? u : u / s.pieces, piece = s.pieces == 1 ? 0 : u % s.pieces;
-      for (int a = outer - 1; a > 0; --a) {
-        at[a] = row % s.bound.domain[static_cast<size_t>(a)];
-        row /= s.bound.domain[static_cast<size_t>(a)];
-      }
-      if (outer > 0) at[0] = row;
-      const int64_t begin = piece * s.piece, n = std::min(s.piece, s.length - begin);
-      if (s.bound.reduced > 0) {
-        evaluator.columns(at, begin, n);
-      } else if (p.has_reductions) {
-        evaluator.row(at);
-      } else {
-        evaluator.segment(at, begin, n, nullptr);
-      }
-    }
-  });
+  const Walk& last = s.walks.back();
+  if (last.rows == 0 || (last.length == 0 && !s.cut.parts.back().bound.program->has_reductions)) return;
+  if (s.copy) {
+    const int64_t units = s.copy->units, tasks = std::min(last.tasks, units);
+    return call.workers->run(tasks, [&](int64_t task, int) { s.copy->run(call.operands, units * task / tasks, units * (task + 1) / tasks); });
+  }
+  auto** held = reinterpret_cast<std::byte**>(call.scratch + s.held);
+  place_held(s.cut, held, const_cast<std::byte*>(s.cut.numbers.data()), call.scratch + s.held + pointers_of(s.cut));  // what is known is only read
+  for (size_t n = 0; n < s.cut.parts.size(); ++n) {
+    const Cut::Part& part = s.cut.parts[n];
+    if (part.known) continue;
+    call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
+      Evaluator evaluator(part.bound, call.operands, call.scratch + static_cast<size_t>(worker) * s.scratch, held);
+      run_task(part.bound, s.walks[n], evaluator, task);
+    });
+  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/error.h"
 #include "ir/scalar_functions.h"
@@ -88,6 +87,30 @@ void set_stages(Program& p) {
     for (uint32_t in : i.in) i.stage = std::max(i.stage, p.code[in].stage + (p.code[in].kind == Kind::reduce));
     p.stages = std::max(p.stages, i.stage + 1);
   }
+}
+
+// How far the indices of a load lead becomes an instruction of its own: where it is the same for several loads of elements, it is found once.
+void take_places_out(Program& p) {
+  std::vector<ProgramInstruction> code;
+  std::vector<uint32_t> now;
+  for (ProgramInstruction& i : p.code) {
+    for (uint32_t& in : i.in) in = now[in];
+    if (i.kind == Kind::load && !i.in.empty()) {
+      ProgramInstruction place{};
+      place.kind = Kind::place;
+      place.dtype = DType::i64;
+      place.cls = Class::i64;
+      place.operand = i.operand;
+      place.in = std::move(i.in);
+      for (size_t k = 0; k < place.in.size(); ++k) place.axes.push_back(static_cast<uint8_t>(k));
+      i.in = {static_cast<uint32_t>(code.size())};
+      code.push_back(std::move(place));
+    }
+    now.push_back(static_cast<uint32_t>(code.size()));
+    code.push_back(std::move(i));
+  }
+  p.code = std::move(code);
+  for (ProgramStore& s : p.stores) s.reg = now[s.reg];
 }
 
 SimpleEpilogue find_simple(const Program& p) {
@@ -254,7 +277,8 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
         if (arg ? i.cls != Class::i64 : logic ? c != Class::b8 || i.cls != Class::b8 : c != i.cls) fail(Code::format, "fused code reduces into another type");
         break;
       }
-      case Kind::literal: break;
+      case Kind::literal:
+      case Kind::place: break;
     }
     p.code.push_back(std::move(i));
   }
@@ -269,229 +293,10 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
     p.stores.push_back(s);
   }
   if (!r.done()) fail(Code::format, "fused code has bytes after its end");
+  take_places_out(p);
   set_stages(p);
   p.simple = find_simple(p);
   return out;
-}
-
-namespace {
-
-// Blocks are reused after the last instruction that reads them.
-void assign_slots(const Bound& b, Program& p) {
-  auto count = static_cast<uint32_t>(p.code.size());
-  std::vector<uint32_t> last(count, 0);
-  auto reads = [&](uint32_t k, uint32_t in) {
-    // Values that cross stages live to the end.
-    const bool crosses = p.code[in].stage != p.code[k].stage || (b.reduced > 0 && b.stepped[in] != b.stepped[k]);
-    last[in] = crosses ? count : std::max(last[in], k);
-  };
-  for (uint32_t k = 0; k < count; ++k) {
-    if (b.together[k].kind == Together::absorbed) continue;
-    if (b.together[k].kind == Together::alone) {
-      for (uint32_t in : p.code[k].in) reads(k, in);
-    } else {
-      for (uint32_t in : b.together[k].in) {
-        if (in != Together::none) reads(k, in);
-      }
-    }
-  }
-  for (const ProgramStore& s : p.stores) last[s.reg] = count;
-  std::vector<int> free;
-  std::vector<std::vector<int>> released(count + 1);
-  p.slots = 0;
-  for (uint32_t k = 0; k < count; ++k) {
-    // Not the instruction's own operands: its loops assume that blocks do not overlap.
-    if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
-    ProgramInstruction& i = p.code[k];
-    if (i.kind == Kind::reduce && b.reduced > 0) {  // it lives from the first place to the end
-      i.slot = p.slots++;
-      continue;
-    }
-    bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
-    if (number || b.uniform[k] || b.together[k].kind == Together::absorbed) continue;
-    if (free.empty()) {
-      i.slot = p.slots++;
-    } else {
-      i.slot = free.back();
-      free.pop_back();
-    }
-    released[std::max(last[k], k)].push_back(i.slot);
-  }
-}
-
-// What has to be done for a block, and what once is enough.
-void list_work(Bound& b, const Program& p, std::span<const TensorRef> operands) {
-  b.straight.assign(p.code.size(), 0);
-  for (uint32_t k = 0; k < p.code.size(); ++k) {
-    const ProgramInstruction& i = p.code[k];
-    if (i.kind == Kind::literal || i.kind == Kind::size || b.together[k].kind == Together::absorbed) continue;
-    b.active.push_back(k);
-    if (i.kind == Kind::reduce) b.reductions.push_back(k);
-    bool fixed = false;
-    if (i.kind == Kind::load) {
-      DType t = operands[i.operand].dtype;
-      bool same = t == DType::f32 || t == DType::f64 || t == DType::i64;
-      const bool beside = b.strides[i.operand].back() == 1;
-      if (p.row_rank == 1 && i.in.empty() && same) {
-        if (i.lower.empty() && (b.uniform[k] || beside)) b.straight[k] = Bound::always;
-        if (!i.lower.empty() && beside && b.step[k].back() == 1) b.straight[k] = Bound::inside;
-      }
-      fixed = b.straight[k] == Bound::always;
-      for (int a = 0; a < p.domain_rank - p.row_rank; ++a) fixed = fixed && b.strides[i.operand][static_cast<size_t>(a)] == 0;
-    }
-    if (!fixed) b.each_row.push_back(k);
-  }
-}
-
-bool names_axis(const Program& p, int axis) {
-  for (const ProgramInstruction& i : p.code) {
-    if (i.kind == Kind::index && i.axis == axis) return true;
-    if (!i.lower.empty()) return true;
-  }
-  return false;
-}
-
-// Merges neighbouring axes (inside the row and inside the outer ones) that every operand walks as one.
-void merge_axes(Bound& b, Program& p) {
-  for (int a = p.domain_rank - 1; a > 0; --a) {
-    bool row = a >= p.domain_rank - p.row_rank, previous_row = a - 1 >= p.domain_rank - p.row_rank;
-    // Without reductions the split into outer and row means nothing.
-    if (row != previous_row && p.has_reductions) continue;
-    if (names_axis(p, a) || names_axis(p, a - 1)) continue;
-    auto i = static_cast<size_t>(a);
-    bool fits = true;
-    for (size_t k = 0; k < b.strides.size() && fits; ++k) {
-      bool uniform_here = b.strides[k][i] == 0, uniform_before = b.strides[k][i - 1] == 0;
-      bool whole = b.domain[i] == 1 || b.domain[i - 1] == 1;
-      fits = whole || (uniform_here && uniform_before) || (b.strides[k][i - 1] == b.strides[k][i] * b.domain[i]);
-      if (whole && !(uniform_here && uniform_before)) fits = fits && p.gathered[k] == 0;
-    }
-    if (!fits) continue;
-    for (size_t k = 0; k < b.strides.size(); ++k) {
-      int64_t stride = b.domain[i] == 1 ? b.strides[k][i - 1] : b.strides[k][i];
-      b.strides[k][i - 1] = stride;
-      b.strides[k].erase(b.strides[k].begin() + a);
-      b.dims[k][i - 1] = stride == 0 ? 1 : b.domain[i - 1] * b.domain[i];
-      b.dims[k].erase(b.dims[k].begin() + a);
-    }
-    b.domain[i - 1] *= b.domain[i];
-    b.domain.erase(b.domain.begin() + a);
-    for (ProgramInstruction& x : p.code) {
-      if (x.kind == Kind::index && x.axis > a - 1) --x.axis;
-    }
-    --p.domain_rank;
-    if (row && previous_row) --p.row_rank;
-    if (row && !previous_row) p.row_rank = std::max(1, p.row_rank);
-  }
-}
-
-}  // namespace
-
-Bound bind_program(std::shared_ptr<const Program> program, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge) {
-  Bound b;
-  const Program& given = *program;
-  if (domain.size() != static_cast<size_t>(given.domain_rank)) fail(Code::format, "fused step has a domain of rank {}, its code {}", domain.size(), given.domain_rank);
-  b.domain = std::move(domain);
-  int64_t elements = 1;
-  for (int64_t n : b.domain) {
-    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > (int64_t{1} << 42)) fail(Code::format, "a fused step has an impossible domain");
-  }
-  b.sizes.assign(sizes.begin(), sizes.end());
-  for (size_t k = 0; k < operands.size(); ++k) {
-    const TensorRef& t = operands[k];
-    if (t.dtype != given.memory[k]) fail(Code::format, "operand {} of a fused step is {}, its code says {}", k, ir::name_of(t.dtype), ir::name_of(given.memory[k]));
-    if (t.rank != given.domain_rank + given.gathered[k]) fail(Code::format, "operand {} of a fused step has rank {}", k, t.rank);
-    b.dims.emplace_back(t.dims, t.dims + t.rank);
-    b.strides.emplace_back(t.strides, t.strides + t.rank);
-  }
-  // Extents: the whole domain, or one element for all of an axis. Guarded loads may be any size: they are checked element by element.
-  std::vector<uint8_t> guarded(operands.size(), 0);
-  for (const ProgramInstruction& i : given.code) {
-    if (i.kind == Kind::load) guarded[i.operand] |= i.lower.empty() ? 1 : 2;
-    std::vector<int64_t> lower, step(i.lower.size(), 1);
-    for (uint32_t s : i.lower) lower.push_back(b.sizes[s]);
-    for (size_t d = 0; d < i.step.size(); ++d) step[d] = b.sizes[i.step[d]];
-    for (int64_t s : step) {
-      if (s < 1 || s > max_guard_step) fail(Code::format, "a fused step goes {} elements at a time", s);
-    }
-    b.lower.push_back(std::move(lower));
-    b.step.push_back(std::move(step));
-  }
-  for (size_t k = 0; k < operands.size(); ++k) {
-    bool written = k + given.stores.size() >= static_cast<size_t>(given.operands);
-    for (int a = 0; a < given.domain_rank; ++a) {
-      auto d = static_cast<size_t>(a);
-      if (guarded[k] == 2) continue;
-      bool all = b.dims[k][d] == b.domain[d], one = b.dims[k][d] == 1;
-      if (!all && !one) fail(Code::format, "operand {} of a fused step has size {} on axis {} of size {}", k, b.dims[k][d], a, b.domain[d]);
-      if (!all) b.strides[k][d] = 0;
-      bool row = a >= given.domain_rank - given.row_rank;
-      if (written && !all && !row) fail(Code::format, "a fused step writes one element several times");
-    }
-  }
-  // Stores of the row: all of it, or once.
-  for (const ProgramStore& s : given.stores) {
-    if (s.operand >= operands.size()) continue;
-    bool once = true, all = true;
-    for (int a = given.domain_rank - given.row_rank; a < given.domain_rank; ++a) {
-      auto d = static_cast<size_t>(a);
-      once = once && b.dims[s.operand][d] == 1;
-      all = all && b.dims[s.operand][d] == b.domain[d];
-    }
-    if (!once && !all) fail(Code::format, "a fused step writes a part of its rows");
-  }
-  auto own = std::make_shared<Program>(given);
-  if (may_merge) {
-    merge_axes(b, *own);
-    turn_to_columns(b, *own);
-  }
-  const Program& p = *own;
-  // The same along the row?
-  b.uniform.assign(p.code.size(), 1);
-  for (size_t k = 0; k < p.code.size(); ++k) {
-    const ProgramInstruction& i = p.code[k];
-    bool uniform = true;
-    for (uint32_t in : i.in) uniform = uniform && b.uniform[in];
-    if (i.kind == Kind::reduce) uniform = b.reduced == 0;
-    if (i.kind == Kind::accumulator) uniform = false;
-    if (i.kind == Kind::index) uniform = i.axis < p.domain_rank - p.row_rank;
-    if (i.kind == Kind::load) {
-      for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) {
-        auto d = static_cast<size_t>(a);
-        uniform = uniform && (b.strides[i.operand][d] == 0 || b.domain[d] == 1) && i.lower.empty();
-      }
-    }
-    b.uniform[k] = uniform;
-  }
-  find_together(b, p);
-  assign_slots(b, *own);
-  list_work(b, p, operands);
-  for (uint32_t k : b.reduced > 0 ? std::exchange(b.active, {}) : std::vector<uint32_t>()) (b.stepped[k] != 0 ? b.each_step : b.active).push_back(k);
-  int64_t row = 1;
-  for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
-  // Whole rows where the blocks stay inside the second-level cache; else blocks of 512, reloaded per stage.
-  int64_t block = std::min<int64_t>(row, 512);
-  if (p.has_reductions && b.reduced == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
-  b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
-  b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
-  // A map whose only use is one contiguous store of its own type writes there.
-  b.in_place.assign(p.code.size(), 0);
-  for (size_t s = 0; s < p.stores.size(); ++s) {
-    const ProgramStore& st = p.stores[s];
-    if (st.operand >= operands.size()) continue;
-    const ProgramInstruction& i = p.code[st.reg];
-    DType m = p.memory[st.operand];
-    bool same = m == DType::f32 || m == DType::f64 || m == DType::i64 || m == DType::b8;
-    int uses = 0;
-    for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
-    for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
-    bool contiguous = p.row_rank == 1 && b.strides[st.operand].back() == 1;
-    // The last instruction, so that nothing is read afterwards from memory that the store may share.
-    bool last = st.reg + 1 == p.code.size();
-    if (i.kind == Kind::map && same && last && uses == 1 && contiguous && !b.uniform[st.reg] && i.op != ir::Op::cast) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
-  }
-  b.program = std::move(own);
-  return b;
 }
 
 }  // namespace ingot::kernels

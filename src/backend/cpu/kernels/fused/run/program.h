@@ -14,8 +14,7 @@
 
 namespace ingot::kernels {
 
-enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
-enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
+enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce, place };  // place: never in byte code
 
 struct ProgramInstruction {
   Kind kind;
@@ -23,8 +22,10 @@ struct ProgramInstruction {
   Class cls;                       // of the result
   ir::Op op;
   Reduction reduction;
-  uint8_t axis, operand;
-  std::vector<uint32_t> in;
+  uint8_t axis;
+  uint16_t operand;
+  std::vector<uint32_t> in;        // of a load: places, how far its indices lead, checked; of a place: indices
+  std::vector<uint8_t> axes;       // of a place: which gathered axis of the operand each index is of
   std::vector<uint32_t> lower;     // size indices, one per domain axis; empty = not guarded
   std::vector<uint32_t> step;      // the same; empty = all 1
   double f = 0;                    // literal, or fill
@@ -32,15 +33,15 @@ struct ProgramInstruction {
   uint32_t size = 0;
   int stage = 0;                   // reductions of earlier stages it needs
   int slot = -1;                   // block memory; -1 for values that are only ever uniform
+  int so_far = -1;                 // of a reduction across rows: block memory until it is finished
 };
 
 struct ProgramStore {
-  uint8_t operand;
+  uint16_t operand;
   uint32_t reg;
 };
 
-// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Of a sum of one operand only the strides tell
-// whether it is a bias (SimpleEpilogue::order). Bias and residual are f32 or of the result's type.
+// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Bias and residual are f32 or of the result's type.
 struct SimpleEpilogue {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
   bool valid = false;
@@ -94,6 +95,7 @@ struct Together {
     divide,        // in0 / in1, in1 a sum of exponentials: at least 1
     square_sum,    // of a reduction: the sum of (in0 - in1)^2; in double, in0 may be f32
     widened_sum,   // of a reduction in double: the sum of in0, which is f32
+    weighed_sum,   // of a reduction across rows: the sum of in0 * in1, or of 0 where in2 is false
   } kind = alone;
   ir::Op op = ir::Op::add;
   uint32_t in[5] = {none, none, none, none, none};  // none: the number that changes nothing
@@ -114,12 +116,16 @@ struct Bound {
   std::vector<uint32_t> active;               // instructions to run, in order: no numbers, nothing absorbed
   std::vector<uint32_t> each_row;             // the same for a row that is one block, without loads that are the same for all rows
   std::vector<uint32_t> reductions;
-  enum : uint8_t { never, always, inside };
-  std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out
+  enum : uint8_t { never, always, inside, looked_up };
+  std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out, looked_up: behind indices
   std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
-  int reduced = 0;                            // axes before the last that reductions run over, for a block of columns at a time; 0: reductions run over rows
-  std::vector<uint8_t> stepped;               // per instruction: reductions by columns need it at each place
-  std::vector<uint32_t> each_step;            // these, and the reductions, in order; `active` are then the others, which run behind
+  // Reductions across rows: blocks run along an outer axis, which stands last, and each of their elements has a reduction of its own, over `across` axes in
+  // front of it. 0: a row is reduced by itself.
+  int across = 0;
+  int64_t places = 1;                         // elements of these axes
+  std::vector<uint8_t> once;                  // per store: not along a row
+  bool in_order = false;                      // sums are taken one element after another, as across rows
+  bool copies = false;                        // memory is copied as it is, block by block
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 };
@@ -128,9 +134,14 @@ struct Bound {
 // `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
 Bound bind_program(std::shared_ptr<const Program>, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge);
 
-// Where what is reduced lies apart along the rows and side by side from row to row (the channels of an image in [N, H, W, C]), the last outer axis becomes the
-// row, and reductions run over the axes before it. Changes the order of axes, and Bound::reduced.
-void turn_to_columns(Bound&, Program&);
+// Its steps. Of untrusted sizes and operands: all checks, and the program as it stands.
+Bound check_operands(const Program&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain);
+// Whether the guard of load k may keep something out along an axis.
+bool limits(const Bound&, size_t k, const ProgramInstruction&, int axis);
+// Neighbouring axes that every operand walks as one become one.
+void merge_axes(Bound&, Program&);
+// What runs, where blocks lie, how much scratch it takes.
+void finish_binding(Bound&, std::shared_ptr<Program>);
 
 // Chooses what runs together; needs Bound::uniform.
 void find_together(Bound&, const Program&);
@@ -138,11 +149,14 @@ void find_together(Bound&, const Program&);
 // One worker's state while it evaluates a bound program.
 class Evaluator {
  public:
-  Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch);
+  // `held`: where the operands behind the step's own lie.
+  Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held = nullptr);
   // The whole row at outer coordinates `at`, reductions included.
   void row(const int64_t* at);
-  // Columns [begin, begin + n) at outer coordinates `at`, whose reduced axes are written; for programs with Bound::reduced.
-  void columns(int64_t* at, int64_t begin, int64_t n);
+  // Elements [begin, begin + n) along the last axis, each with all that it reduces. Leaves `at` changed along the axes that are reduced.
+  void across(int64_t* at, int64_t begin, int64_t n);
+  // The same where Bound::copies.
+  void copy(const int64_t* at, int64_t begin, int64_t n);
   // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
   // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
@@ -156,19 +170,25 @@ class Evaluator {
   void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
   const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;
   void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
+  void gather_piece(const ProgramInstruction&, int64_t offset, int64_t n, void* to, int64_t done);
+  int64_t index_at(const ProgramInstruction&, size_t k, int64_t e) const;
+  void find_places(const ProgramInstruction&, Value&, int64_t* to, int64_t n);
+  int64_t uniform_places(const ProgramInstruction&) const;
+  void finish_across(const ProgramInstruction&, uint32_t id, int64_t n);
+  void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
   void finish(const ProgramInstruction&, uint32_t id);
-  void start_columns(uint32_t id, int64_t n);
-  void accumulate_columns(uint32_t id, int64_t n);
-  void finish_columns(uint32_t id, int64_t n);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
-  std::byte* slot(uint32_t id) const;
+  std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
+  std::byte* block(int slot) const;
+  std::byte* data(uint32_t operand) const { return operand < operands_.size() ? operands_[operand].data : held_[operand - operands_.size()]; }
 
   const Bound& b_;
   const Program& p_;
   std::span<const TensorRef> operands_;
   std::byte* scratch_;
+  std::byte* const* held_;
   struct Value {                // where an instruction's value is
     const void* data;
     uint64_t scalar;            // storage of a uniform value

@@ -13,7 +13,8 @@ namespace ingot::kernels {
 using ir::DType;
 using ir::Op;
 
-Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch) : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch) {
+Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held)
+    : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch), held_(held) {
   static_assert(sizeof(Value) <= 48);
   values_ = reinterpret_cast<Value*>(scratch);
   // Numbers never change.
@@ -21,7 +22,7 @@ Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, st
     const ProgramInstruction& i = p_.code[k];
     Value& v = values_[k];
     v.data = &v.scalar;
-    if (b_.straight[k] == Bound::always) v.data = operands_[i.operand].data;  // of row 0: loads that differ between rows are set for each
+    if (b_.straight[k] == Bound::always) v.data = data(i.operand);  // of row 0: loads that differ between rows are set for each
     if (i.kind != Kind::literal && i.kind != Kind::size) continue;
     if (i.kind == Kind::size) {
       int64_t s = b_.sizes[i.size];
@@ -39,9 +40,9 @@ Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, st
   }
 }
 
-std::byte* Evaluator::slot(uint32_t id) const {
+std::byte* Evaluator::block(int slot) const {
   size_t head = (p_.code.size() * 48 + 127) / 64 * 64;
-  return scratch_ + head + static_cast<size_t>(p_.code[id].slot) * b_.block * 8;
+  return scratch_ + head + static_cast<size_t>(slot) * b_.block * 8;
 }
 
 BlockArgument Evaluator::argument(uint32_t reg) const { return {values_[reg].data, b_.uniform[reg] != 0}; }
@@ -56,15 +57,16 @@ const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, cons
     if (c < 0 || c + (d < last ? 1 : n) > dims[d]) return nullptr;
     offset += c * strides[d];
   }
-  return operands_[i.operand].data + offset * static_cast<int64_t>(ir::size_of(operands_[i.operand].dtype));
+  return data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
 }
 
 // Loads n elements that lie one after another along the innermost axis, from row coordinates `row`.
 void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
-  const TensorRef& t = operands_[i.operand];
+  const DType type = p_.memory[i.operand];
+  const std::byte* const from = data(i.operand);
   const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand];
   int outer = p_.domain_rank - p_.row_rank;
-  size_t memory = ir::size_of(t.dtype), element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
+  size_t memory = ir::size_of(type), element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
   auto* out = static_cast<std::byte*>(to) + static_cast<size_t>(done) * element;
   const BlockOps& ops = block_ops();
   int64_t offset = 0;
@@ -100,32 +102,89 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
     if (first > 0) ops.store(as, out, 1, fill, first);
     if (last < n) ops.store(as, out + static_cast<size_t>(last) * element, 1, fill, n - last);
     if (first < last)
-      ops.load(t.dtype, out + static_cast<size_t>(first) * element, t.data + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)],
-               last - first);
+      ops.load(type, out + static_cast<size_t>(first) * element, from + offset * static_cast<int64_t>(memory), by * strides[static_cast<size_t>(p_.domain_rank - 1)], last - first);
     return;
   }
   for (int a = 0; a < p_.domain_rank; ++a) offset += (a < outer ? at[a] : row[a - outer]) * strides[static_cast<size_t>(a)];
   int64_t stride = strides[static_cast<size_t>(p_.domain_rank - 1)];
-  if (i.in.empty()) return ops.load(t.dtype, out, t.data + offset * static_cast<int64_t>(memory), stride, n);
-  // Gathered: an index per axis, checked.
-  auto index = [&](size_t k, int64_t e) {
-    uint32_t reg = i.in[k];
-    const auto* p = static_cast<const int64_t*>(values_[reg].data);
-    int64_t v = p[b_.uniform[reg] ? 0 : e];
-    int64_t extent = dims[static_cast<size_t>(p_.domain_rank) + k];
-    if (v < 0 || v >= extent) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, extent);
-    return v * strides[static_cast<size_t>(p_.domain_rank) + k];
-  };
+  if (i.in.empty()) return ops.load(type, out, from + offset * static_cast<int64_t>(memory), stride, n);
   bool all_uniform = true;
   for (uint32_t reg : i.in) all_uniform = all_uniform && b_.uniform[reg];
-  if (all_uniform) {
-    for (size_t k = 0; k < i.in.size(); ++k) offset += index(k, 0);
-    return ops.load(t.dtype, out, t.data + offset * static_cast<int64_t>(memory), stride, n);
+  offset += uniform_places(i);
+  if (!all_uniform) return gather_piece(i, offset, n, out, done);
+  ops.load(type, out, from + offset * static_cast<int64_t>(memory), stride, n);
+}
+
+// How far an index leads, checked.
+int64_t Evaluator::index_at(const ProgramInstruction& i, size_t k, int64_t e) const {
+  const uint32_t reg = i.in[k];
+  const size_t axis = static_cast<size_t>(p_.domain_rank) + i.axes[k];
+  const int64_t v = static_cast<const int64_t*>(values_[reg].data)[b_.uniform[reg] ? 0 : e], extent = b_.dims[i.operand][axis];
+  if (v < 0 || v >= extent) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, extent);
+  return v * b_.strides[i.operand][axis];
+}
+
+// How far the indices of a block lead together.
+void Evaluator::find_places(const ProgramInstruction& i, Value& v, int64_t* to, int64_t n) {
+  v.data = to;
+  int64_t base = 0;
+  if (n == 0 && nothing(i.operand)) {
+    *to = 0;
+    return;
   }
-  for (int64_t e = 0; e < n; ++e) {
-    int64_t o = offset + e * stride;
-    for (size_t k = 0; k < i.in.size(); ++k) o += index(k, done + e);
-    ops.load(t.dtype, out + static_cast<size_t>(e) * element, t.data + o * static_cast<int64_t>(memory), 1, 1);
+  const bool uniform = to == reinterpret_cast<int64_t*>(&v.scalar);
+  for (size_t k = 0; k < i.in.size(); ++k) {
+    if (uniform || b_.uniform[i.in[k]]) base += index_at(i, k, 0);
+  }
+  if (uniform) {
+    *to = base;
+    return;
+  }
+  std::fill(to, to + n, base);
+  bool good = true;
+  const auto rank = static_cast<size_t>(p_.domain_rank);
+  const BlockOps& ops = block_ops();
+  for (size_t k = 0; k < i.in.size(); ++k) {
+    if (b_.uniform[i.in[k]]) continue;
+    const size_t axis = rank + i.axes[k];
+    good = good && ops.add_places(to, static_cast<const int64_t*>(values_[i.in[k]].data), b_.strides[i.operand][axis], b_.dims[i.operand][axis], n);
+  }
+  for (int64_t e = 0; !good && e < n; ++e) {
+    for (size_t k = 0; k < i.in.size(); ++k) index_at(i, k, e);
+  }
+}
+
+// What a load's places add that are the same for all of its block.
+int64_t Evaluator::uniform_places(const ProgramInstruction& i) const {
+  int64_t sum = 0;
+  for (uint32_t in : i.in) {
+    if (b_.uniform[in]) sum += *static_cast<const int64_t*>(values_[in].data);
+  }
+  return sum;
+}
+
+// n elements at places that differ: from element `done` of the block on, whose first one lies at `offset` without them.
+void Evaluator::gather_piece(const ProgramInstruction& i, int64_t offset, int64_t n, void* to, int64_t done) {
+  const DType type = p_.memory[i.operand];
+  const int64_t stride = b_.strides[i.operand][static_cast<size_t>(p_.domain_rank) - 1];
+  const std::byte* const from = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(type));
+  const BlockOps& ops = block_ops();
+  const int64_t* places[16];
+  int varying = 0;
+  for (uint32_t in : i.in) {
+    if (!b_.uniform[in]) places[varying++] = static_cast<const int64_t*>(values_[in].data) + done;
+  }
+  if (varying == 1 && stride == 0) return ops.gather(type, to, from, places[0], n);
+  constexpr int64_t most = 256;
+  int64_t sums[most];
+  const size_t element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
+  for (int64_t start = 0; start < n; start += most) {
+    const int64_t count = std::min(most, n - start);
+    for (int64_t e = 0; e < count; ++e) sums[e] = (start + e) * stride + places[0][start + e];
+    for (int v = 1; v < varying; ++v) {
+      for (int64_t e = 0; e < count; ++e) sums[e] += places[v][start + e];
+    }
+    ops.gather(type, static_cast<std::byte*>(to) + static_cast<size_t>(start) * element, from, sums, count);
   }
 }
 
@@ -174,6 +233,32 @@ bool Evaluator::nothing(uint32_t operand) const {
   return false;
 }
 
+// Where an instruction's block goes: its slot, or what it is stored in.
+void* Evaluator::target(uint32_t id, const int64_t* at, int64_t begin) const {
+  const uint8_t s = b_.in_place[id];
+  if (s == 0 || !direct_) return slot(id);
+  const ProgramStore& st = p_.stores[s - 1u];
+  int64_t offset = begin;
+  for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
+  return data(st.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[st.operand]));
+}
+
+void Evaluator::copy(const int64_t* at, int64_t begin, int64_t n) {
+  const ProgramStore& st = p_.stores[0];
+  const ProgramInstruction& i = p_.code[st.reg];
+  for (uint32_t k : b_.active) {
+    if (k != st.reg) run(p_.code[k], k, at, begin, n);
+  }
+  const int64_t *read = b_.strides[i.operand].data(), *written = b_.strides[st.operand].data();
+  int64_t from = begin + uniform_places(i), to = begin;
+  for (int a = 0; a < p_.domain_rank - 1; ++a) {
+    from += at[a] * read[a];
+    to += at[a] * written[a];
+  }
+  const size_t size = ir::size_of(p_.memory[st.operand]);
+  std::memmove(data(st.operand) + to * static_cast<int64_t>(size), data(i.operand) + from * static_cast<int64_t>(size), static_cast<size_t>(n) * size);
+}
+
 void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
   Value& v = values_[id];
   bool uniform = b_.uniform[id] != 0;
@@ -184,6 +269,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
     case Kind::literal:
     case Kind::size:
     case Kind::reduce: return;
+    case Kind::place: return find_places(i, v, uniform ? reinterpret_cast<int64_t*>(&v.scalar) : reinterpret_cast<int64_t*>(slot(id)), n);
     case Kind::accumulator: v.data = accumulator_; return;
     case Kind::index: {
       int outer = p_.domain_rank - p_.row_rank;
@@ -218,14 +304,21 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
         }
       }
       if (b_.straight[id] == Bound::always) {
-        const TensorRef& t = operands_[i.operand];
         const int64_t* strides = b_.strides[i.operand].data();
         int64_t offset = begin * (uniform ? 0 : 1);
         for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
-        v.data = t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
+        v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
         return;
       }
-      if (to == nullptr) to = slot(id);
+      if (b_.straight[id] == Bound::looked_up) {
+        const int64_t* strides = b_.strides[i.operand].data();
+        int64_t offset = begin * (uniform ? 0 : 1);
+        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
+        offset += uniform_places(i);
+        v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
+        return;
+      }
+      if (to == nullptr) to = target(id, at, begin);
       v.data = to;
       if (uniform) return load(i, id, at, 0, 1, to);
       return load(i, id, at, begin, n, to);
@@ -234,17 +327,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   }
   const Together& together = b_.together[id];
   if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
-  if (to == nullptr) {
-    if (uint8_t s = b_.in_place[id]; s != 0 && direct_) {
-      const ProgramStore& st = p_.stores[s - 1u];
-      const TensorRef& t = operands_[st.operand];
-      int64_t offset = begin;
-      for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
-      to = t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype));
-    } else {
-      to = slot(id);
-    }
-  }
+  if (to == nullptr) to = target(id, at, begin);
   v.data = to;
   if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), n);
   BlockArgument in[3];
@@ -349,7 +432,9 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   }
   switch (i.reduction) {
     case Reduction::sum:
-      if (c == Class::f32) {
+      if (b_.in_order && (c == Class::f32 || c == Class::f64)) {
+        for (int64_t e = 0; e < n; ++e) v.sum += c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+      } else if (c == Class::f32) {
         v.sum += x.uniform ? static_cast<double>(f32(0)) * static_cast<double>(n) : static_cast<double>(ops.sum_f32(static_cast<const float*>(x.data), n));
       } else if (c == Class::f64) {
         v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
@@ -426,10 +511,11 @@ void Evaluator::finish(const ProgramInstruction& i, uint32_t id) {
 void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   const ProgramStore& st = p_.stores[s];
   if (b_.in_place[st.reg] != 0 && direct_) return;  // there already
-  const TensorRef& t = operands_[st.operand];
+  const DType type = p_.memory[st.operand];
+  std::byte* const into = data(st.operand);
   const std::vector<int64_t>& strides = b_.strides[st.operand];
   int outer = p_.domain_rank - p_.row_rank;
-  size_t memory = ir::size_of(t.dtype);
+  size_t memory = ir::size_of(type);
   int64_t base = 0;
   for (int a = 0; a < outer; ++a) base += at[a] * strides[static_cast<size_t>(a)];
   BlockArgument x = argument(st.reg);
@@ -437,8 +523,12 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   bool once = true;
   for (int a = outer; a < p_.domain_rank; ++a) once = once && b_.dims[st.operand][static_cast<size_t>(a)] == 1;
   if (once) {
-    if (begin == 0) ops.store(t.dtype, t.data + base * static_cast<int64_t>(memory), 1, x, 1);
+    if (begin == 0) ops.store(type, into + base * static_cast<int64_t>(memory), 1, x, 1);
     return;
+  }
+  if (p_.row_rank == 1) {
+    const int64_t stride = strides[static_cast<size_t>(outer)];
+    return ops.store(type, into + (base + begin * stride) * static_cast<int64_t>(memory), stride, x, n);
   }
   size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8;
   const int64_t* extent = b_.domain.data() + outer;
@@ -452,7 +542,7 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
     }
     int64_t run = std::min(n - done, extent[p_.row_rank - 1] - inner);
     BlockArgument piece{static_cast<const std::byte*>(x.data) + static_cast<size_t>(done) * element, x.uniform};
-    ops.store(t.dtype, t.data + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], piece, run);
+    ops.store(type, into + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], piece, run);
     done += run;
   }
 }

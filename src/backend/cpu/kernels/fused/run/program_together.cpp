@@ -24,7 +24,11 @@ class Finder {
     for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
       if (b_.together[k].kind != Together::alone) continue;
       if (p_.code[k].kind == Kind::reduce) {
-        if (b_.reduced == 0) reduction(k);
+        if (b_.across != 0) {
+          weighed(k);
+        } else if (!b_.in_order) {
+          reduction(k);
+        }
       } else if (!b_.uniform[k] && block(k)) {
         if (activation(k) || normalisation(k) || product_and_sum(k)) continue;
       }
@@ -157,6 +161,26 @@ class Finder {
   uint32_t narrow(uint32_t k) const {
     const bool widened = at(k).kind == Kind::map && at(k).op == Op::cast && at(k).cls == Class::f64 && at(at(k).in[0]).cls == Class::f32 && varies(at(k).in[0]);
     return widened ? at(k).in[0] : k;
+  }
+
+  // Across rows: the sum of [c ?] x * w [: 0].
+  void weighed(uint32_t k) {
+    const uint32_t v = at(k).in[0];
+    if (at(k).reduction != Reduction::sum || !block(v)) return;
+    uint32_t product = v, c = none;
+    if (own(v, Op::select) && at(at(v).in[2]).kind == Kind::literal && at(at(v).in[2]).f == 0) {
+      c = at(v).in[0];
+      product = at(v).in[1];
+    }
+    uint32_t x = product, w = none;
+    if (own(product, Op::mul)) {
+      x = at(product).in[0];
+      w = at(product).in[1];
+      take(product);
+    }
+    if (x == v) return;
+    if (c != none) take(v);
+    b_.together[k] = {Together::weighed_sum, Op::add, {x, w, c, none, none}, none};
   }
 
   void reduction(uint32_t k) {

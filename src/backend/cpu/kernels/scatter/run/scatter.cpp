@@ -1,4 +1,4 @@
-// Scatter on the CPU: one thread, in the order of the updates, so that results never depend on timing.
+// Scatter on the CPU, in the order of the updates, so that results never depend on timing: one thread writes each part of the result.
 #include <algorithm>
 #include <cmath>
 
@@ -53,6 +53,20 @@ struct Line {
 
 int64_t index_of(const TensorRef& t, int64_t offset) { return PlainElement<int64_t>::get(element(t, offset)); }
 
+// A line that goes to places equally far from one another.
+template <class M>
+void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
+  M* to = reinterpret_cast<M*>(into);
+  const M* x = reinterpret_cast<const M*>(from);
+  if (kind == ScatterArgs::Kind::set) {
+    for (int64_t i = 0; i < n; ++i) to[i * to_step] = x[i * from_step];
+  } else if (to_step == 1 && from_step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] += x[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * to_step] += x[i * from_step];
+  }
+}
+
 // Loops for what is written most, and for all others.
 template <class F>
 void with_kind(ScatterArgs::Kind kind, F fn) {
@@ -60,49 +74,109 @@ void with_kind(ScatterArgs::Kind kind, F fn) {
   fn([kind] { return kind; });
 }
 
-void run(const Call& call) {
-  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
-  const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
-  if (numel(updates) == 0) return;
-  // Axis d of the updates is axis `d - position` of the indices, or an axis of the result that is not indexed.
-  const int last = updates.rank - 1;
-  int64_t to_strides[max_rank] = {};
-  for (int d = 0, rest = 0; d < out.rank; ++d) {
-    if (scattered(args, d)) continue;
-    to_strides[rest < args.position ? rest : rest + first.rank] = out.strides[d];
-    ++rest;
+// Updates of a scatter, and where each goes.
+class Scatter {
+ public:
+  explicit Scatter(const Call& call)
+      : args_(*static_cast<const ScatterArgs*>(call.constants)),
+        call_(call),
+        updates_(call.operands[0]),
+        out_(call.operands.back()),
+        first_(call.operands[1]),
+        last_(updates_.rank - 1) {
+    // Axis d of the updates is axis `d - position` of the indices, or an axis of the result that is not indexed.
+    for (int d = 0, rest = 0; d < out_.rank; ++d) {
+      if (scattered(args_, d)) continue;
+      to_strides_[rest < args_.position ? rest : rest + first_.rank] = out_.strides[d];
+      ++rest;
+    }
+    if (last_ >= 0) line_ = {updates_.dims[last_], updates_.strides[last_], is_index(last_) ? 0 : to_strides_[last_], {}};
+    for (size_t k = 0; k < args_.axes.size(); ++k) line_.index_step[k] = last_ >= 0 && is_index(last_) ? index(k).strides[last_ - args_.position] : 0;
+    lines_ = updates_;
+    lines_.rank = std::max(last_, 0);
+    const bool adds = args_.kind == ScatterArgs::Kind::add && (out_.dtype == ir::DType::f32 || out_.dtype == ir::DType::f64);
+    plain_ = last_ >= 0 && (adds || (args_.kind == ScatterArgs::Kind::set && out_.dtype != ir::DType::b8));
   }
-  auto is_index = [&](int d) { return d >= args.position && d < args.position + first.rank; };
-  Line line;
-  if (last >= 0) line = {updates.dims[last], updates.strides[last], is_index(last) ? 0 : to_strides[last], {}};
-  for (size_t k = 0; k < args.axes.size(); ++k) line.index_step[k] = last >= 0 && is_index(last) ? call.operands[1 + k].strides[last - args.position] : 0;
-  TensorRef lines = updates;
-  lines.rank = std::max(last, 0);
-  with_element(out.dtype, [&](auto type) {
-    using E = decltype(type);
-    with_kind(args.kind, [&](auto kind) {
+
+  // Axes in front of the indices lie apart in the result: they may go to several threads.
+  int64_t parts() const {
+    int64_t n = 1;
+    for (int d = 0; d < std::min(static_cast<int>(args_.position), last_); ++d) n *= updates_.dims[d];
+    return n;
+  }
+
+  template <class E>
+  void lines(int64_t begin, int64_t end) const {
+    with_kind(args_.kind, [&](auto kind) {
       int64_t at[max_rank], index_at[max_rank];
-      for (int64_t n = 0, end = numel(lines); n < end; ++n) {
-        coordinates(n, lines, at);
+      for (int64_t n = begin; n < end; ++n) {
+        coordinates(n, lines_, at);
         int64_t from = 0, base = 0;
-        for (int d = 0; d < last; ++d) {
-          from += at[d] * updates.strides[d];
-          if (!is_index(d)) base += at[d] * to_strides[d];
+        for (int d = 0; d < last_; ++d) {
+          from += at[d] * updates_.strides[d];
+          if (!is_index(d)) base += at[d] * to_strides_[d];
         }
-        for (size_t k = 0; k < args.axes.size(); ++k) {
+        for (size_t k = 0; k < args_.axes.size(); ++k) {
           index_at[k] = 0;
-          for (int d = args.position; d < std::min(args.position + first.rank, last); ++d) index_at[k] += at[d] * call.operands[1 + k].strides[d - args.position];
+          for (int d = args_.position; d < std::min(args_.position + first_.rank, last_); ++d) index_at[k] += at[d] * index(k).strides[d - args_.position];
         }
-        for (int64_t i = 0; i < line.length; ++i) {
-          int64_t to = base + i * line.to_step;
-          for (size_t k = 0; k < args.axes.size(); ++k) {
-            const int64_t index = index_of(call.operands[1 + k], index_at[k] + i * line.index_step[k]);
-            to += checked(index, out.dims[args.axes[k]], args.wrap) * out.strides[args.axes[k]];
+        int64_t to = base, step = line_.to_step;
+        if (plain_ && equal_steps(index_at, to, step)) {
+          put_line<typename E::Memory>(args_.kind, element(out_, to), step, element(updates_, from), line_.from_step, line_.length);
+          continue;
+        }
+        for (int64_t i = 0; i < line_.length; ++i) {
+          to = base + i * line_.to_step;
+          for (size_t k = 0; k < args_.axes.size(); ++k) {
+            const int64_t value = index_of(index(k), index_at[k] + i * line_.index_step[k]);
+            to += checked(value, out_.dims[args_.axes[k]], args_.wrap) * out_.strides[args_.axes[k]];
           }
-          E::put(element(out, to), combine(kind(), E::get(element(out, to)), E::get(element(updates, from + i * line.from_step))));
+          E::put(element(out_, to), combine(kind(), E::get(element(out_, to)), E::get(element(updates_, from + i * line_.from_step))));
         }
       }
     });
+  }
+
+ private:
+  bool is_index(int d) const { return d >= args_.position && d < args_.position + first_.rank; }
+  const TensorRef& index(size_t k) const { return call_.operands[1 + k]; }
+
+  // Whether all indices of a line grow by one step and are inside: then where it begins, and how far apart its places are.
+  bool equal_steps(const int64_t* index_at, int64_t& to, int64_t& step) const {
+    for (size_t k = 0; k < args_.axes.size(); ++k) {
+      const int64_t by = line_.index_step[k], extent = out_.dims[args_.axes[k]], stride = out_.strides[args_.axes[k]];
+      const auto* values = reinterpret_cast<const int64_t*>(element(index(k), index_at[k]));
+      const int64_t begin = values[0], end = values[(line_.length - 1) * by];
+      if (begin < 0 || begin >= extent || end < 0 || end >= extent) return false;
+      const int64_t rest = std::max<int64_t>(line_.length - 1, 1), grows = (end - begin) / rest;
+      bool same = begin + rest * grows == end || line_.length == 1;
+      for (int64_t i = 1; by != 0 && i < line_.length; ++i) same = same && values[i * by] == begin + i * grows;
+      if (!same) return false;
+      to += begin * stride;
+      step += grows * stride;
+    }
+    return true;
+  }
+
+  const ScatterArgs& args_;
+  const Call& call_;
+  const TensorRef &updates_, &out_, &first_;
+  const int last_;
+  int64_t to_strides_[max_rank] = {};
+  Line line_;
+  TensorRef lines_;
+  bool plain_ = false;
+};
+
+void run(const Call& call) {
+  const TensorRef& updates = call.operands[0];
+  if (numel(updates) == 0) return;
+  const Scatter scatter(call);
+  const int64_t parts = scatter.parts(), all = numel(updates) / std::max<int64_t>(updates.rank > 0 ? updates.dims[updates.rank - 1] : 1, 1);
+  const int64_t tasks = numel(updates) < 30000 ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
+  with_element(call.operands.back().dtype, [&](auto type) {
+    using E = decltype(type);
+    call.workers->run(tasks, [&](int64_t task, int) { scatter.lines<E>(parts * task / tasks * (all / parts), parts * (task + 1) / tasks * (all / parts)); });
   });
 }
 

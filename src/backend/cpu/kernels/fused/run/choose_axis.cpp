@@ -1,0 +1,169 @@
+// Along which axis blocks run: where memory is read and written in order, and blocks are long.
+#include <algorithm>
+#include <cstdlib>
+
+#include "backend/cpu/kernels/fused/run/cut.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+// The nanoseconds of one element, about: what differs between axes.
+constexpr double per_block = 12;  // an instruction begins
+double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
+
+// Whether each value changes along an axis.
+std::vector<uint8_t> varying(const Bound& b, const Program& p, int axis) {
+  std::vector<uint8_t> out(p.code.size(), 0);
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    for (uint32_t in : i.in) out[k] |= out[in];
+    if (i.kind == Kind::index && i.axis == axis) out[k] = 1;
+    if (i.kind == Kind::load && (b.strides[i.operand][static_cast<size_t>(axis)] != 0 || limits(b, k, i, axis))) out[k] = 1;
+  }
+  return out;
+}
+
+double cost_along(const Bound& b, const Program& p, int axis) {
+  const auto a = static_cast<size_t>(axis);
+  const std::vector<uint8_t> varies = varying(b, p, axis);
+  const std::vector<Axes> axes = axes_of(b, p);
+  const int64_t total = elements_of(b, all_axes);
+  const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a], 1, 512));
+  double cost = 0;
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    if (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::index) continue;
+    if (varies[k] == 0) {
+      cost += 2 / length;  // mostly held by a part
+      continue;
+    }
+    const bool held = axes[k] != all_axes && elements_of(b, axes[k]) * 4 <= total;  // by a part
+    if (held && (i.kind != Kind::load || i.in.empty())) {
+      cost += 4 / length;
+      continue;
+    }
+    cost += per_block / length;
+    if (i.kind != Kind::load) continue;
+    const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
+    cost += gathers ? 0.5 : of_stride(b.strides[i.operand][a]);
+  }
+  for (const ProgramStore& s : p.stores) cost += per_block / length + of_stride(b.strides[s.operand][a]);
+  return cost;
+}
+
+template <class T>
+void put_in_order(std::vector<T>& v, const std::vector<size_t>& order) {
+  if (v.empty()) return;
+  std::vector<T> out;
+  for (size_t a : order) out.push_back(v[a]);
+  std::copy(out.begin(), out.end(), v.begin());  // gathered axes stay behind
+}
+
+// order[n]: the axis that becomes number n.
+void reorder(Bound& b, Program& p, const std::vector<size_t>& order) {
+  put_in_order(b.domain, order);
+  for (auto& strides : b.strides) put_in_order(strides, order);
+  for (auto& dims : b.dims) put_in_order(dims, order);
+  for (auto& lower : b.lower) put_in_order(lower, order);
+  for (auto& step : b.step) put_in_order(step, order);
+  for (ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::index) i.axis = static_cast<uint8_t>(std::find(order.begin(), order.end(), i.axis) - order.begin());
+  }
+}
+
+std::vector<size_t> with_last(const Program& p, size_t axis) {
+  std::vector<size_t> order;
+  for (size_t a = 0; a < static_cast<size_t>(p.domain_rank); ++a) {
+    if (a != axis) order.push_back(a);
+  }
+  order.push_back(axis);
+  return order;
+}
+
+void choose_plain(Bound& b, Program& p) {
+  int best = p.domain_rank - 1;
+  double least = cost_along(b, p, best) * 0.8;  // the order in which results lie, mostly
+  for (int a = 0; a + 1 < p.domain_rank; ++a) {
+    const double cost = cost_along(b, p, a);
+    if (cost >= least) continue;
+    least = cost;
+    best = a;
+  }
+  if (best + 1 < p.domain_rank) reorder(b, p, with_last(p, static_cast<size_t>(best)));
+}
+
+bool may_run_across(const Program& p) {
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::accumulator) return false;
+    if (i.kind != Kind::reduce) continue;
+    const Class c = p.code[i.in[0]].cls;
+    const bool logic = i.reduction == Reduction::any || i.reduction == Reduction::all;
+    if ((c == Class::b8) != logic) return false;
+  }
+  return true;
+}
+
+// How far apart a row's elements lie: the least stride of a load that changes along it, 0 when none does.
+int64_t apart(const Bound& b, const Program& p) {
+  int64_t least = 0;
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind != Kind::load) continue;
+    const int64_t stride = std::abs(b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 1]);
+    if (stride != 0 && (least == 0 || stride < least)) least = stride;
+  }
+  return least;
+}
+
+void choose_reduced(Bound& b, Program& p) {
+  const int outer = p.domain_rank - p.row_rank;
+  int64_t length = 1;
+  for (int a = outer; a < p.domain_rank; ++a) length *= b.domain[static_cast<size_t>(a)];
+  if (outer == 0 || length == 0 || !may_run_across(p)) return;
+  std::vector<uint8_t> once;
+  for (const ProgramStore& s : p.stores) {
+    bool one = true;
+    for (int a = outer; a < p.domain_rank; ++a) one = one && b.dims[s.operand][static_cast<size_t>(a)] == 1;
+    once.push_back(one);
+  }
+  const bool only_reduces = p.stages <= 2 && std::all_of(once.begin(), once.end(), [](uint8_t one) { return one != 0; });
+  const int64_t gap = apart(b, p);
+  const int last = p.domain_rank - 1;
+  const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
+  // Decided by the row alone: however many rows there are, its sums are taken in one order.
+  if (!(gap > 1 || (only_reduces && is_short))) return;
+  const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
+  double along = 0;
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::literal || i.kind == Kind::size) continue;
+    along += per_block / static_cast<double>(std::min<int64_t>(length, 512));
+    if (i.kind == Kind::load) along += of_stride(b.strides[i.operand][static_cast<size_t>(last)]) + (p.row_rank > 1 ? per_block / extent : 0);
+    if (i.kind == Kind::reduce) along += 1;
+  }
+  int best = 0;
+  double least = cost_along(b, p, 0);
+  for (int a = 1; a < outer; ++a) {
+    const double cost = cost_along(b, p, a);
+    if (cost >= least) continue;
+    least = cost;
+    best = a;
+  }
+  b.in_order = true;
+  const bool worth = only_reduces ? least < along : least * p.stages < along;
+  if (!worth) return;
+  reorder(b, p, with_last(p, static_cast<size_t>(best)));
+  b.across = p.row_rank;
+  b.places = length;
+  b.once = std::move(once);
+  p.row_rank = 1;
+}
+
+}  // namespace
+
+void choose_axis(Bound& b, Program& p) {
+  if (std::find(b.domain.begin(), b.domain.end(), 0) != b.domain.end()) return;
+  if (p.has_reductions) return choose_reduced(b, p);
+  if (p.row_rank == 1) choose_plain(b, p);
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,73 @@
+// Reductions of many rows side by side: blocks run along an axis that is kept, and take one element of each row after another. For rows that are short, or
+// whose elements lie apart.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/fused/run/program.h"
+
+namespace ingot::kernels {
+
+using ir::DType;
+
+// What was taken becomes a block of the result's class.
+void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t n) {
+  const bool added = i.reduction == Reduction::sum || i.reduction == Reduction::prod;
+  std::byte* const so_far = block(i.so_far);
+  std::byte* const to = slot(id);
+  if (added && i.cls == Class::f32) {
+    block_ops().cast(Class::f64, DType::f32, to, {so_far, false}, n);
+  } else if (i.reduction != Reduction::argmax && i.reduction != Reduction::argmin) {  // their places are there already
+    std::memcpy(to, so_far, static_cast<size_t>(n) * (i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8));
+  }
+}
+
+// A pass over the row for each stage; what a stage needs is computed again. Where nothing is reduced any more and nothing is written along the row, its first
+// element is enough.
+void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
+  const int last_axis = p_.domain_rank - 2, first_axis = last_axis - b_.across + 1;
+  const bool nothing_along = std::all_of(b_.once.begin(), b_.once.end(), [](uint8_t once) { return once != 0; });
+  direct_ = true;
+  for (int stage = 0; stage < p_.stages; ++stage) {
+    const bool last = stage + 1 == p_.stages;
+    const bool reduces = std::any_of(b_.reductions.begin(), b_.reductions.end(), [&](uint32_t k) { return p_.code[k].stage == stage; });
+    const int64_t places = last && !reduces && nothing_along ? 1 : b_.places;
+    auto is_later = [&](size_t s) { return b_.once[s] != 0 || (p_.code[p_.stores[s].reg].kind == Kind::reduce && reduces); };
+    std::fill(at + first_axis, at + last_axis + 1, 0);
+    for (int64_t place = 0; place < places; ++place) {
+      for (uint32_t k : b_.active) {
+        const ProgramInstruction& i = p_.code[k];
+        if (i.stage > stage) continue;
+        if (i.kind != Kind::reduce) {
+          run(i, k, at, begin, n);
+        } else if (i.stage == stage && b_.together[k].kind == Together::weighed_sum) {
+          static constexpr float one = 1;
+          const uint32_t* in = b_.together[k].in;
+          const BlockArgument w = in[1] == Together::none ? BlockArgument{&one, true} : argument(in[1]),
+                              c = in[2] == Together::none ? BlockArgument{nullptr, true} : argument(in[2]);
+          block_ops().take_weighed(reinterpret_cast<double*>(block(i.so_far)), argument(in[0]), w, c, place == 0, n);
+        } else if (i.stage == stage) {
+          block_ops().take(i.reduction, p_.code[i.in[0]].cls, block(i.so_far), reinterpret_cast<int64_t*>(slot(k)), argument(i.in[0]), place, n);
+        }
+      }
+      for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+        if (!is_later(s)) write(s, at, begin, n);
+      }
+      for (int a = last_axis; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
+    }
+    for (uint32_t k : b_.reductions) {
+      if (p_.code[k].stage != stage) continue;
+      finish_across(p_.code[k], k, n);
+      values_[k].data = slot(k);
+    }
+    std::fill(at + first_axis, at + last_axis + 1, 0);
+    for (size_t s = 0; last && s < p_.stores.size(); ++s) {
+      if (!is_later(s)) continue;
+      for (int64_t place = 0; place < (b_.once[s] != 0 ? 1 : b_.places); ++place) {
+        write(s, at, begin, n);
+        for (int a = last_axis; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
+      }
+    }
+  }
+}
+
+}  // namespace ingot::kernels
