@@ -89,6 +89,32 @@ std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Setti
   return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes);
 }
 
+// How much of what windows see is inside of A, where sizes are known: elsewhere copied rows are zeros.
+double inside(const Gemm& g) {
+  constexpr int64_t most = 1 << 16;  // places of an axis that are looked at
+  double all = 1;
+  for (size_t a = 0; a < g.map->axes.size(); ++a) {
+    const ir::AffineMap::Axis& axis = g.map->axes[a];
+    const auto size = g.a.dims[a].constant(), offset = axis.offset.constant();
+    if (!size || !offset) continue;
+    std::vector<int64_t> places{*offset};
+    for (const ir::AffineMap::Term& t : axis.terms) {
+      const int64_t extent = g.map->dims[t.axis].constant().value_or(most);
+      if (extent * static_cast<int64_t>(places.size()) >= most) {
+        places.clear();
+        break;
+      }
+      const size_t n = places.size();
+      for (int64_t i = 1; i < extent; ++i) {
+        for (size_t k = 0; k < n; ++k) places.push_back(places[k] + i * t.coefficient);
+      }
+    }
+    const auto seen = std::count_if(places.begin(), places.end(), [&](int64_t x) { return x >= 0 && x < *size; });
+    if (!places.empty()) all *= static_cast<double>(seen) / static_cast<double>(places.size());
+  }
+  return all;
+}
+
 // The body over the domain without the groups' axis.
 FusedBody joined(FusedBody body, size_t axis) {
   body.row.back() = body.row.back() * body.outer[axis];
@@ -132,8 +158,9 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   // Panels of B that are read again for each line are slower than rows of A that are copied once for all of them.
   const Sizes sizes = *sizes_of(*g, *site.body);
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
-  const bool few =
-      given->map ? sizes.n <= most_columns : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
+  constexpr double half = 0.5;  // of the windows: where more of them is outside, what is copied costs more than B that is read again
+  const bool few = given->map ? sizes.n <= most_columns || inside(*g) < half
+                              : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place", .cost = -1, .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});
 }
