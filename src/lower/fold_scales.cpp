@@ -1,5 +1,5 @@
-// A matmul, with or without a bias, whose columns are multiplied by numbers made of weights (batch normalisation, layer scale), becomes a matmul with scaled
-// weights. Prepare scales them.
+// A matmul or a depthwise convolution, with or without a bias, whose columns are multiplied by numbers made of weights (batch normalisation, layer scale), becomes
+// one with scaled weights. Prepare scales them.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -18,8 +18,37 @@ bool is_per_column(const Dims& dims, const Dim& columns) {
   return true;
 }
 
+// A sum of windows times a weight: the weight is multiplied where the numbers make it no larger.
+std::optional<Handle> scaled_sum(Graph& g, WeightValues& weights, const Node& sum, ValueId by) {
+  const Node times = maker(g, sum.in[0]);
+  const std::vector<int64_t> axes = sum.attributes.integers("axes");
+  if (times.op != Op::mul || sum.attributes.string("kind") != "sum" || sum.attributes.boolean("keep") || axes.empty() || !weights.contain(g, by)) return std::nullopt;
+  const Dims all = g.type(sum.in[0]).dims, scale = g.type(by).dims;
+  const size_t kept = all.size() - axes.size();
+  if (scale.size() > kept || size_of(g.type(by).dtype) < 4) return std::nullopt;
+  Dims wide;  // the numbers, with the axes that are summed
+  for (size_t d = 0, k = 0; d < all.size(); ++d) {
+    const bool summed = std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
+    const size_t lead = kept - scale.size();
+    wide.push_back(summed || k < lead ? Dim(1) : scale[k - lead]);
+    k += !summed;
+  }
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const ValueId w = times.in[i], windows = times.in[1 - i];
+    if (!weights.contain(g, w) || weights.contain(g, windows)) continue;
+    const Dims of = g.type(w).dims;
+    const size_t lead = all.size() - of.size();
+    bool fits = true;
+    for (size_t d = 0; d < all.size(); ++d) fits = fits && (wide[d] == Dim(1) || (d >= lead && of[d - lead] == wide[d]));
+    if (!fits) continue;
+    return ir::sum(Handle(&g, windows) * (Handle(&g, w) * ir::reshape(Handle(&g, by), wide)), ir::Axes(axes.begin(), axes.end()));
+  }
+  return std::nullopt;
+}
+
 std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, ValueId by) {
   const Node made = maker(g, product);
+  if (made.op == Op::reduce) return scaled_sum(g, weights, made, by);
   if (made.op != Op::matmul) return std::nullopt;
   const ir::Type weight = g.type(made.in[1]), scale = g.type(by);
   // Half types would be rounded once more.
