@@ -118,6 +118,7 @@ inline constexpr double cost_of_a_pass = 2048;  // over the result in memory, by
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": the name in reports
   double cost = 0;
+  bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
   bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
   std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it
   std::function<EmittedStep()> emit = {};  // not of a sketch

@@ -15,18 +15,6 @@ namespace {
 using ir::AffineMap;
 using ir::Axes;
 
-// Axes of a view that walk along one axis of its operand and overlap: windows, which a product reads in the order it was given.
-bool has_windows(const AffineMap::Axis& axis, const Dims& dims) {
-  for (const AffineMap::Term& outer : axis.terms) {
-    int64_t reach = 0;  // of what walks in smaller steps
-    for (const AffineMap::Term& inner : axis.terms) {
-      if (&inner != &outer && inner.coefficient <= outer.coefficient) reach += inner.coefficient * (dims[inner.axis].constant().value_or(INT32_MAX) - 1);
-    }
-    if (reach >= outer.coefficient) return true;
-  }
-  return false;
-}
-
 // For each axis of a view, where a step along it leads in its operand: the axis, and how far, the farthest first. Axes of size 1 stay with the one before.
 std::optional<std::vector<std::pair<size_t, int64_t>>> places_of(const AffineMap& map) {
   std::vector<std::pair<size_t, int64_t>> places(map.dims.size(), {SIZE_MAX, 0});

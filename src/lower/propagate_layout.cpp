@@ -2,6 +2,7 @@
 // column for each channel, viewed as [N, C, H, W]; bias, normalisation, activation, residual, padding, concatenation, resampling and sums after it work on
 // [N, H, W, C]. Only a reader that needs another order pays for it.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ir/reshape_groups.h"
@@ -477,11 +478,55 @@ std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::ve
   return put_back(y, after).id();
 }
 
+// What a convolution's windows move over, with its channels innermost: kernels read neighbouring channels, which see the same windows. Where they lie otherwise, in
+// an image from outside, it is copied once, as a concatenation of one part. Images of few channels stay as they are.
+std::optional<ValueId> with_channels_last(Graph& g, const AffineMap& windows, ValueId x, std::map<ValueId, ValueId>& copies) {
+  const size_t rank = windows.axes.size();
+  size_t first = 0;  // axis that windows move over
+  while (first < rank && !has_windows(windows.axes[first], windows.dims)) ++first;
+  const Dims dims = g.type(x).dims;
+  Dim channels = 1;
+  for (size_t a = 1; a < first; ++a) channels *= dims[a];
+  constexpr int64_t few = 4;
+  if (first < 2 || first == rank || channels.constant().value_or(few) < few) return std::nullopt;
+  if (const auto order = order_of(g, x); order && turns(*order, dims)) return std::nullopt;
+  const Node made = maker(g, x);
+  const bool pads = made.op == Op::view && made.attributes.map("map").fill;
+  const ValueId base = pads ? made.in[0] : x;
+  if (pads && (made.attributes.map("map").axes.size() != rank || g.type(base).dims.size() != rank)) return std::nullopt;
+  if (const auto order = order_of(g, base); order && turns(*order, g.type(base).dims)) return std::nullopt;
+  auto [copy, is_new] = copies.try_emplace(base, base);
+  if (is_new) {
+    Order order{0};
+    for (size_t a = first; a < rank; ++a) order.push_back(a);
+    for (size_t a = 1; a < first; ++a) order.push_back(a);
+    const std::vector<ValueId> part{ir::permute(Handle(&g, base), axes_of(order)).id()};
+    ir::Attributes axis;
+    axis.set("axis", int64_t{0});
+    ir::Type type = g.type(part[0]);
+    copy->second = put_back(Handle(&g, g.add(Op::concat, part, std::move(axis), std::move(type))), order).id();
+  }
+  return pads ? pad_in_order(g, made.attributes.map("map"), copy->second) : copy->second;
+}
+
+// True if the view is a convolution's windows: [N, groups, C, spatial...], or multiplied by a weight.
+bool is_of_convolution(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, const Node& windows) {
+  const std::vector<ir::NodeId>& readers = users[windows.out[0]];
+  const AffineMap& map = windows.attributes.map("map");
+  const auto moves = [&](size_t axis) { return has_windows(map.axes[axis], map.dims); };
+  return (map.axes.size() > 3 && !moves(1) && !moves(2) && moves(3)) || (readers.size() == 1 && g.nodes[readers[0]].op == Op::mul);
+}
+
 }  // namespace
 
 void propagate_layout(Graph& g) {
   WeightValues weights(g);
-  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+  const auto users = g.users();
+  std::map<ValueId, ValueId> copies;
+  rewrite(g, [&](Graph& to, const Node& node, std::vector<ValueId> in) -> std::optional<ValueId> {
+    if (node.op == Op::view && !node.attributes.map("map").fill && is_of_convolution(g, users, node) && !weights.contain(to, in[0])) {
+      if (const auto turned = with_channels_last(to, node.attributes.map("map"), in[0], copies)) in[0] = *turned;
+    }
     const Dims& dims = g.type(node.out[0]).dims;
     if (node.op == Op::reduce && g.type(node.in[0]).dims.size() >= 3) return reduction_in_order(to, node, in[0]);
     if (node.op == Op::view && !node.attributes.map("map").fill && order_of(to, in[0])) {  // windows on what was put back: one view shows the order

@@ -110,4 +110,15 @@ bool WeightValues::contain(const Graph& g, ValueId v) {
   return known_[v];
 }
 
+bool has_windows(const ir::AffineMap::Axis& axis, const Dims& dims) {
+  for (const ir::AffineMap::Term& outer : axis.terms) {
+    int64_t reach = 0;  // of what walks in smaller steps
+    for (const ir::AffineMap::Term& inner : axis.terms) {
+      if (&inner != &outer && inner.coefficient <= outer.coefficient) reach += inner.coefficient * (dims[inner.axis].constant().value_or(INT32_MAX) - 1);
+    }
+    if (reach >= outer.coefficient) return true;
+  }
+  return false;
+}
+
 }  // namespace ingot::lower

@@ -62,4 +62,7 @@ class WeightValues {
   std::vector<bool> known_;
 };
 
+// True if axes of a view that walk along one axis of its operand overlap: the windows of a convolution or a pooling. Of sizes that are not known it is assumed.
+bool has_windows(const ir::AffineMap::Axis& axis, const Dims& dims);
+
 }  // namespace ingot::lower

@@ -54,6 +54,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     out_.missing.not_depthwise.insert(written.anchor);
     return;
   }
+  if (d.side_by_side && written.turned != none_id) return need(written.turned);
   std::vector<BufferView> operands{std::move(windows->place), std::move(with)};
   const auto writes = static_cast<uint32_t>(written.body.stores.size());
   operands.insert(operands.end(), written.operands.begin(), written.operands.end());

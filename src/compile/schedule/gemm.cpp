@@ -172,6 +172,7 @@ void Scheduler::gemm(WrittenBody written) {
     if (encoded != nullptr) return need(right);
     return gemm_by_sums(written, a.place, b.pieces[0]);
   }
+  if (d.side_by_side && written.turned != none_id) return need(written.turned);
   std::vector<BufferView> operands{std::move(a.place)};
   if (prologue) {
     prologue->operands.pop_back();

@@ -57,11 +57,12 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
     }
     return none;
   }
+  const bool side_by_side = best->side_by_side;
   Choice choice{best->emit(), {name_of(site), best->implementation}};
   for (backend::Offer& o : offers.offers) o.emit = nullptr;
   choice.considered.offers = std::move(offers.offers);
   choice.considered.refusals = std::move(offers.refusals);
-  return {std::move(choice), std::nullopt};
+  return {std::move(choice), std::nullopt, side_by_side};
 }
 
 void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, OriginId origin) {
@@ -98,6 +99,18 @@ bool Scheduler::same_memory(const BufferView& a, const BufferView& b) const {
   return buffer && a.layout == b.layout;
 }
 
+namespace {
+
+// True if neighbours along the last axis are not beside one another, of enough elements for a copy to be worth its step.
+bool lies_apart(const StridedLayout& x) {
+  constexpr int64_t enough = 2048;
+  int64_t n = 1;
+  for (const Dim& d : x.dims) n *= d.constant().value_or(enough);
+  return !(x.strides.back() == Dim(1)) && !(x.dims.back() == Dim(1)) && n >= enough;
+}
+
+}  // namespace
+
 void Scheduler::root(uint32_t r) {
   const Root& root = s_.roots[r];
   BufferView target = s_.places[root.target];
@@ -120,6 +133,8 @@ void Scheduler::root(uint32_t r) {
   if (written->anchor == none_id) {
     fused(std::move(*written), node.origin);
   } else {
+    const ValueId base = s_.base_of(root.value);
+    if (itself && base != root.value && !s_.stored[base] && lies_apart(written->operands.back().layout)) written->turned = base;
     g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
   }
   if (out_.steps.size() > before) out_.steps.back().results = {{root.value, std::move(target), root.target, s_.places[root.target]}};

@@ -19,6 +19,7 @@ class Scheduler {
   struct Decision {
     std::optional<Choice> choice;
     std::optional<backend::Obstacle> obstacle;
+    bool side_by_side = false;
   };
   Decision choose(const backend::Site&, bool body_may_go = false) const;
   // The value has to be stored, or stored elsewhere than in a concatenation.

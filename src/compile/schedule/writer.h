@@ -15,6 +15,7 @@ struct WrittenBody {
   std::vector<BufferView> operands;            // laid over the domain, loads then stores
   ir::ValueId anchor = ir::none_id;            // what the accumulator is: a GEMM, or a depthwise convolution
   bool gated = false;                          // see backend::Gemm
+  ir::ValueId turned = ir::none_id;            // what the target is a view of, if the anchor's columns are no neighbours there and this could be stored instead
   std::string label;
 };
 

@@ -60,7 +60,7 @@ void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
   if (auto reason = obstacle(*w)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "channels", .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+  out.offers.push_back({.implementation = "channels", .side_by_side = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
 }
 
 }  // namespace ingot::backend::cpu
