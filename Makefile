@@ -3,7 +3,7 @@ BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel ulp ulp-cuda bench bench-kernels bench-cuda bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -83,6 +83,10 @@ bench-kernels: build ## single kernels beside MKL, oneDNN, torch and inductor
 
 bench-cuda: build ## times on an NVIDIA GPU beside eager and inductor, in one run
 	@$(PYTHON) bench/cuda.py
+
+bench-images: build ## models of images and sound (torchvision, diffusers, transformers) on the CPU beside eager, inductor, ONNX Runtime and OpenVINO
+	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
+	@$(PYTHON) bench/cpu.py --rows images
 
 bench-images-cuda: build ## the same for models of images and diffusion (torchvision, diffusers)
 	@$(PYTHON) bench/cuda.py --rows images

@@ -34,7 +34,7 @@ def random_problem(seed):
     torch.manual_seed(seed)
     layer = LAYERS[transposed][axes - 1](channels, out, kernel, stride, padding, groups=groups, dilation=dilation, bias=r.random() < 0.6, **more)
     before, behind = (LAYERS[False][axes - 1](c, o, 1) for c, o in ((5, channels), (out, 6)))
-    ends = r.choice((nn.Identity, nn.ReLU, nn.SiLU))
+    ends = r.choice((nn.Identity, nn.ReLU, nn.SiLU, nn.Hardswish, nn.ELU, nn.LeakyReLU, nn.PReLU))
     between = r.random() < 0.7
     model = nn.Sequential(before, nn.ReLU(), layer, ends(), behind) if between else nn.Sequential(layer, ends())
     least = [max(3, d * (k - 1) + 1 - 2 * p + 2 * s, (2 * p + s) // s + 1) for k, d, p, s in zip(kernel, dilation, padding, stride)]

@@ -75,3 +75,27 @@ def test_chains(name, dynamic):
     model, x = Reduced(CHAINS[name]), torch.randn(5, 11)
     given = ingot.Input(min_shape=(2, 11), opt_shape=(5, 11), max_shape=(64, 11)) if dynamic else x
     assert_accurate(ingot.compile(model, inputs=[given], fallback="error")(x), model(x), model(x.double()), depth=11)
+
+
+@pytest.mark.parametrize("side", [7, 8, 33])
+@pytest.mark.parametrize("channels", [4, 17, 64])
+def test_sums_over_images(channels, side):
+    """Sums over places of images that lie with their channels innermost, and what is scaled by them."""
+
+    class Gate(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Conv2d(5, channels, 3, padding=1)
+            self.down, self.up = torch.nn.Conv2d(channels, 6, 1), torch.nn.Conv2d(6, channels, 1)
+
+        def forward(self, x):
+            y = self.first(x)
+            gate = torch.sigmoid(self.up(torch.relu(self.down(torch.nn.functional.adaptive_avg_pool2d(y, 1)))))
+            return y * gate, y.amax((2, 3)), (y * y).mean((2, 3))
+
+    torch.manual_seed(0)
+    model = Gate().eval().requires_grad_(False)
+    x = torch.randn(2, 5, side, side)
+    compiled = ingot.compile(model, inputs=[x])
+    for found, wanted in zip(compiled(x), model(x)):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)

@@ -223,3 +223,27 @@ def test_a_buffer_that_is_written_need_not_be_read(name, way, tmp_path):
         assert close(run(x), eager(x))
         for name, buffer in buffers.items():
             assert torch.equal(buffer, getattr(eager, name)), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("end", [lambda y: y, torch.relu, torch.nn.functional.hardswish])
+def test_a_product_added_in_place(dtype, end):
+    """What a product's body reads of the state is not overwritten by sums before."""
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(40, 70))
+            self.register_buffer("total", torch.randn(50, 70))
+
+        def forward(self, x):
+            self.total.add_(end(x @ self.weight))
+            return self.total * 2
+
+    torch.manual_seed(0)
+    model = Sum().requires_grad_(False).to(dtype)
+    x = torch.randn(50, 40, dtype=dtype)
+    other = copy.deepcopy(model)
+    compiled = ingot.compile(model, inputs=[x])
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), other(x), rtol=2e-2 if dtype == torch.bfloat16 else 1e-4, atol=2e-1 if dtype == torch.bfloat16 else 1e-4)
