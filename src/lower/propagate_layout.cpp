@@ -480,15 +480,13 @@ std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::ve
 
 // What a convolution's windows move over, with its channels innermost: kernels read neighbouring channels, which see the same windows. Where they lie otherwise, in
 // an image from outside, it is copied once, as a concatenation of one part. Images of few channels stay as they are.
-std::optional<ValueId> with_channels_last(Graph& g, const AffineMap& windows, ValueId x, std::map<ValueId, ValueId>& copies) {
-  const size_t rank = windows.axes.size();
-  size_t first = 0;  // axis that windows move over
-  while (first < rank && !has_windows(windows.axes[first], windows.dims)) ++first;
+// `first`: the first axis behind the channels.
+std::optional<ValueId> with_channels_last(Graph& g, size_t first, size_t rank, ValueId x, std::map<ValueId, ValueId>& copies) {
   const Dims dims = g.type(x).dims;
   Dim channels = 1;
   for (size_t a = 1; a < first; ++a) channels *= dims[a];
   constexpr int64_t few = 4;
-  if (first < 2 || first == rank || channels.constant().value_or(few) < few) return std::nullopt;
+  if (channels.constant().value_or(few) < few) return std::nullopt;
   if (const auto order = order_of(g, x); order && turns(*order, dims)) return std::nullopt;
   const Node made = maker(g, x);
   const bool pads = made.op == Op::view && made.attributes.map("map").fill;
@@ -509,12 +507,18 @@ std::optional<ValueId> with_channels_last(Graph& g, const AffineMap& windows, Va
   return pads ? pad_in_order(g, made.attributes.map("map"), copy->second) : copy->second;
 }
 
-// True if the view is a convolution's windows: [N, groups, C, spatial...], or multiplied by a weight.
-bool is_of_convolution(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, const Node& windows) {
-  const std::vector<ir::NodeId>& readers = users[windows.out[0]];
+// Of a convolution's windows on [N, groups, C, spatial...], or on [N, C, spatial...] where a weight multiplies each channel: the first spatial axis.
+std::optional<size_t> first_spatial(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, const Node& windows) {
   const AffineMap& map = windows.attributes.map("map");
-  const auto moves = [&](size_t axis) { return has_windows(map.axes[axis], map.dims); };
-  return (map.axes.size() > 3 && !moves(1) && !moves(2) && moves(3)) || (readers.size() == 1 && g.nodes[readers[0]].op == Op::mul);
+  const std::vector<ir::NodeId>& readers = users[windows.out[0]];
+  const size_t first = readers.size() == 1 && g.nodes[readers[0]].op == Op::mul ? 2 : 3;
+  bool moves = false;
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    const bool here = has_windows(map.axes[a], map.dims);
+    if (here && a < first) return std::nullopt;
+    moves = moves || here;
+  }
+  return moves ? std::optional(first) : std::nullopt;
 }
 
 }  // namespace
@@ -524,8 +528,8 @@ void propagate_layout(Graph& g) {
   const auto users = g.users();
   std::map<ValueId, ValueId> copies;
   rewrite(g, [&](Graph& to, const Node& node, std::vector<ValueId> in) -> std::optional<ValueId> {
-    if (node.op == Op::view && !node.attributes.map("map").fill && is_of_convolution(g, users, node) && !weights.contain(to, in[0])) {
-      if (const auto turned = with_channels_last(to, node.attributes.map("map"), in[0], copies)) in[0] = *turned;
+    if (const auto first = node.op == Op::view && !node.attributes.map("map").fill ? first_spatial(g, users, node) : std::nullopt; first && !weights.contain(to, in[0])) {
+      if (const auto turned = with_channels_last(to, *first, node.attributes.map("map").axes.size(), in[0], copies)) in[0] = *turned;
     }
     const Dims& dims = g.type(node.out[0]).dims;
     if (node.op == Op::reduce && g.type(node.in[0]).dims.size() >= 3) return reduction_in_order(to, node, in[0]);
