@@ -10,20 +10,16 @@ bench/results/<machine>.jsonl.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import re
 import sys
-import time
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ingot
-from cpu import machine_name
-from kernels_cpu import interleave, limits, peer
+from kernels_cpu import interleave, limits, peer, problems_parser, report_problems
 
 torch.set_grad_enabled(False)
 nn = torch.nn
@@ -153,29 +149,10 @@ def measure(only, forms, rounds, threads, peak):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--form", default="between,alone")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--dry", action="store_true", help="print only")
-    arguments = parser.parse_args()
+    arguments = problems_parser(__doc__.split("\n")[0]).parse_args()
     torch.set_num_threads(arguments.threads)
     peak = limits(arguments.threads, 0.3)["flops"]
-    log = Path(__file__).resolve().parent / "results" / f"{machine_name()}.jsonl"
-    command = "python bench/convolutions.py " + " ".join(sys.argv[1:])
-    lines = []
-    for line in measure(arguments.only, arguments.form.split(","), arguments.rounds, arguments.threads, peak):
-        lines.append(line)
-        print(f"{line['ratio']:7.2f} x eager {line['ms']['eager']:9.3f} ms, {line['limit']:6.2f} x limit  {line['kernel']}", flush=True)
-        if arguments.dry:
-            continue
-        with open(log, "a") as file:
-            file.write(json.dumps({**line, "threads": arguments.threads, "time": time.strftime("%Y-%m-%d"), "command": command.strip()}) + "\n")
-    for form in arguments.form.split(","):
-        ratios = [line["ratio"] for line in lines if line["kernel"].endswith(form)]
-        if ratios:
-            print(f"{form}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} over {len(ratios)}, {sum(r > 1.05 for r in ratios)} behind eager")
+    report_problems(measure(arguments.only, arguments.form.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")
 
 
 if __name__ == "__main__":

@@ -164,19 +164,6 @@ def segmentation(name, side=256, **config):
     return make
 
 
-def timm_model(name, batch, side=224):
-    def make(device, dtype):
-        import torch
-
-        _torchvision()
-        import timm
-
-        torch.manual_seed(0)
-        return _ready(timm.create_model(name, pretrained=False), lambda m, x: m(x), (_random(batch, 3, side, side),), device, dtype)
-
-    return make
-
-
 def whisper_encoder(batch=1, layers=4, width=384):
     def make(device, dtype):
         import torch

@@ -82,6 +82,35 @@ def interleave(measures, rounds, n):
     return best
 
 
+def problems_parser(description):
+    """The arguments of a bench whose problems stand `alone` and `between` two convolutions."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--form", default="between,alone")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--dry", action="store_true", help="print only")
+    return parser
+
+
+def report_problems(lines, arguments, script):
+    """Prints each line beside eager and keeps it in bench/results, then the geometric mean of each form."""
+    log = Path(__file__).resolve().parent / "results" / f"{machine_name()}.jsonl"
+    command = f"python bench/{script} " + " ".join(sys.argv[1:])
+    done = []
+    for line in lines:
+        done.append(line)
+        limit = f" {line['limit']:6.2f} x limit" if "limit" in line else ""
+        print(f"{line['ratio']:7.2f} x eager {line['ms']['eager']:9.3f} ms,{limit}  {line['kernel']}", flush=True)
+        if not arguments.dry:
+            with open(log, "a") as file:
+                file.write(json.dumps({**line, "threads": arguments.threads, "time": time.strftime("%Y-%m-%d"), "command": command.strip()}) + "\n")
+    for form in arguments.form.split(","):
+        ratios = [line["ratio"] for line in done if line["kernel"].endswith(form)]
+        if ratios:
+            print(f"{form}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} over {len(ratios)}, {sum(r > 1.05 for r in ratios)} behind eager")
+
+
 def less_overhead(best, overhead):
     return {name: max(t - overhead.get(name, 0), 1e-9) for name, t in best.items()}
 
