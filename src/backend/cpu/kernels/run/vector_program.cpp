@@ -41,9 +41,18 @@ bool runs_in_vectors(Op op) {
 
 bool is_loaded(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
+// True if columns lie side by side in all operands, or are one element.
+bool suits(const VectorProgram& v, const Bound& b) {
+  return std::all_of(v.operands, v.operands + v.operand_count, [&](int k) {
+    const int64_t step = b.strides[static_cast<size_t>(k)].back();
+    const bool written = static_cast<size_t>(k) + b.program->stores.size() >= b.strides.size();
+    return step == 1 || (step == 0 && !written) || b.domain.back() == 1;
+  });
+}
+
 }  // namespace
 
-std::optional<VectorProgram> vector_program(const Program& p) {
+std::optional<VectorProgram> vector_program(const Program& p, const Bound& b) {
   if (!p.has_accumulator || p.has_reductions || p.accumulator != Class::f32 || p.code.size() + p.stores.size() > VectorProgram::most_steps) return std::nullopt;
   VectorProgram out;
   auto operand = [&](int of_body) -> std::optional<uint8_t> {
@@ -90,15 +99,7 @@ std::optional<VectorProgram> vector_program(const Program& p) {
     if (!found || p.code[p.stores[k].reg].cls != Class::f32 || p.memory[p.stores[k].operand] != DType::f32) return std::nullopt;
     out.steps[out.count++] = {VectorProgram::store, Op::add, {static_cast<uint8_t>(p.stores[k].reg)}, *found, 0};
   }
-  return out;
-}
-
-bool suits(const VectorProgram& v, const Bound& b) {
-  return std::all_of(v.operands, v.operands + v.operand_count, [&](int k) {
-    const int64_t step = b.strides[static_cast<size_t>(k)].back();
-    const bool written = static_cast<size_t>(k) + b.program->stores.size() >= b.strides.size();
-    return step == 1 || (step == 0 && !written) || b.domain.back() == 1;
-  });
+  return suits(out, b) ? std::optional(out) : std::nullopt;
 }
 
 VectorEnd vector_end(const VectorProgram& v, const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t columns) {

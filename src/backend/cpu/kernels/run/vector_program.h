@@ -26,8 +26,9 @@ struct VectorProgram {
   int operands[most_operands];  // of the body
   uint8_t result = 0;           // the step whose value is the first store's; others are stored by steps
 };
-// nullopt: something in the body does not run in vectors. Its first store is left to the kernel.
-std::optional<VectorProgram> vector_program(const Program&);
+// The body bound to these sizes and strides: columns lie side by side in all its operands, or are one element. nullopt: something in it does not run in vectors.
+// Its first store is left to the kernel.
+std::optional<VectorProgram> vector_program(const Program&, const Bound&);
 
 // Where a program's operands are for a kernel's tile.
 struct VectorOperand {
@@ -53,8 +54,6 @@ struct VectorEnd {
   }
 };
 
-// For which sizes and strides a kernel may run it: columns lie side by side in all operands, or are one element.
-bool suits(const VectorProgram&, const Bound&);
 // The operands at outer coordinates `at`, rows along the axis before the columns.
 VectorEnd vector_end(const VectorProgram&, const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t columns);
 

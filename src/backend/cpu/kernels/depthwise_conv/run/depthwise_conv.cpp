@@ -79,10 +79,9 @@ void find_end(Plan& p, const Program& body) {
   };
   p.direct = simple();
   if (p.direct) return;
-  p.program = vector_program(body);
-  p.direct = p.program && suits(*p.program, p.bound);
+  p.program = vector_program(body, p.bound);
+  p.direct = p.program.has_value();
   s = {};
-  if (!p.direct) p.program.reset();
 }
 
 Resolved resolve(const Call& call) {

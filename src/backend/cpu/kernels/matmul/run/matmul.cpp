@@ -85,14 +85,11 @@ void find_end(Plan& p, const Program& body) {
     p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual;
     if (p.direct) return;
   }
-  p.program = vector_program(body);
-  p.direct = p.program && suits(*p.program, p.bound);
-  if (p.direct) {
-    s = {};
-    s.type = body.memory[body.stores[0].operand];
-  } else {
-    p.program.reset();
-  }
+  p.program = vector_program(body, p.bound);
+  p.direct = p.program.has_value();
+  if (!p.direct) return;
+  s = {};
+  s.type = body.memory[body.stores[0].operand];
 }
 
 Resolved resolve(const Call& call) {
