@@ -2,8 +2,9 @@
 BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
+export INGOT_CACHE = off# what is tested and timed compiles, also what was compiled before
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -40,11 +41,12 @@ fuzz: build ## hostile archives, plans and graphs under address and undefined sa
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
 
-check-deep: build lint ## what ends a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer
+check-deep: build lint ## what ends a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
 	@$(MAKE) fuzz SECONDS=60
+	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py
 
 differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
@@ -55,6 +57,14 @@ ulp: build ## errors of float32 functions over all inputs beside torch's, into d
 
 ulp-cuda: build ## the same on an NVIDIA GPU
 	@INGOT_BUILD=$(BUILD) $(PYTHON) tests/ulp/walk.py --write --device cuda
+
+DOCS := build/docs-venv
+$(DOCS)/installed: docs/requirements.txt
+	@python3 -m venv $(DOCS) && $(DOCS)/bin/pip install -q -r docs/requirements.txt && touch $@
+
+docs: $(DOCS)/installed ## the documentation site in build/site (open build/site/index.html)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo build/site/index.html
 
 lint: ## the include rule
 	@python3 tools/check_layers.py
@@ -91,8 +101,9 @@ bench-images: build ## models of images and sound (torchvision, diffusers, trans
 bench-images-cuda: build ## the same for models of images and diffusion (torchvision, diffusers)
 	@$(PYTHON) bench/cuda.py --rows images
 
-wheel: build ## dist/ingot-*.whl
+wheel: build ## dist/ingot-*.whl, and the one for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
+	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
 quickstart: libraries ## a real model from PyTorch to a plan to answers
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "compile/compile.h"
+#include "lower/autocast.h"
 #include "lower/lower.h"
 #include "lower/outline.h"
 #include "partition/partition.h"
@@ -94,12 +95,23 @@ struct Choice {
   partition::Partition partition;
 };
 
+// Per node of an extracted segment: the node of the whole graph that it is.
+std::vector<ir::NodeId> originals(const ir::Graph& part, const partition::Segment& s) {
+  size_t calls = 0;
+  std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
+  for (size_t n = 0; n < part.nodes.size(); ++n) {
+    if (part.nodes[n].op == ir::Op::call && calls < s.nodes.size()) original[n] = s.nodes[calls++];  // permutations of results follow
+  }
+  return original;
+}
+
 Choice choose(const ir::Graph& g, const compile::Options& options) {
   Choice c;
   c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
   auto refuse = [&](lower::SizesFromData data) {
     c.refused.clear();
     for (lower::Missing& m : lower::missing_operators(g, data)) c.refused.push_back({m.node, std::move(m.reason)});
+    for (lower::Missing& m : lower::kernels_not_for(g, options.targets())) c.refused.push_back({m.node, std::move(m.reason)});
   };
   // Sizes are read from data where the whole model runs here. Between segments torch does that.
   refuse(lower::SizesFromData::refused);
@@ -115,11 +127,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
     size_t before = c.refused.size();
     for (const partition::Segment& s : c.partition.segments) {
       ir::Graph part = partition::extract(g, s);
-      size_t calls = 0;
-      std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
-      for (size_t n = 0; n < part.nodes.size(); ++n) {
-        if (part.nodes[n].op == ir::Op::call && calls < s.nodes.size()) original[n] = s.nodes[calls++];  // permutations of results follow
-      }
+      const std::vector<ir::NodeId> original = originals(part, s);
       for (lower::Missing& m : lower::missing_operators(part, lower::SizesFromData::refused)) {
         if (original[m.node] != ir::none_id) c.refused.push_back({original[m.node], std::move(m.reason)});
       }
@@ -131,12 +139,54 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
 
 using Progress = std::function<bool(std::string_view, double)>;
 
-ir::Graph lowered(const ir::Graph& captured, std::string_view name, int& number, const Progress& progress) {
+// The part of a build between these fractions of it.
+Progress between(const Progress& progress, double from, double to) {
+  if (!progress) return {};
+  return [&progress, from, to](std::string_view stage, double fraction) { return progress(stage, from + (to - from) * fraction); };
+}
+
+std::optional<lower::Autocast> autocast_of(const compile::Options& options) {
+  const std::optional<ir::DType> type = compile::autocast_type(options.text("autocast"));
+  if (!type) return std::nullopt;
+  return lower::Autocast{*type, options.list("autocast_exclude")};
+}
+
+ir::Graph lowered(ir::Graph captured, const compile::Options& options, std::string_view name, int& number, const Progress& progress) {
+  if (const auto settings = autocast_of(options)) {
+    captured = lower::autocast(captured, *settings).graph;
+    dump(name.empty() ? "autocast" : fmt::format("{}_autocast", name), number++, captured);
+  }
+  double done = 0;
   return lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
     report(pass, seconds, &g);
-    if (progress && !progress(pass, 0)) fail(Code::cancelled, "the build was cancelled after {}", pass);
+    done += 1 / static_cast<double>(lower::passes().size() + 1);
+    if (progress && !progress(pass, std::min(done, 1.0))) fail(Code::cancelled, "the build was cancelled after {}", pass);
     dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
   });
+}
+
+// What autocast makes of each call that an engine runs.
+partition::Precisions precisions(const ir::Graph& g, const Choice& c, const compile::Options& options) {
+  partition::Precisions out;
+  const auto settings = autocast_of(options);
+  if (!settings) return out;
+  out.type = ir::torch_name_of(settings->type);
+  out.nodes.resize(g.nodes.size());
+  out.unused = lower::names_nothing(g, settings->exclude);
+  auto note = [&](const lower::Cast& cast, const std::function<ir::NodeId(size_t)>& original) {
+    out.casts += cast.casts;
+    for (size_t n = 0; n < cast.nodes.size(); ++n) {
+      if (const ir::NodeId id = original(n); id != ir::none_id) out.nodes[id] = {cast.nodes[n].low, cast.nodes[n].reason};
+    }
+  };
+  if (c.partition.whole) note(lower::autocast(g, *settings), [](size_t n) { return static_cast<ir::NodeId>(n); });
+  for (const partition::Segment& s : c.partition.segments) {
+    if (c.partition.whole) break;
+    const ir::Graph part = partition::extract(g, s);
+    const std::vector<ir::NodeId> original = originals(part, s);
+    note(lower::autocast(part, *settings), [&](size_t n) { return original[n]; });
+  }
+  return out;
 }
 
 // What a plan was compiled with.
@@ -158,6 +208,20 @@ compile::Options options_of(const plan::Plan& plan) {
   return options;
 }
 
+// By name, those of graphs inside graphs too.
+void add_external_kernels(const ir::Graph& g, std::vector<std::string>& found) {
+  for (const ir::Node& n : g.nodes) {
+    if (n.op == ir::Op::external) found.push_back(n.attributes.string("name"));
+    if (n.op != ir::Op::branch && n.op != ir::Op::loop) continue;
+    for (const ir::GraphRef& inner : n.attributes.graphs("graphs")) add_external_kernels(*inner, found);
+  }
+}
+std::vector<std::string> external_kernels(std::span<const compile::NamedGraph> functions) {
+  std::vector<std::string> found;
+  for (const compile::NamedGraph& f : functions) add_external_kernels(f.graph, found);
+  return found;
+}
+
 // The text of a plan's graph gives what the plan itself says of its inputs, results and states.
 void same_bindings(const plan::Function& a, const plan::Function& b) {
   auto dims = [](const plan::Function& f, const plan::Binding& x) {
@@ -176,12 +240,16 @@ void same_bindings(const plan::Function& a, const plan::Function& b) {
 plan::Plan build(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
   auto now = [] { return std::chrono::steady_clock::now(); };
   if (options.text("dryrun") != "false") throw Error(Code::invalid_option, "with dryrun nothing is built").fix("ingot_explain gives the report");
+  if (options.number("accuracy") > 0)
+    throw Error(Code::invalid_option, "option accuracy is measured beside the model itself, which runs in torch")
+        .fix("ingot.compile(model, ..., accuracy=...) in Python, which leaves what it found in the plan");
   if (progress && !progress("lower", 0)) fail(Code::cancelled, "the build was cancelled");
   int number = 0;
   dump("captured", number++, model.graph);
   std::vector<compile::NamedGraph> functions;
+  constexpr double lowering = 0.3;  // of a build
   if (options.text("fallback") == "error") {
-    functions.push_back({"forward", lowered(model.graph, "", number, progress)});  // refuses what is missing, all at once
+    functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});  // refuses what is missing, all at once
   } else {
     auto start = now();
     Choice c = choose(model.graph, options);
@@ -189,11 +257,13 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     if (c.partition.segments.empty() && !c.partition.whole)
       fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
     if (c.partition.whole) {
-      functions.push_back({"forward", lowered(model.graph, "", number, progress)});
+      functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});
     } else {
+      const double each = lowering / static_cast<double>(c.partition.segments.size());
       for (size_t i = 0; i < c.partition.segments.size(); ++i) {
         std::string name = fmt::format("segment_{}", i);
-        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), name, number, progress)});
+        const Progress part = between(progress, each * static_cast<double>(i), each * static_cast<double>(i + 1));
+        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), options, name, number, part)});
       }
     }
   }
@@ -201,7 +271,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   lower::outline(functions);
   compile::Record record;
   const bool debug = log_level() == 2;
-  plan::Plan plan = compile::compile(functions, options, progress, debug ? &record : nullptr);
+  plan::Plan plan = compile::compile(functions, options, between(progress, lowering, 1), debug ? &record : nullptr);
   if (debug) std::fputs(record.decisions.c_str(), stderr);
   plan.signature = model.signature;
   plan::verify(plan);
@@ -236,6 +306,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
       w.keep = found->keep;
     });
   }
+  if (record == nullptr || record->device_code) plan::check_external(old, external_kernels(functions));  // else nothing comes of it that runs
   lower::outline(functions);
   if (functions.size() != old.functions.size()) fail(Code::format, "the plan's graphs give {} functions, the plan has {}", functions.size(), old.functions.size());
   compile::Options options = options_of(old);
@@ -255,6 +326,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   made.signature = old.signature;
   made.values = old.values;
   made.file = old.file;
+  made.runs_external = old.runs_external;
   plan::verify(made);
   // A graph that is not the program's would be run with memory of other sizes.
   for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
@@ -273,7 +345,12 @@ std::string verify_steps(const std::shared_ptr<const plan::Plan>& plan, size_t f
     throw Error(Code::version, fmt::format("the plan's program for {} is not what this ingot compiles from its graph, so its steps cannot be told apart", target.text()))
         .fix("verify it with the ingot that compiled it, or compile the model again");
   }
-  settings.tf32 = options_of(*plan).text("matmul_precision") == "tf32";
+  const compile::Options options = options_of(*plan);
+  const bool convolves = std::any_of(anew.functions.begin(), anew.functions.end(), [](const plan::Function& f) {
+    const ir::Graph g = ir::parse(f.graph);
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [](const ir::Node& n) { return ir::is_convolution(n); });
+  });
+  settings.tf32 = compile::products_by_tf32(options) || (convolves && compile::convolutions_by_tf32(options));
   verification::Verifier verifier(plan, record, settings);
   std::vector<verification::StepError> steps = verifier.prepare();
   if (!settings.stop || std::none_of(steps.begin(), steps.end(), [](const verification::StepError& e) { return e.over(); })) {
@@ -284,7 +361,7 @@ std::string verify_steps(const std::shared_ptr<const plan::Plan>& plan, size_t f
 
 std::string explain(const capture::Model& model, const compile::Options& options) {
   Choice c = choose(model.graph, options);
-  return partition::report_json(model.graph, c.partition, c.refused, c.settings);
+  return partition::report_json(model.graph, c.partition, c.refused, c.settings, precisions(model.graph, c, options));
 }
 
 }  // namespace ingot

@@ -136,7 +136,7 @@ typedef struct ingot_weight_source {
 
 /* A torch.export archive (.pt2); mapped, not copied. */
 INGOT_API ingot_status ingot_model_open(const char* path, ingot_model** out);
-/* The archive's graph JSON and a table of weights. The JSON is not kept. */
+/* The archive's graph JSON and a table of weights. The JSON is not kept. It may name kernels of the user's, which an archive may not: take it from nobody else. */
 INGOT_API ingot_status ingot_model_from_memory(const char* json, size_t bytes, const ingot_weight_source* weights, size_t count, ingot_model** out);
 /* Range of a dynamic axis of an input and its name: axes of one name are one size. `name` may be "". */
 INGOT_API ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t axis, int64_t min, int64_t opt, int64_t max, const char* name);
@@ -153,7 +153,8 @@ INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_optio
 /* What ingot_compile would make of the model, without building it, as JSON: {operators, in_engine, whole, text,
  * segments: [{operators, gain_us, cost_us, inputs: [names of values, {input: name} or {state: name} for the model's own], outputs: [names],
  *   orders (per output: the axes as they lie in memory, when it is given permuted so; else empty)}],
- * nodes: [{name, target, segment (null: runs in torch), reason, origin}],
+ * nodes: [{name, target, segment (null: runs in torch), reason, origin, and with option autocast precision ("float16", "float32", "" without such numbers) and
+ *   precision_reason}], autocast (with it): {type, casts (of values), unused: [patterns that name nothing]},
  * missing: [{target, count, reason, origin, segments_with, in_engine_with (if this operator were there)}]}.
  * Release with ingot_string_release. */
 INGOT_API ingot_status ingot_explain(const ingot_model* model, const ingot_options* options, char** json);
@@ -192,6 +193,20 @@ INGOT_API ingot_status ingot_plan_part(const ingot_plan* plan, uint32_t function
 /* The same plan with other values for some of its weights, by name: borrowed as those of ingot_model_from_memory are, or copied where they lie otherwise
  * than the weight does (ingot_binding.order). The rest stays the plan's; a plan without values takes them all. */
 INGOT_API ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_source* values, size_t count, ingot_plan** out);
+/* A file of a LoRA adapter (safetensors, as PEFT, diffusers or kohya's scripts write it), or the folder that PEFT wrote; what it adds is multiplied by `scale`. */
+typedef struct ingot_adapter {
+  const char* path;
+  double scale;
+} ingot_adapter;
+/* [compiler] The same plan with other values for its weights, from `count` files of safetensors, by state-dict name; 0 files: its own values. To these it adds what
+ * the adapters say, summed in float32 and rounded once. INGOT_INVALID_INPUT lists names that the plan has not, other dtypes and shapes, and weights that no file has;
+ * with allow_missing = 1 those keep the plan's values. The result embeds all values, whatever the plan did. The files are mapped: the plan keeps them. */
+INGOT_API ingot_status ingot_plan_refit(const ingot_plan* plan, const char* const* weights, size_t count, const ingot_adapter* adapters, size_t adapter_count, int allow_missing,
+                                        ingot_plan** out);
+/* [compiler] Which tensors of an adapter change which of these weights, by their names alone, as JSON: [{weight, down, up (numbers of tensors), alpha_tensor (a number, or
+ * null), alpha (by the configuration, or null), by_root, transposed}]. `config`: the text of its adapter_config.json, or NULL. The weight gets alpha / rank * up @ down,
+ * where down has `rank` rows and alpha is the rank where nothing says it; by_root: divided by the root of the rank. Release with ingot_string_release. */
+INGOT_API ingot_status ingot_adapter_describe(const char* const* tensors, size_t count, const char* config, const char* const* weights, size_t weight_count, char** json);
 /* 32 bytes; zeros for a plan that was never written or read. */
 INGOT_API ingot_status ingot_plan_hash(const ingot_plan* plan, uint8_t* hash);
 /* Checks the bytes of the weights too (ingot_plan_load checks metadata only). */
@@ -210,7 +225,9 @@ INGOT_API ingot_status ingot_plan_state(const ingot_plan* plan, uint32_t functio
  * nothing but the first value of a state. */
 INGOT_API ingot_status ingot_plan_weight_count(const ingot_plan* plan, size_t* count);
 INGOT_API ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_binding* out);
-/* Functions, bindings with symbolic dims, sizes, steps, weights, signature, provenance as JSON; release with ingot_string_release. */
+/* The value of a weight where it lies: dense in memory, its axes in its binding's order; NULL where the plan was saved without it. It lives as long as the plan. */
+INGOT_API ingot_status ingot_plan_weight_value(const ingot_plan* plan, size_t index, const void** data);
+/* Functions, bindings with symbolic dims, sizes, steps, weights, kernels of the user's ("external"), signature, provenance as JSON; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The programs of each target as text, for people: buffers, and every step with its operands' layouts; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
@@ -219,6 +236,9 @@ INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
 INGOT_API ingot_status ingot_plan_offers(const ingot_plan* plan, char** text);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
+/* [compiler] A graph's text (ingot_plan_graph, or a file of INGOT_DUMP) as a picture: format "svg", or "onnx" for viewers such as Netron (types, sizes and attributes of
+ * all nodes, no values of weights). Release with ingot_bytes_release. */
+INGOT_API ingot_status ingot_graph_draw(const char* text, const char* format, uint8_t** bytes, size_t* count);
 /* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, of the resolved dims. */
 INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs,
                                             size_t output_count);
@@ -301,9 +321,12 @@ INGOT_API ingot_status ingot_session_state(ingot_session* session, size_t index,
 /* What the session's state holds in memory of its own becomes the weights' values again; bound memory stays as it is. */
 INGOT_API ingot_status ingot_session_reset(ingot_session* session);
 /* on = 1: runs from now on note the time of each step; on = 0: no more. `json`: NULL, or the last noted run as
- * {steps: [{label, kernel, nanoseconds, bytes (read and written), sizes}], resolutions: how often the session resolved sizes so far}; release with
- * ingot_string_release. */
+ * {steps: [{label, kernel, origin (the user's line), nanoseconds, bytes (read and written), sizes}], call_nanoseconds: of the whole run, as its caller waits,
+ * resolutions: how often the session resolved sizes so far}; release with ingot_string_release. */
 INGOT_API ingot_status ingot_session_profile(ingot_session* session, int on, char** json);
+/* The last run that was noted as a trace for Perfetto or chrome://tracing (JSON): the call on a lane of the CPU, the steps one after another on a lane of the device
+ * that ran them. Release with ingot_string_release. */
+INGOT_API ingot_status ingot_session_trace(ingot_session* session, char** json);
 INGOT_API void ingot_session_release(ingot_session* session);
 
 /* ---- states

@@ -19,12 +19,16 @@ from .errors import (
     VersionError,
 )
 from .inputs import Input
+from .profile import Profile
 from .state import State
 from .weights import Weights
 
 __version__ = "0.1.0"
-_TORCH = {"compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "Report": "report", "ingot_backend": "backend", "verify": "verification"}
-__all__ = sorted([n for n in globals() if n[0] != "_" and n not in ("errors", "inputs", "state", "weights")] + list(_TORCH))
+_TORCH = {
+    "compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "MutableModule": "mutable", "Report": "report", "ingot_backend": "backend",
+    "verify": "verification", "Autocast": "precision", "register_kernel": "external", "Launch": "external",
+}
+__all__ = sorted([n for n, value in globals().items() if n[0] != "_" and not isinstance(value, type(_sys))] + list(_TORCH))  # no submodules
 
 
 def __getattr__(name):
@@ -44,8 +48,9 @@ def __getattr__(name):
 
 
 def _register_op():
-    from . import _op
+    from . import _op, fake_quantisation
 
+    fake_quantisation.define()
     try:
         _op.library()
     except Error:

@@ -6,12 +6,13 @@ import functools
 import json
 import weakref
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
 
 from . import atomic, plan_signature
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
 from ._values import Tensor, broadcast, by_name, fill, fitting, native, numpy_type, on_host
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
+from .profile import Profile
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
 
@@ -28,6 +29,7 @@ class Engine:
     """
 
     watch = None
+    active = None  # weights (weights.Weights) that runs read instead of the engine's own: see use
 
     def __init__(self, plan: Plan, keep=(), values=None, here=True):
         self._plan, self._keep = plan, list(keep)
@@ -117,7 +119,7 @@ class Engine:
         """The plan with the weights it has now, in memory of the host."""
         self.follow()
         built_from = {w["name"]: self._built_from[w["name"]] for w in self.inspect()["weights"] if getattr(self._built_from.get(w["name"]), "is_cuda", False)}
-        values = {**built_from, **self._values}
+        values = {**built_from, **self._values, **(self.active.given if self.active is not None else {})}
         return self._plan.with_weights(on_host(values)) if values else self._plan
 
     def follow(self):
@@ -144,6 +146,19 @@ class Engine:
         taken = self.replace(state_dict, strict=strict)
         if self.watch is not None:
             self.watch.taken(taken)
+
+    def use(self, weights: "Weights | None"):
+        """Runs that begin from now on read these weights, where they are given no others, and `save` writes them. None: the engine's own."""
+        self.active = weights
+
+    def value(self, name):
+        """The value of a weight of its own now, by the engine's name: a tensor or array, or bytes of the plan as a ctypes array, dense in the weight's order; None where the plan has none."""
+        if name in self._values or name in self._built_from:
+            return self._values.get(name, self._built_from.get(name))
+        index = next(i for i, w in enumerate(self.inspect()["weights"]) if w["name"] == name)
+        weight, out = self.inspect()["weights"][index], c_void_p()
+        check(lib().ingot_plan_weight_value(self._plan.pointer, index, byref(out)))
+        return (c_uint8 * weight["bytes"]).from_address(out.value) if out.value else None
 
     def replace(self, state_dict, *, strict=True) -> dict:
         """The same for whoever watches the weights. Gives those that it has, by its names of them."""
@@ -259,21 +274,26 @@ class Session(Handle):
         An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
         state of the session's own; written inputs that the state has are left out of the arrays. `weights` (`Engine.new_weights`) are read instead of the engine's.
         """
+        if weights is None:
+            weights = self._engine.active
         if weights is not None:
             from .weights import of_engine
 
             check(lib().ingot_session_set_weights(self.pointer, of_engine(weights, self._engine).pointer))
             try:
-                return self.run(*arrays, out=out, state=state)
+                return self._run(arrays, out, state)
             finally:
                 check(lib().ingot_session_set_weights(self.pointer, self._engine._weights.pointer))
+        return self._run(arrays, out, state)
+
+    def _run(self, arrays, out, state):
         if state is not None:
             from .state import complete
 
             arrays = complete(state, arrays, self._engine.inputs(self._function))
             check(lib().ingot_session_set_state(self.pointer, state.pointer))
             try:
-                return self.run(*arrays, out=out)
+                return self._run(arrays, out, None)
             finally:
                 check(lib().ingot_session_set_state(self.pointer, None))
         import numpy as np
@@ -320,20 +340,24 @@ class Session(Handle):
         """States become the plan's values again."""
         check(lib().ingot_session_reset(self.pointer))
 
-    def profile(self, *arrays, runs: int = 10) -> list[dict]:
-        """Runs `runs` times and gives for each step its label, kernel, sizes, bytes (read and written) and nanoseconds (median)."""
+    def profile(self, *arrays, runs: int = 10) -> Profile:
+        """Runs `runs` times and gives each step with its median time."""
         import statistics
 
+        if runs < 1:
+            raise InputError(f"a profile of {runs} runs has nothing in it", remedy="runs=1 or more")
         made = self.run(*arrays)
         text_of(lib().ingot_session_profile, self.pointer, 1)
         try:
             noted = []
             for _ in range(runs):
                 self.run(*arrays, out=made)
-                noted.append(json.loads(text_of(lib().ingot_session_profile, self.pointer, 1))["steps"])
+                noted.append(json.loads(text_of(lib().ingot_session_profile, self.pointer, 1)))
+            trace = text_of(lib().ingot_session_trace, self.pointer)
         finally:
             text_of(lib().ingot_session_profile, self.pointer, 0)
-        return [{**steps[0], "nanoseconds": statistics.median(s["nanoseconds"] for s in steps)} for steps in zip(*noted)]
+        steps = [{**steps[0], "nanoseconds": statistics.median(s["nanoseconds"] for s in steps)} for steps in zip(*(n["steps"] for n in noted))]
+        return Profile(steps, statistics.median(n["call_nanoseconds"] for n in noted), runs, trace)
 
 
 class _States(Mapping):

@@ -12,6 +12,7 @@ from pathlib import Path
 from . import atomic, errors, processes
 from ._values import Tensor, WeightSource, sources
 from .errors import IoError, OptionError
+from .progress import bar
 
 _HERE = Path(__file__).resolve().parent
 _lock = processes.Lock()
@@ -65,7 +66,10 @@ _SIGNATURES = {
     "ingot_plan_write": [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)],
     "ingot_plan_part": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_with_weights": [c_void_p, POINTER(WeightSource), c_size_t, POINTER(c_void_p)],
+    "ingot_plan_weight_value": [c_void_p, c_size_t, POINTER(c_void_p)],
+    "ingot_adapter_describe": [POINTER(c_char_p), c_size_t, c_char_p, POINTER(c_char_p), c_size_t, POINTER(c_void_p)],
     "ingot_plan_verify": [c_void_p],
+    "ingot_graph_draw": [c_char_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)],
     "ingot_plan_describe": [c_void_p, POINTER(c_void_p)],
     "ingot_plan_graph": [c_void_p, c_uint32, POINTER(c_void_p)],
     "ingot_plan_reference": [c_void_p, c_uint32, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t],
@@ -97,6 +101,7 @@ _SIGNATURES = {
     "ingot_state_bind": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_state_tensor": [c_void_p, c_char_p, POINTER(Tensor)],
     "ingot_session_profile": [c_void_p, c_int, POINTER(c_void_p)],
+    "ingot_session_trace": [c_void_p, POINTER(c_void_p)],
     "ingot_session_run_with": [c_void_p, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t],
 }
 _RELEASES = ["options", "model", "plan", "weights", "session", "state"]
@@ -158,6 +163,16 @@ def text_of(function, *arguments) -> str:
         return ctypes.string_at(out).decode()
     finally:
         lib().ingot_string_release(out)
+
+
+def drawn(graph: str, format: str) -> bytes:
+    """A graph's text as "svg" or "onnx"."""
+    out, count = c_void_p(), c_size_t()
+    check(lib().ingot_graph_draw(graph.encode(), format.encode(), byref(out), byref(count)))
+    try:
+        return ctypes.string_at(out, count.value)
+    finally:
+        lib().ingot_bytes_release(out)
 
 
 def options() -> list[dict]:
@@ -239,12 +254,15 @@ class Model(Handle):
         given = Options(values)
         out = c_void_p()
         cancelled = []
+        with bar() as show:
 
-        def report(stage, fraction, _):
-            return int(bool(cancelled or progress is not None and progress(stage.decode(), fraction)))
+            def report(stage, fraction, _):
+                if show is not None:
+                    show(stage.decode(), fraction)
+                return int(bool(cancelled or progress is not None and progress(stage.decode(), fraction)))
 
-        callback = _Progress(report)
-        processes.interruptible(lambda: check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out))), lambda: cancelled.append(True))
+            callback = _Progress(report)
+            processes.interruptible(lambda: check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out))), lambda: cancelled.append(True))
         session = {o["name"] for o in options() if o["kind"] == "session"}
         return Plan(out, {k: v for k, v in values.items() if k in session})
 

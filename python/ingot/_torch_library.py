@@ -18,6 +18,7 @@ class TorchRegistry:
         library = ctypes.CDLL(path)
         library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
+        library.ingot_torch_use.argtypes, library.ingot_torch_use.restype = [c_uint64, c_void_p], None
         library.ingot_torch_plan_words.argtypes, library.ingot_torch_plan_words.restype = [c_uint64, POINTER(c_int64)], None
         library.ingot_torch_count_of.argtypes, library.ingot_torch_count_of.restype = [c_void_p], c_void_p
         self._path = path
@@ -29,7 +30,18 @@ class TorchRegistry:
         watch = engine.watch.pointer if engine.watch is not None else None
         number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch)
         self._engines[number] = engine
+        if engine.active is not None:
+            self.use(number, engine.active)
         return number
+
+    def use(self, number: int, weights):
+        """Calls that begin from now on read these weights (weights.Weights), or the engine's (None)."""
+        self._library.ingot_torch_use(number, None if weights is None else weights.pointer)
+
+    def use_everywhere(self, engine: Engine, weights):
+        for number, other in list(self._engines.items()):
+            if other is engine:
+                self.use(number, weights)
 
     def direct(self, exchange, number: int, function: int):
         """A function from a tuple of torch tensors to one of results, without torch's dispatcher, by the DLPack exchange table in the capsule

@@ -5,11 +5,12 @@ Four steps: read what is given for the inputs (given.py), export the model or ma
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import torch
 
-from . import _engine, _library, _op, autocast, devices, plan_signature, structure
+from . import _engine, _library, _op, accuracy, autocast, devices, plan_signature, precision, structure
 from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
@@ -17,8 +18,9 @@ from .errors import InputError, OptionError
 from .export import export
 from .functional import NotFunctional, from_exported
 from .given import Given, read
-from .kinds import Exported, FromModel, FromPlan
+from .kinds import Exported, FromModel, FromPlan, form_of
 from .module import Module
+from .passes import applied
 from .program import Program, match, paired
 from .ranges import ranges_of, set_ranges
 from .report import Report
@@ -26,7 +28,7 @@ from .signature import as_text, signature_of
 from .torch_archive import load_program, names_cuda
 
 
-def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, options=None, **option):
+def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, passes=(), options=None, **option):
     """Compiles a model ahead of time.
 
     Arguments:
@@ -37,6 +39,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         kwarg_inputs: the keyword inputs by name.
         dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
         strict: passed to torch.export.export.
+        passes: functions that change the exported program's torch.fx.GraphModule, in order; each returns it, or None where it changed it in place. What comes out is exported again.
         options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module for `ingot.save` alone, on any machine
             (NVRTC is needed): calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] it runs on the CPU, and the file on both.
             A torch.device is a target too: torch.device("cuda") means the GPU at hand.
@@ -52,8 +55,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
-        return _compile_file(os.fspath(module), given, options)
-    program = _program_of(module, given, dynamic_shapes, strict)
+        return _compile_file(os.fspath(module), given, options) if not passes else _compile_program_in(os.fspath(module), given, options, passes)
+    program = _after(passes, _program_of(module, given, dynamic_shapes, strict), given)
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module))
     compiled = _compile_program(program, options, parameters_of(module.forward))
@@ -61,18 +64,20 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     return compiled
 
 
-def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, options=None, **option) -> Report:
+def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, passes=(), options=None, **option) -> Report:
     """What `ingot.compile` with the same arguments would run where, and why: an `ingot.Report`. Nothing is built."""
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
         module = _program_in(module)
-    program = _program_of(module, given, dynamic_shapes, False).exported
+    parameters = parameters_of_program(module) if isinstance(module, torch.export.ExportedProgram) else parameters_of(module.forward) if isinstance(module, torch.nn.Module) else []
+    program = _after(passes, _program_of(module, given, dynamic_shapes, False), given).exported
     try:
         functional = from_exported(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
-    options = devices.placed(split_dryrun(options)[1], functional.device, for_file=True)
+    options = precision.settled(split_dryrun(options)[1], functional, _form({**signature_of(program, functional), "parameters": parameters}, program).flattened)
+    options = devices.placed(options, functional.device, for_file=True)
     captured = write(functional)
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
 
@@ -88,6 +93,11 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
         f"a module of type {type(module).__name__} cannot be compiled",
         remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
     )
+
+
+def _after(passes, program: Program, given: Given | None) -> Program:
+    """The program after the user's passes."""
+    return paired(applied(program.exported, passes), given) if passes else program
 
 
 def _merge(options, option):
@@ -113,12 +123,30 @@ def _compile_program(program: Program, options, parameters) -> Module:
         set_ranges(model, ranges)
         model.set_signature(as_text(signature))
 
-    return Module(FromModel(assemble(f, options, prepare, for_file=True, follow=True), signature, prepare))
+    flat_of = _form(signature, exported).flattened
+    given = getattr(options.get("autocast"), "calibration", None)
+    calibration = list(map(precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
+    options = precision.settled(options, f, flat_of)
+    bound, options = accuracy.bound_of(options)
+
+    def build(options):
+        return assemble(f, options, prepare, for_file=True, follow=True)
+
+    if bound is None or split_dryrun(options)[0] is not None:
+        return Module(FromModel(build(options), signature, prepare))
+    samples = calibration or accuracy.samples_of(f, [i.leaf for i in program.inputs])
+    return Module(FromModel(accuracy.held(f, options, bound, samples, build), signature, prepare))
+
+
+def _form(signature, exported):
+    """Of calls with all inputs, numbers too."""
+    return form_of(signature, exported.call_spec.in_spec, exported.call_spec.out_spec)
 
 
 def _compile_file(path, given: Given | None, options) -> Module:
-    if names_cuda(path):  # it goes where the program's tensors are
+    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # it goes where the program's tensors are
         return _compile_program_in(path, given, options)
+    options = precision.plain(options)
     model = _library.Model.open(path)
     names = model.input_names()
     if given is not None:
@@ -135,9 +163,9 @@ def _compile_file(path, given: Given | None, options) -> Module:
     return Module(FromPlan(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available())))
 
 
-def _compile_program_in(path, given, options) -> Module:
+def _compile_program_in(path, given, options, passes=()) -> Module:
     exported = _program_in(path)
-    return _compile_program(paired(exported, given), options, parameters_of_program(exported))
+    return _compile_program(_after(passes, paired(exported, given), given), options, parameters_of_program(exported))
 
 
 def _tensors_alone(model) -> bool:

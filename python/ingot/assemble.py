@@ -10,7 +10,7 @@ import os
 import sympy
 import torch
 
-from . import _engine, _library, capture, devices
+from . import _engine, _library, capture, devices, precision
 from .errors import InputError, UnsupportedError
 from .follow import Followed
 from .functional import Functional, Node, trace_view
@@ -42,7 +42,7 @@ def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
     """The report of a graph that runs in torch as it is. With fallback="error", the UnsupportedError."""
     if options.get("fallback", "torch") == "error":
         raise UnsupportedError(reason, remedy='compile with fallback="torch"')
-    dryrun, options = split_dryrun(options)
+    dryrun, options = split_dryrun(precision.plain(options))
     _library.Options(options)  # refuses unknown names
     nodes = [n for n in graph.nodes if n.op in ("call_function", "call_method", "call_module")]
     entries = [{"name": n.name, "target": str(n.target), "segment": None, "reason": reason, "origin": ""} for n in nodes]
@@ -55,9 +55,11 @@ def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
 
 
 def split_dryrun(options: dict):
-    """Where the option dryrun wants the report ("" for standard output, a path, or None), and the other options."""
+    """Where the option dryrun wants the report ("" for standard output, a path, a function that takes it, or None), and the other options."""
     rest = {name: value for name, value in options.items() if name != "dryrun"}
     asked = options.get("dryrun", False)
+    if callable(asked):
+        return asked, rest
     _library.Options({"dryrun": asked})  # refuses what is no value of it
     if asked in (False, "false"):
         return None, rest
@@ -67,7 +69,7 @@ def split_dryrun(options: dict):
 def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file: bool = False, follow: bool = False) -> Assembled:
     """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build. for_file: see devices.placed. follow: changes
     of the weights' tensors are looked for before each run; else the caller does that."""
-    dryrun, options = split_dryrun(options)
+    dryrun, options = split_dryrun(precision.settled(options, f))
     options = devices.placed(options, f.device, for_file)
     f.wanted += _carriers(f)
     needed = capture.needed_nodes(f)
@@ -76,6 +78,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     model = _library.Model.from_json(captured.json, captured.weights)
     prepare(model)
     report = Report(model.explain(options))
+    precision.tell_unused(report)
     if dryrun is not None:
         report.write(dryrun)
         report.leave_all_in_torch("dryrun")

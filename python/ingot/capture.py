@@ -19,7 +19,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
 from torch.fx.node import _side_effectful_functions
 
-from . import _values, plain
+from . import _values, external, plain
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
 
@@ -152,6 +152,9 @@ class _Writer:
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in ("cond", "while_loop"):
             self.nodes.append(self._node(node, f"torch.ops.higher_order.{target.name()}", self._control(node), self._outputs(node, tuple(meta))))
             return
+        if (given := external.call_of(node)) is not None:
+            self.nodes.append(self._external(node, given))
+            return
         if not isinstance(target, torch._ops.OpOverload):
             if isinstance(meta, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
                 if isinstance(meta, torch.SymInt):
@@ -176,6 +179,33 @@ class _Writer:
             if name in by_name:
                 arguments.append({"name": name, "arg": self.argument(value), "kind": 2})
         self.nodes.append(self._node(node, f"torch.ops.{target}", arguments, self._outputs(node, meta)))
+
+    def _external(self, node: torch.fx.Node, call: external.Call) -> dict:
+        """A call of an operator with a kernel of the user's: all of its arguments, and what lower reads of the kernel."""
+        schema = call.kernel.op._schema.arguments
+        given = [float(v) if str(a.type) == "float" and isinstance(v, int) else v for a, v in zip(schema, call.given)]
+        arguments = [{"name": f"argument_{k}", "arg": self.argument(v), "kind": 1} for k, v in enumerate(given)]
+        for name, value in external.captured(call.kernel, [v.meta["val"] if isinstance(v, torch.fx.Node) else v for v in call.given]).items():
+            texts = isinstance(value, list) and any(isinstance(v, str) for v in value)
+            form = {"as_string": value} if isinstance(value, str) else {"as_strings": value} if texts else self.sizes(value)
+            arguments.append({"name": name, "arg": form, "kind": 2})
+        outputs = self._outputs(node, node.meta["val"])
+        if call.results is not None:
+            parts = outputs[0]["as_tensors"]
+            outputs = [{"as_tensors": [parts[i] for i in call.results]}]
+        entry = self._node(node, f"torch.ops.{call.kernel.op}", arguments, outputs)
+        entry["metadata"]["kernel"] = "external"
+        return entry
+
+    def sizes(self, values) -> dict:
+        """A size, or a list of them: ints and sympy's expressions."""
+        if isinstance(values, list):
+            return {"as_sym_ints": [self.sizes(v)["as_sym_int"] for v in values]}
+        if isinstance(values, int):
+            return {"as_sym_int": {"as_int": values}}
+        name = f"_sym_{len(self.sym_ints)}"
+        self.sym_ints[name] = {"as_expr": self.expression(values)}
+        return {"as_sym_int": {"as_name": name}}
 
     def _control(self, node: torch.fx.Node) -> list[dict]:
         """The arguments of torch.cond or while_loop: tensors, and its graphs."""

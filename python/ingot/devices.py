@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _library
+from . import _library, precision
 from .errors import InputError, OptionError
 
 CPU = torch.device("cpu")
@@ -29,8 +29,8 @@ def of_slots(slots) -> torch.device:
 
 
 def written(options: dict) -> dict:
-    """The options with each torch.device as the string that means it: as target, what its GPU is."""
-    made = dict(options)
+    """The options with each torch.device and dtype as the string that means it: as target, what its GPU is."""
+    made = precision.written(options)
     if isinstance(made.get("device"), torch.device):
         made["device"] = str(made["device"])
     given = made.get("target")
@@ -79,16 +79,20 @@ def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
     if device.type == "cpu" and "reference" in asked and "cpu" not in asked:
         where = "reference"
     made = {**options, "target": asked, "device": where}
-    if any(t.startswith("cuda:") for t in asked) and options.get("matmul_precision", "torch") == "torch" and _torch_takes_tf32():
-        made["matmul_precision"] = "tf32"
+    if any(t.startswith("cuda:") for t in asked) and options.get("matmul_precision", "torch") == "torch":
+        if options.get("convolution_precision", "torch") == "torch":
+            made["convolution_precision"] = "tf32" if _torch_takes_tf32(torch.backends.cudnn, torch.backends.cudnn.conv) else "ieee"
+        if _torch_takes_tf32(torch.backends.cuda.matmul, torch.backends.cuda.matmul):
+            made["matmul_precision"] = "tf32"
     return made
 
 
-def _torch_takes_tf32() -> bool:
+def _torch_takes_tf32(settings, newer) -> bool:
+    """torch's setting for products or for convolutions; these are on by default."""
     try:
-        return torch.backends.cuda.matmul.allow_tf32
+        return settings.allow_tf32
     except RuntimeError:  # set by its newer name, which the older one does not go with
-        return torch.backends.cuda.matmul.fp32_precision == "tf32"
+        return newer.fp32_precision == "tf32"
 
 
 def architecture(device: torch.device) -> str:

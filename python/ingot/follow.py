@@ -160,6 +160,10 @@ class Followed(Watch):
             if at == key[0] and other is not tensor and other.data_ptr() != tensor.data_ptr() and not (other.shape == shape and torch.equal(other, tensor)):
                 raise InputError(f"weights {key[1]!r} and {name!r} were one tensor when the model was compiled, and have different values now", remedy="tie them again, or compile the model again")
 
+    def now(self, name) -> torch.Tensor:
+        """The tensor that the weight is now, where the model had it when it was compiled."""
+        return self.placed(name, self._given.get(name, next(s.tensor for s in self._slots if s.name == name)))
+
     def placed(self, name, value):
         """A value for a weight, where the model had it when it was compiled."""
         return value.detach().to(self._wanted[name][2])

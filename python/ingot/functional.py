@@ -16,7 +16,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, hidden_views, identities, overlap, reshapes, result_types
+from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, reshapes, result_types
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -268,6 +268,8 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     layouts = reshapes.hang_on(program.graph)
+    if table := fake_quantisation.decompositions(program.graph):
+        program = program.run_decompositions(table)
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
     if casts or _writes_in_place(program.graph):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad as forward_mode
 
-from . import _engine, _library, _op, _values, autocast, form, module_state, plain, torch_program
+from . import _engine, _library, _op, _values, autocast, form, lora_target, module_state, plain, torch_program
 from .arguments import Arguments, parameters_of_program
 from .assemble import Assembled
 from .capture import order_of, write
@@ -14,6 +14,7 @@ from .errors import FormatError, InputError, UnsupportedError
 from .follow import GivenWeights, hear
 from .form import Form
 from .loaded import Loaded
+from .profile import Profile
 from .reshapes import check_layout, rank_of
 from .ways import no_profile, of_engine
 
@@ -25,7 +26,7 @@ class Engines:
     adds. form: of calls. captured: the state of autocast when the model was captured. device: where the model is.
     """
 
-    report = None
+    report = adapters = None
     captured = autocast.ANY
 
     def call(self, args, kwargs):
@@ -41,7 +42,7 @@ class Engines:
             raise InputError("forward-mode derivatives of an input are asked for, and a compiled module has none", remedy="call the model itself")
         return self.form.results(self.run(flat), flat)
 
-    def profile(self, args, kwargs, runs) -> list[dict]:
+    def profile(self, args, kwargs, runs) -> Profile:
         engine = self.way.profiled()
         names = engine.input_names
         flat = plain.inputs(self.form.flattened(args, kwargs), names)
@@ -108,6 +109,9 @@ class FromPlan(Engines):
     def update_weights(self, state_dict, strict):
         self.engine.update_weights(state_dict, strict=strict)
 
+    def lora_target(self):
+        return lora_target.OfEngine(self.engine)
+
     def program(self, empty_lists):
         raise _no_program()
 
@@ -129,14 +133,18 @@ def _no_program():
     return UnsupportedError("this module was made from a file alone, without the torch program around its engine", remedy="compile the original model, or torch.export.load(path) of the .pt2 file, and save that")
 
 
+def form_of(signature: dict, in_spec, out_spec, complete=True) -> Form:
+    outputs = signature["outputs"]
+    return Form(signature["inputs"], outputs, in_spec, out_spec, signature["parameters"], len(outputs), complete=complete)
+
+
 class WithWeights(Engines):
     """Engines whose weights are tensors of a model or a program. `runnable` holds both."""
 
     def __init__(self, runnable, signature: dict, in_spec, out_spec):
         self.runnable, self.engine, self.way, self.run = runnable, runnable.engine, runnable.way, runnable.run
         self.plain, self.segments = self.way.plain, self.way.segments
-        outputs = signature["outputs"]
-        self.form = Form(signature["inputs"], outputs, in_spec, out_spec, signature["parameters"], len(outputs), complete=not runnable.straight)
+        self.form = form_of(signature, in_spec, out_spec, complete=not runnable.straight)
 
     def input_names(self):
         return [s.name for s in self.runnable.slots if s.kind == "input" or s.kind == "number" and self.form.complete]
@@ -162,6 +170,9 @@ class WithWeights(Engines):
 
     def update_weights(self, state_dict, strict):
         self.runnable.update_weights(state_dict, strict)
+
+    def lora_target(self):
+        return lora_target.OfRunnable(self.runnable, lambda: self.adapters)
 
 
 class FromModel(WithWeights):
@@ -210,7 +221,7 @@ class FromProgram(WithWeights):
 class InTorch:
     """Torch runs all of it: `function`, which takes what the model takes."""
 
-    engine = report = plain = None
+    engine = report = plain = adapters = None
     segments: list = []
     device = torch.device("cpu")
 
@@ -249,6 +260,9 @@ class InTorch:
 
     def follow(self):
         pass
+
+    def lora_target(self):
+        raise UnsupportedError("all of the model runs in torch, and adapters are added to what engines run", remedy="merge the adapter into the model's weights")
 
     def plan(self):
         raise UnsupportedError("all of the model runs in torch, which a .ingot file does not hold", remedy="its report says why; torch.export.save keeps it")

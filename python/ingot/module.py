@@ -9,6 +9,7 @@ from torch.autograd import forward_ad as forward_mode
 from . import _values, autocast, module_state
 from .errors import FormatError, InputError, UnsupportedError
 from .inference_only import InferenceOnly
+from .profile import Profile
 
 
 class Module(InferenceOnly):
@@ -124,9 +125,37 @@ class Module(InferenceOnly):
         _values.by_name(state_dict)
         self._kind.update_weights(state_dict, strict)
 
-    def profile(self, *args, runs: int = 10, **kwargs) -> list[dict]:
-        """Where the time of a call goes: for each step its label, kernel, sizes, bytes and nanoseconds (median of `runs` calls). Of a module that
-        is one engine."""
+    def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):
+        """Adds a LoRA adapter to the weights that calls compute with: each becomes W + scale * B @ A, for all adapters together summed in float32 and rounded once.
+
+        adapter: {weight: (A, B, scale)} with the names of the model's state dict, A [rank, in] and B [out, rank] (a convolution's with their other axes behind); or a state dict of
+        PEFT's, diffusers' or kohya's scripts; or the path of such a safetensors file, or of PEFT's folder. scale: multiplies all of it. config: PEFT's adapter_config.json as a dict
+        or path, where it is not beside the file.
+
+        The model's own tensors stay as they are, and are still followed. Calls under way in other threads go on with the weights they began with. `use_lora` chooses among several.
+        ingot.save writes the sums. InputError for a name that is taken, an unknown weight (with the nearest one) and shapes that do not fit; then nothing has changed.
+        """
+        self._adapters().add(name, adapter, scale, config)
+
+    def remove_lora(self, name: str):
+        """Calls compute without the adapter from now on, and what was merged of it goes. InputError when there is none of that name."""
+        self._adapters().remove(name)
+
+    def use_lora(self, *names: str):
+        """Calls compute with these of the added adapters from now on, and no others. A choice that was used lately costs microseconds: its weights were kept."""
+        self._adapters().use(names)
+
+    def _adapters(self):
+        kind = self._kind
+        if kind.adapters is None:
+            from .adapters import Adapters
+
+            kind.adapters = Adapters(kind.lora_target())
+        return kind.adapters
+
+    def profile(self, *args, runs: int = 10, **kwargs) -> Profile:
+        """Where the time of a call goes: an `ingot.Profile`, a list of the steps with the user's line, bytes and nanoseconds (median of `runs` calls), which prints as
+        a table and writes a trace (`.trace(path)`). Of a module that is one engine."""
         return self._kind.profile(args, kwargs, runs)
 
     def verify(self, *args, bound: float | None = None, bisect: bool = False, **kwargs):

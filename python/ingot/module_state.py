@@ -41,6 +41,15 @@ class ModuleState(Mapping):
             raise InputError(f"the module writes no buffer {name!r}", remedy="those it writes are " + (", ".join(self._tensors) or "none"))
         return self._tensors[name]
 
+    @torch.no_grad()
+    def __setitem__(self, name, value):
+        """Copies a tensor of the entry's dtype and shape into it; `state[name] -= 3` works in place."""
+        entry = self[name]
+        if not isinstance(value, torch.Tensor) or (value.dtype, value.shape) != (entry.dtype, entry.shape):
+            shown = f"{value.dtype} {list(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+            raise InputError(f"buffer {name!r} is {entry.dtype} {list(entry.shape)}, not {shown}", remedy="give a tensor of that dtype and shape; state[name].fill_(number) writes a number")
+        entry.copy_(value)
+
     def fork(self) -> "ModuleState":
         """Another state with the same values, in memory of its own."""
         with _Use(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -23,7 +24,54 @@ class Lock:
         self._lock = threading.RLock()
 
 
-_locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+class Gate:
+    """Runs of several steps side by side, and changes that no run may see half of: a change waits for the runs under way, and runs that come meanwhile wait for it. A run within a
+    run, or within a change, of the same thread goes through. In a child of fork() the gate is as new."""
+
+    def __init__(self):
+        self.renew()
+        _locks.add(self)
+
+    def renew(self):
+        self._free, self._running, self._changing, self._mine = threading.Condition(), 0, False, threading.local()
+
+    @contextlib.contextmanager
+    def running(self):
+        within = getattr(self._mine, "within", False)
+        if not within:
+            with self._free:
+                self._free.wait_for(lambda: not self._changing)
+                self._running += 1
+            self._mine.within = True
+        try:
+            yield
+        finally:
+            if not within:
+                self._mine.within = False
+                with self._free:
+                    self._running -= 1
+                    self._free.notify_all()
+
+    @contextlib.contextmanager
+    def changing(self):
+        with self._free:
+            self._free.wait_for(lambda: not self._changing)
+            self._changing = True
+            try:
+                self._free.wait_for(lambda: self._running == (1 if getattr(self._mine, "within", False) else 0))
+            except BaseException:
+                self._changing = False
+                self._free.notify_all()
+                raise
+        try:
+            yield
+        finally:
+            with self._free:
+                self._changing = False
+                self._free.notify_all()
+
+
+_locks: "weakref.WeakSet" = weakref.WeakSet()
 
 
 def _in_child():

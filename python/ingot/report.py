@@ -13,7 +13,8 @@ class Report:
     operators: how many there are. in_engine, in_torch: how many run where. whole: one engine runs the model. segments: the engine's
     pieces in the order they run ({operators, gain_us, cost_us, inputs, outputs}; microseconds a call, estimated). nodes: every operator
     ({name, target, segment or None, reason, origin}). missing: operators that no engine has ({target, count, reason, origin,
-    segments_with, in_engine_with: what the model would look like if this one were there}). `str(report)` is for people.
+    segments_with, in_engine_with: what the model would look like if this one were there}). With option autocast a node has precision and precision_reason too;
+    with option accuracy document["accuracy"] says what was tried. `str(report)` is for people.
     """
 
     def __init__(self, document: dict):
@@ -46,14 +47,22 @@ class Report:
         text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in most[:4]) + (", ..." if len(most) > 4 else "")
         return f"{self.in_torch} of {self.operators} operators run in torch ({text}); the report says why"
 
-    def write(self, path: str):
-        """Prints the report when the path is empty, or writes it there (JSON when the name ends in .json)."""
+    def write(self, path):
+        """Prints the report when the path is empty, or writes it there (JSON when the name ends in .json); a function is called with it."""
+        if callable(path):
+            path(self)
+            return
         if not path:
             print(self)
             return
         atomic.write_bytes(path, (self.to_json() if path.endswith(".json") else str(self)).encode())
 
     # -- what was decided after it was made
+
+    def note(self, name: str, document: dict, text: str):
+        """Adds what was found later, for programs and for people."""
+        self.document[name] = document
+        self.document["text"] += text
 
     def leave_all_in_torch(self, reason: str):
         self.document["segments"] = []
@@ -63,7 +72,7 @@ class Report:
                 node["segment"], node["reason"] = None, reason
 
     def all_in_one(self, engine):
-        """The engine's one function is the whole model."""
+        # The engine's one function is the whole model.
         self.document["in_engine"], self.document["whole"] = self.operators, True
         self.document["segments"] = [{"operators": self.operators, "gain_us": 0.0, "cost_us": 0.0, **(self.segments[0] if self.segments else {}),
                                       "inputs": [{"input": name} for name in engine.input_names] + [{"state": s["name"]} for s in engine.states()],

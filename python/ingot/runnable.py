@@ -18,7 +18,7 @@ class Runnable:
 
     def __init__(self, slots: list[Slot], engines: list[Engine], way: OneCall | TorchGraph | Elsewhere, straight: bool, followed=None):
         self.slots, self.engines, self.way, self.straight, self.followed = slots, engines, way, straight, followed
-        self.run = way.run
+        self.run, self.over = way.run, lambda weights: weights  # what is added to weights for the calls: see lora_target.py
         if followed is not None:
             followed.feeds(self)
 
@@ -62,6 +62,7 @@ class Runnable:
             value = next(s.tensor for s in self.slots if s.kind in ("weight", "state") and s.name == name)
             for engine in self.engines:
                 value = engine._values.get(name, value)
+                value = engine.active.given.get(name, value) if engine.active is not None else value
         return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
 
     def replace(self, weights: dict[str, torch.Tensor], states=()):
@@ -70,4 +71,4 @@ class Runnable:
             held = {w["name"] for w in engine.inspect()["weights"]}
             if here := {n: t.detach() for n, t in weights.items() if n in held}:
                 engine.replace(here)
-        self.way.replace({**weights, **{s.name: s.tensor for s in states}})
+        self.way.replace({**self.over(weights), **{s.name: s.tensor for s in states}})

@@ -13,6 +13,7 @@ from ._engine import Engine
 from .checks import memory_check, size_check
 from .errors import UnsupportedError
 from .functional import Slot
+from .processes import Gate
 from .reshapes import check_layout
 
 
@@ -68,6 +69,7 @@ class TorchGraph:
         self._check, self._written = size_check(inputs, ranges), memory_check(inputs, written)
         self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
         self._forward = autocast.without(graph.forward)
+        self.gate = Gate()
         self._checked: set = set()  # kinds of inputs that were found right, the last few
 
     def run(self, flat):
@@ -89,9 +91,13 @@ class TorchGraph:
         for i, name, lies in self._laid:
             check_layout(name, flat[i], lies)
         try:
+            state = module_state.current()
+            forward = self._forward if state is None else state.forward(self, self._forward)
             with torch.no_grad():
-                state = module_state.current()
-                return (self._forward if state is None else state.forward(self, self._forward))(*flat)
+                if torch.compiler.is_compiling():
+                    return forward(*flat)
+                with self.gate.running():
+                    return forward(*flat)
         except RuntimeError as problem:  # of an engine inside a program that torch runs
             if (ours := _op.translate(problem)) is problem:
                 raise

@@ -21,7 +21,7 @@ class Weights(Handle):
     def __init__(self, engine, pointer):
         super().__init__(pointer)
         self._engine = engine
-        self._given: dict = {}  # by the engine's names: the library reads them where they are
+        self.given: dict = {}  # by the engine's names: the library reads them where they are
 
     def update(self, state_dict, *, strict=True):
         """Other values, by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which are read where they are. All are seen at once, from the next
@@ -29,19 +29,19 @@ class Weights(Handle):
         self._engine.follow()
         _, staged = self._engine.staged(state_dict, strict)
         self.take(staged)
-        self._given.update(staged)
+        self.given.update(staged)
 
     def take(self, staged):
         commit(self.pointer, staged)
 
     def follow(self, staged):
         """The engine's weights have these values now."""
-        theirs = [(name, value) for name, value in staged if name not in self._given]
+        theirs = [(name, value) for name, value in staged if name not in self.given]
         if theirs or not staged:
             self.take(theirs)
 
     def __repr__(self):
-        return f"Weights({', '.join(self._given) or 'those of the engine'})"
+        return f"Weights({', '.join(self.given) or 'those of the engine'})"
 
 
 def commit(pointer, staged):
@@ -50,13 +50,18 @@ def commit(pointer, staged):
     check(lib().ingot_weights_commit(pointer))
 
 
-def new_weights(engine, state_dict, strict) -> Weights:
+def fork(engine, make):
+    """make(engine, pointer) of weights that share everything with the engine's."""
     if engine._weights is None:
         raise engine.not_here()
     engine.follow()
     out = c_void_p()
     check(lib().ingot_weights_fork(engine._weights.pointer, byref(out)))
-    made = Weights(engine, out)
+    return make(engine, out)
+
+
+def new_weights(engine, state_dict, strict) -> Weights:
+    made = fork(engine, Weights)
     if state_dict:
         made.update(state_dict, strict=strict)
     engine.forks.add(made)

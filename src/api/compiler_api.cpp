@@ -1,12 +1,15 @@
 // The part of ingot.h that compiles: in libingot alone.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/plan_for.h"
 #include "base/text.h"
+#include "capture/adapter.h"
 #include "capture/capture.h"
+#include "ir/draw.h"
 #include "ir/reference.h"
 #include "ir/symbols.h"
 #include "lower/lower.h"
@@ -52,6 +55,12 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
   s += "]}";
 }
 
+std::vector<std::string> texts(const char* const* from, size_t count, const char* name) {
+  std::vector<std::string> out;
+  for (const char* text : std::span(count > 0 ? &required(from, name) : nullptr, count)) out.emplace_back(&required(text, name));
+  return out;
+}
+
 }  // namespace
 
 namespace ingot::api {
@@ -75,11 +84,27 @@ std::shared_ptr<const plan::Plan> plan_for(std::shared_ptr<const plan::Plan> pla
 
 extern "C" {
 
+ingot_status ingot_graph_draw(const char* text, const char* format, uint8_t** bytes, size_t* count) {
+  return guard([&] {
+    required(bytes, "bytes");
+    required(count, "count");
+    const std::string_view kind = &required(format, "format");
+    if (kind != "svg" && kind != "onnx") throw Error(Code::invalid_input, fmt::format("a graph cannot be drawn as \"{}\"", kind)).fix("\"svg\" or \"onnx\"");
+    const ir::Graph g = ir::parse(&required(text, "text"));
+    const std::string drawn = kind == "svg" ? ir::draw_svg(g) : ir::draw_onnx(g);
+    auto out = std::make_unique<uint8_t[]>(drawn.size());
+    std::memcpy(out.get(), drawn.data(), drawn.size());
+    *count = drawn.size();
+    *bytes = out.release();
+  });
+}
+
 ingot_status ingot_plan_offers(const ingot_plan* plan, char** text) {
   return guard([&] {
     required(text, "text");
     const plan::Plan& given = *required(plan, "plan").plan;
     compile::Record record;
+    record.device_code = false;
     rebuild(given, targets_of(given), &record);
     *text = give_text(record.decisions);
   });
@@ -171,8 +196,36 @@ ingot_status ingot_compile(const ingot_model* model, const ingot_options* option
     if (progress != nullptr) {
       report = [&](std::string_view stage, double fraction) { return progress(std::string(stage).c_str(), fraction, user) == 0; };
     }
-    auto plan = std::make_shared<plan::Plan>(build(required(model, "model").model, options != nullptr ? options->values : defaults, report));
+    auto plan = std::make_shared<plan::Plan>(build_or_take(required(model, "model").model, options != nullptr ? options->values : defaults, report));
     *out = new ingot_plan{std::move(plan)};
+  });
+}
+
+ingot_status ingot_plan_refit(const ingot_plan* plan, const char* const* weights, size_t count, const ingot_adapter* adapters, size_t adapter_count, int allow_missing,
+                              ingot_plan** out) {
+  return guard([&] {
+    required(out, "out");
+    std::vector<AdapterFile> added;
+    for (const ingot_adapter& a : std::span(adapter_count > 0 ? &required(adapters, "adapters") : nullptr, adapter_count)) {
+      if (!std::isfinite(a.scale)) fail(Code::invalid_input, "the scale of adapter {} is no finite number", &required(a.path, "path"));
+      added.push_back({&required(a.path, "path"), a.scale});
+    }
+    *out = new ingot_plan{std::make_shared<plan::Plan>(refit(*required(plan, "plan").plan, texts(weights, count, "weights"), added, allow_missing != 0))};
+  });
+}
+
+ingot_status ingot_adapter_describe(const char* const* tensors, size_t count, const char* config, const char* const* weights, size_t weight_count, char** json) {
+  return guard([&] {
+    required(json, "json");
+    const std::vector<std::string> names = texts(tensors, count, "tensors");
+    std::string s = "[";
+    for (const capture::AdapterPart& part : capture::adapter_parts(names, config != nullptr ? config : "", texts(weights, weight_count, "weights"))) {
+      s += s.size() > 1 ? ", {\"weight\": " : "{\"weight\": ";
+      append_json_string(s, part.weight);
+      s += fmt::format(", \"down\": {}, \"up\": {}, \"alpha_tensor\": {}, \"alpha\": {}, \"by_root\": {}, \"transposed\": {}}}", part.down, part.up,
+                       part.alpha_tensor ? std::to_string(*part.alpha_tensor) : "null", part.alpha ? fmt::format("{}", *part.alpha) : "null", part.by_root, part.transposed);
+    }
+    *json = give_text(s + "]");
   });
 }
 

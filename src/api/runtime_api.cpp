@@ -350,6 +350,14 @@ ingot_status ingot_plan_weight(const ingot_plan* plan, size_t index, ingot_bindi
   });
 }
 
+ingot_status ingot_plan_weight_value(const ingot_plan* plan, size_t index, const void** data) {
+  return guard([&] {
+    const std::vector<plan::Weight>& all = required(plan, "plan").plan->weights;
+    if (index >= all.size()) fail(Code::invalid_input, "there is no weight {}: the plan has {}, counted from 0", index, all.size());
+    required(data, "data") = all[index].source == plan::Weight::Source::host ? nullptr : all[index].data;
+  });
+}
+
 ingot_status ingot_plan_describe(const ingot_plan* plan, char** json) {
   return guard([&] { required(json, "json") = give_text(plan::describe(*required(plan, "plan").plan)); });
 }
@@ -496,6 +504,10 @@ ingot_status ingot_session_profile(ingot_session* session, int on, char** json) 
     required(session, "session").session.set_profiling(on != 0);
     if (json != nullptr) *json = give_text(session->session.profile());
   });
+}
+
+ingot_status ingot_session_trace(ingot_session* session, char** json) {
+  return guard([&] { required(json, "json") = give_text(required(session, "session").session.trace()); });
 }
 
 void ingot_session_release(ingot_session* session) { delete session; }

@@ -24,6 +24,7 @@ std::string_view name_of(const Site& site) {
     std::string_view operator()(const DepthwiseConv&) const { return "depthwise_conv"; }
     std::string_view operator()(const Attention&) const { return "attention"; }
     std::string_view operator()(const Plain& p) const { return p.kernel; }
+    std::string_view operator()(const External&) const { return "external"; }
   };
   return std::visit(Name{}, site.kernel);
 }
@@ -33,6 +34,41 @@ void offer_plain(const Site& site, std::initializer_list<std::string_view> kerne
   if (p == nullptr || std::find(kernels.begin(), kernels.end(), p->kernel) == kernels.end()) return;
   out.offers.push_back({.implementation = implementation, .emit = [p, code] {
                           return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code == nullptr ? std::vector<CodeUnit>() : code(*p)};
+                        }});
+}
+
+kernels::ExternalArgs external_args(const External& site, std::vector<ir::Dim>& sizes) {
+  using Kind = kernels::ExternalNumber::Kind;
+  kernels::ExternalArgs out;
+  out.name = site.kernel->name;
+  out.inputs = site.inputs;
+  out.results = site.results;
+  for (int64_t operand : site.kernel->written) out.written.push_back(static_cast<uint32_t>(operand));
+  for (const ir::Scalar& n : site.kernel->numbers) {
+    if (const auto* size = std::get_if<ir::Dim>(&n.value)) {
+      out.numbers.push_back({Kind::size, static_cast<int64_t>(sizes.size()), 0});
+      sizes.push_back(*size);
+    } else if (n.is_float()) {
+      out.numbers.push_back({Kind::real, 0, n.to_double()});
+    } else {
+      out.numbers.push_back({n.is_bool() ? Kind::boolean : Kind::integer, n.to_int(), 0});
+    }
+  }
+  return out;
+}
+
+void offer_host_external(const Site& site, Offers& out) {
+  const auto* external = std::get_if<External>(&site.kernel);
+  if (external == nullptr) return;
+  if (!external->kernel->cpu) {
+    out.refusals.push_back({"host function", Obstacle::types, "kernel " + external->kernel->name + " is registered without a function for the CPU"});
+    return;
+  }
+  out.offers.push_back({.implementation = "host function", .emit = [external] {
+                          std::vector<ir::Dim> sizes;
+                          kernels::ExternalArgs args = external_args(*external, sizes);
+                          args.host = *external->kernel->cpu;
+                          return EmittedStep{"external", serialise(args), std::move(sizes), {}, external->elementwise};
                         }});
 }
 

@@ -19,6 +19,7 @@
 #include "base/target.h"
 #include "ir/encoding.h"
 #include "ir/strided_layout.h"
+#include "kernels/external/external.h"
 
 namespace ingot::backend {
 
@@ -36,6 +37,7 @@ struct Gemm {
   // Implicit GEMM (a convolution): A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
+  bool convolution = false;          // whose precision the settings choose by itself
   // One row whose body has half as many columns as B and sees both halves of them side by side (Instruction::half).
   bool gated = false;
   // A has one row, computed inside the kernel by this body and stored nowhere. In a sketch there is no body yet.
@@ -78,8 +80,16 @@ struct Plain {
   std::vector<ir::DType> types;      // of the operands
 };
 
+// A kernel of the user's. Operands of the step, all row-major: its tensors in any order, then what it writes (kernels/external/run/external_args.h).
+struct External {
+  const kernels::External* kernel;
+  std::vector<uint32_t> inputs;      // of each of its tensors: the operand of the step
+  uint32_t results = 0;              // besides the new values of those that it writes in place
+  size_t elementwise = SIZE_MAX;     // EmittedStep::elementwise
+};
+
 struct Site {
-  std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain> kernel;
+  std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain, External> kernel;
   const FusedBody* body = nullptr;
   std::vector<StridedLayout> operands = {};
 };
@@ -91,9 +101,13 @@ inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; 
 
 // Device code of a step as text. Equal names have equal text, which is compiled once.
 struct CodeUnit {
+  // From the user: compiled, or taken, as it stands; `kernels` has one name, NAME:ENTRY, where ENTRY is the name in the text.
+  enum class From : uint8_t { ingot, user, user_ptx };
   std::string name, text;
   std::vector<std::string> kernels;
   std::vector<std::string_view (*)()> libraries = {};  // texts in front of it, in order
+  From from = From::ingot;
+  std::string label = {};            // for people: the operator whose kernel it is
 };
 
 // A step, and what it needs besides its operands.
@@ -161,7 +175,8 @@ enum class Deterministic : uint8_t {
 
 struct Settings {
   Deterministic deterministic = Deterministic::run;
-  bool tf32 = false;  // products of f32 may read 10 bits of their operands' mantissas, where the target has such
+  // Products of f32, and those that are convolutions, may read 10 bits of their operands' mantissas, where the target has such.
+  bool tf32 = false, tf32_convolutions = false;
 };
 
 // A backend's half of compile. Functions are pure; a backend is one line of run/backends.def.
@@ -175,6 +190,11 @@ const Compiler& compiler_for(const Target&);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: of the step, on backends that have device code.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);
+
+// The constants of a step with the user's kernel, but for where its code is. Its sizes are appended to `sizes`.
+kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);
+// Adds an offer of the kernel's function for the host, if the site is a kernel of the user's; a refusal where it has none.
+void offer_host_external(const Site&, Offers&);
 
 // A map as steps read it: its steps, [axes][indices]; appended to a step's sizes the extents of its indices and the offsets along its axes. nullopt where
 // an index goes backwards, or too far.

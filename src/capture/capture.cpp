@@ -25,7 +25,7 @@ Json parse(simdjson::dom::parser& parser, std::string_view text, std::string_vie
 // The weights and constants of an archive: name -> payload and its recorded layout.
 class Payloads {
  public:
-  explicit Payloads(const Zip& zip) : zip_(zip), meta_reader_([](ir::Weight&, bool, const TensorMeta&) {}) {
+  explicit Payloads(const Zip& zip) : zip_(zip), meta_reader_([](ir::Weight&, bool, const TensorMeta&) {}, Importer::From::file) {
     for (std::string_view folder : {"data/weights/", "data/constants/"}) {
       for (const std::string& name : zip.names(folder)) {
         if (name.ends_with("_config.json")) read(name, folder);
@@ -125,10 +125,12 @@ Model import_archive(const std::string& path) {
   Json root = parse(parser, zip.text(model), model);
   Payloads payloads(zip);
   Ties ties;
-  Importer importer([&](ir::Weight& w, bool, const TensorMeta& m) {
-    payloads.fill(w, m);
-    ties.look(w, m.type);
-  });
+  Importer importer(
+      [&](ir::Weight& w, bool, const TensorMeta& m) {
+        payloads.fill(w, m);
+        ties.look(w, m.type);
+      },
+      Importer::From::file);
   return importer.run(root);
 }
 
@@ -138,15 +140,17 @@ Model import_json(std::string_view json, const std::vector<HostWeight>& weights)
   simdjson::dom::parser parser;
   Json root = parse(parser, json, "the model's graph");
   Ties ties;
-  Importer importer([&](ir::Weight& w, bool, const TensorMeta& m) {
-    auto found = table.find(w.name);
-    if (found == table.end()) fail(Code::invalid_input, "no data was given for weight \"{}\"", w.name);
+  Importer importer(
+      [&](ir::Weight& w, bool, const TensorMeta& m) {
+        auto found = table.find(w.name);
+        if (found == table.end()) fail(Code::invalid_input, "no data was given for weight \"{}\"", w.name);
     // The pointer is that of the tensor's first element, so the recorded offset does not count.
-    TensorMeta at_first = m;
-    at_first.offset = 0;
-    find_bytes(w, at_first, {found->second->data, found->second->bytes}, nullptr);
-    ties.look(w, m.type);
-  });
+        TensorMeta at_first = m;
+        at_first.offset = 0;
+        find_bytes(w, at_first, {found->second->data, found->second->bytes}, nullptr);
+        ties.look(w, m.type);
+      },
+      Importer::From::process);
   return importer.run(root);
 }
 

@@ -517,9 +517,12 @@ void Importer::add_call(Json node, const std::string& target, Scope& scope) {
   Call call;
   call.attributes.set("target", target);
   Json inputs = node.at("inputs");
+  const auto metadata = node.find("metadata");
+  const bool kernel = from_ == From::process && metadata && metadata->find("kernel");
   for (auto i : inputs.array()) {
     Json input = inputs.child(i);
     std::string_view name = input.at("name").string();
+    if (name.starts_with("external_") && !kernel) fail(Code::unsupported, "it has an argument {}, a name that stands for kernels of the user's here", name);
     call.attributes.set(std::string(name == "target" ? ir::target_argument : name), argument(call, scope, input.at("arg")));
   }
   for (ValueId v : call.in) {

@@ -18,7 +18,9 @@ using WeightSource = std::function<void(ir::Weight&, bool constant, const Tensor
 
 class Importer {
  public:
-  explicit Importer(WeightSource weights) : weight_source_(std::move(weights)) {}
+  // Kernels of the user's come from this process alone: a file could name any code.
+  enum class From : uint8_t { file, process };
+  Importer(WeightSource weights, From from) : weight_source_(std::move(weights)), from_(from) {}
   Model run(Json program);
   // Meta of a tensor in the archive's own form (weights' config files use it too).
   TensorMeta meta(Json m);
@@ -65,6 +67,7 @@ class Importer {
   void leave_to_torch(ir::ValueId, std::string reason);
 
   WeightSource weight_source_;
+  From from_;
   Model model_;
   ir::Graph& g_ = model_.graph;
   std::map<std::string, ir::SymbolId, std::less<>> symbols_;

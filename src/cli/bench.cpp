@@ -12,7 +12,7 @@ namespace {
 
 struct Arguments {
   Source plan;
-  std::string against, device = "auto";
+  std::string against, trace, device = "auto";
   std::vector<std::string> shapes;
   int threads = 0, warmup = 3;
   double seconds = 2;
@@ -95,6 +95,7 @@ void run(const Arguments& a) {
       times[r].push_back(std::chrono::duration<double, std::milli>(now() - t).count());
     }
   }
+  if (!a.trace.empty()) runners[0]->trace(a.trace);
   if (a.steps) print_steps(*runners[0], a.seconds);
   for (size_t r = 0; r < runners.size(); ++r) print(plans[r].path.c_str(), times[r], a.json);
 }
@@ -118,6 +119,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
+  verb->add_option("--trace", a->trace, "where to write one run of the plan as a trace (JSON for Perfetto)");
   verb->add_flag("--json", a->json, "one JSON line a plan");
   verb->callback([a] { run(*a); });
 }

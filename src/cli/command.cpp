@@ -43,6 +43,11 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
   told([&] { write_atomically(path, parts); });
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  const std::span<const std::byte> whole = std::as_bytes(std::span(text.data(), text.size()));
+  write_file(path, {&whole, 1});
+}
+
 std::shared_ptr<const MappedFile> read_file(const std::string& path) {
   return told([&] { return MappedFile::open(path, MappedFile::Access::whole); });
 }
@@ -244,6 +249,15 @@ void Runner::run() {
     if (open) out[o].data = nullptr;
   }
   check(ingot_session_run_with(session.get(), in.data(), in.size(), out.data(), out.size()));
+}
+
+void Runner::trace(const std::string& path) {
+  check(ingot_session_profile(session.get(), 1, nullptr));
+  run();
+  char* text = nullptr;
+  check(ingot_session_trace(session.get(), &text));
+  check(ingot_session_profile(session.get(), 0, nullptr));
+  write_text(path, take(text));
 }
 
 }  // namespace ingot::cli

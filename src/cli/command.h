@@ -21,6 +21,7 @@ struct Failure {
   int code;
   std::string text;
 };
+void write_text(const std::string& path, const std::string& text);  // throws Failure
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);  // see base/atomic_file.h; throws Failure
 std::shared_ptr<const MappedFile> read_file(const std::string& path);  // whole; throws Failure
 void check(ingot_status status);  // throws Failure with the last error
@@ -80,15 +81,18 @@ struct Runner {
   void run();
   static void* late_output(void* user, size_t output, const int64_t* dims, int32_t rank);
   HostArray state(size_t index);  // as the runs so far have left it
+  void trace(const std::string& path);  // runs once more and writes where the time goes, as a trace
 };
 
 // One per verb.
 void add_compile(CLI::App&);
 void add_run(CLI::App&);
 void add_bench(CLI::App&);
+void add_refit(CLI::App&);
 void add_inspect(CLI::App&);
 void add_verify(CLI::App&);
 void add_ops(CLI::App&);
 void add_doctor(CLI::App&);
+void add_cache(CLI::App&);
 
 }  // namespace ingot::cli

@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 
 #include "command.h"
@@ -54,22 +56,48 @@ std::string take_dryrun(std::vector<std::string>& settings) {
   return asked == "false" ? "" : asked;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  const std::span<const std::byte> whole = std::as_bytes(std::span(text.data(), text.size()));
-  write_file(path, {&whole, 1});
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C ends the build at its next stage, with nothing left behind; a second one ends the process.
+void interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
 }
 
-int report(const char* stage, double fraction, void* user) {
-  const auto* kind = static_cast<const std::string*>(user);
-  if (*kind == "json") {
-    std::fprintf(stderr, "{\"stage\": \"%s\", \"fraction\": %.3f}\n", stage, fraction);
-  } else if (::isatty(2)) {
-    std::fprintf(stderr, "\r%-12s %3.0f%%%s", stage, fraction * 100, fraction >= 1 ? "\n" : "");
+// A line on the terminal for builds of more than two seconds, with an estimate of what is left; taken away at the end.
+class Bar {
+ public:
+  explicit Bar(std::string kind) : kind_(std::move(kind)) {}
+  ~Bar() {
+    if (shown_) std::fputs("\r\033[K", stderr);
   }
-  return 0;
+  void show(const char* stage, double fraction) {
+    if (kind_ == "json") {
+      std::fprintf(stderr, "{\"stage\": \"%s\", \"fraction\": %.3f}\n", stage, fraction);
+      std::fflush(stderr);
+      return;
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    if (seconds < 2 || ::isatty(2) == 0) return;
+    shown_ = true;
+    const int full = static_cast<int>(fraction * 24);
+    std::fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f%% %s", full, "########################", 24 - full, "", fraction * 100, stage);
+    if (fraction > 0.05) std::fprintf(stderr, ", about %.0f s left", seconds * (1 - fraction) / fraction);
+  }
+
+ private:
+  std::string kind_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  bool shown_ = false;
+};
+
+int report(const char* stage, double fraction, void* bar) {
+  static_cast<Bar*>(bar)->show(stage, fraction);
+  return interrupted;
 }
 
 void run(const Arguments& a) {
+  std::signal(SIGINT, interrupt);
   ingot_model* raw = nullptr;
   check(ingot_model_open(a.model.c_str(), &raw));
   Model model(raw);
@@ -90,8 +118,12 @@ void run(const Arguments& a) {
   settings.insert(settings.begin(), "fallback=error");
   Options options = make_options(settings);
   ingot_plan* made = nullptr;
-  std::string kind = a.progress;
-  check(ingot_compile(model.get(), options.get(), report, &kind, &made));
+  {
+    Bar bar(a.progress);
+    const ingot_status status = ingot_compile(model.get(), options.get(), report, &bar, &made);
+    if (status == INGOT_CANCELLED && interrupted) throw Failure{130, "interrupted; nothing is written"};
+    check(status);
+  }
   Plan plan(made);
   check(ingot_plan_save(plan.get(), a.output.c_str()));
 }

@@ -9,8 +9,8 @@ namespace ingot::cli {
 namespace {
 
 struct Arguments {
-  std::string plan;
-  bool graph = false, programs = false, offers = false, steps = false, memory = false, weights = false, json = false;
+  std::string plan, graph;
+  bool programs = false, offers = false, steps = false, memory = false, weights = false, json = false;
 };
 
 std::string dims_text(simdjson::dom::element dims) {
@@ -38,11 +38,43 @@ void print_steps(simdjson::dom::element f) {
   }
 }
 
+// "-": as text. A path: as its ending says. Of several functions each has its own file, or its part of the text.
+void show_graph(const ingot_plan* plan, const std::string& to) {
+  char* described = nullptr;
+  check(ingot_plan_describe(plan, &described));
+  const std::string json = take(described);
+  simdjson::dom::parser parser;
+  const simdjson::dom::array functions(parser.parse(json)["functions"]);
+  const std::string format = to.ends_with(".svg") ? "svg" : to.ends_with(".onnx") ? "onnx" : "";
+  if (to != "-" && format.empty()) throw Failure{usage, "--graph takes a path that ends in .svg or .onnx, or -, not \"" + to + "\""};
+  uint32_t index = 0;
+  for (auto f : functions) {
+    char* text = nullptr;
+    check(ingot_plan_graph(plan, index, &text));
+    const std::string graph = take(text);
+    if (to == "-") {
+      if (index > 0) std::printf("\n# function %s\n", text_of(f["name"]).c_str());
+      std::fputs(graph.c_str(), stdout);
+    } else {
+      uint8_t* drawn = nullptr;
+      size_t count = 0;
+      check(ingot_graph_draw(graph.c_str(), format.c_str(), &drawn, &count));
+      const std::unique_ptr<uint8_t, void (*)(uint8_t*)> release(drawn, ingot_bytes_release);
+      std::string path = to;
+      if (functions.size() > 1) path.insert(path.size() - format.size() - 1, "." + text_of(f["name"]));
+      const std::span<const std::byte> whole = std::as_bytes(std::span(drawn, count));
+      write_file(path, {&whole, 1});
+    }
+    ++index;
+  }
+}
+
 void run(const Arguments& a) {
   Plan plan = load_plan({a.plan});
-  if (a.graph || a.programs || a.offers) {
+  if (!a.graph.empty()) return show_graph(plan.get(), a.graph);
+  if (a.programs || a.offers) {
     char* text = nullptr;
-    check(a.graph ? ingot_plan_graph(plan.get(), 0, &text) : a.offers ? ingot_plan_offers(plan.get(), &text) : ingot_plan_programs(plan.get(), &text));
+    check(a.offers ? ingot_plan_offers(plan.get(), &text) : ingot_plan_programs(plan.get(), &text));
     std::fputs(take(text).c_str(), stdout);
     return;
   }
@@ -93,6 +125,7 @@ void run(const Arguments& a) {
     if (a.weights) std::printf("  weight %s %s%s%s\n", text_of(w["name"]).c_str(), text_of(w["dtype"]).c_str(), dims_text(w["dims"]).c_str(), order_text(w).c_str());
   }
   std::printf("weights: %zu, %.1f MB\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6);
+  for (auto kernel : simdjson::dom::array(document["external"])) std::printf("calls kernel %s, which is not ingot's: it runs with --trust code\n", text_of(kernel).c_str());
   for (auto t : simdjson::dom::array(document["targets"])) {
     simdjson::dom::array derived(t["derived"]);
     int64_t made = 0;
@@ -118,7 +151,9 @@ void add_inspect(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("inspect", "Show what is in a plan.");
   verb->add_option("plan", a->plan, "the plan")->required();
-  verb->add_flag("--graph", a->graph, "the portable graph, as text");
+  verb->add_option("--graph", a->graph, "the portable graph: out.svg draws it, out.onnx is for viewers such as Netron, - or nothing prints its text")
+      ->expected(0, 1)
+      ->default_str("-");
   verb->add_flag("--programs", a->programs, "each target's buffers and steps in full: the layouts of all operands, sizes, a hash of the constants");
   verb->add_flag("--offers", a->offers, "what compiling decides: the values with memory, and each step's offers, costs and refusals");
   verb->add_flag("--steps", a->steps, "the steps: kernel, what is fused, what is written, where in the model");

@@ -19,10 +19,12 @@ int run(int argc, char** argv) {
   add_compile(app);
   add_run(app);
   add_bench(app);
+  add_refit(app);
   add_inspect(app);
   add_verify(app);
   add_ops(app);
   add_doctor(app);
+  add_cache(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw Failure{usage, "a command is needed; ingot --help lists them"};

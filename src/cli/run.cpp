@@ -11,7 +11,7 @@ namespace {
 
 struct Arguments {
   Source plan;
-  std::string output, device = "auto";
+  std::string output, trace, device = "auto";
   std::vector<std::string> inputs, shapes;
   int threads = 0, repeat = 1;
 };
@@ -19,7 +19,8 @@ struct Arguments {
 void run(const Arguments& a) {
   Runner runner(a.plan, a.threads, a.device);
   runner.fill(a.inputs, a.shapes);
-  for (int i = 0; i < a.repeat; ++i) runner.run();
+  for (int i = 1; i < a.repeat; ++i) runner.run();
+  a.trace.empty() ? runner.run() : runner.trace(a.trace);
   if (!a.output.empty()) {
     std::error_code ignored;  // writing the first file tells
     std::filesystem::create_directories(a.output, ignored);
@@ -50,6 +51,7 @@ void add_run(CLI::App& app) {
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
+  verb->add_option("--trace", a->trace, "where to write the last run as a trace (JSON for Perfetto): each step, its time and the model's line");
   verb->add_option("--repeat", a->repeat, "run this often")->check(positive);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);

@@ -73,10 +73,31 @@ bool is_bijective(const AffineMap& map, const Dims& operand) {
 }
 
 std::optional<StridedLayout> before_view(const StridedLayout& w, const AffineMap& map, const Dims& operand) {
-  if (!is_bijective(map, operand)) return std::nullopt;
+  if (map.fill) return std::nullopt;
   StridedLayout out{operand, Dims(operand.size(), Dim(0)), w.offset};
+  std::vector<bool> used(map.dims.size(), false);
   for (size_t j = 0; j < map.axes.size(); ++j) {
-    if (!map.axes[j].terms.empty()) out.strides[j] = w.strides[map.axes[j].terms[0].axis];
+    const AffineMap::Axis& axis = map.axes[j];
+    if (!(axis.offset == Dim(0))) return std::nullopt;
+    std::vector<AffineMap::Term> terms;  // innermost first
+    for (const AffineMap::Term& t : axis.terms) {
+      if (!(map.dims[t.axis] == Dim(1))) terms.push_back(t);
+    }
+    std::sort(terms.begin(), terms.end(), [](const auto& x, const auto& y) { return x.coefficient < y.coefficient; });
+    // The view's axes count the operand's axis like digits, and lie in memory as one axis would.
+    Dim elements = 1;
+    for (size_t k = 0; k < terms.size(); ++k) {
+      const size_t a = terms[k].axis;
+      if (used[a] || !(Dim(terms[k].coefficient) == elements)) return std::nullopt;
+      if (k == 0) out.strides[j] = w.strides[a];
+      if (!(w.strides[a] == out.strides[j] * elements)) return std::nullopt;
+      used[a] = true;
+      elements *= map.dims[a];
+    }
+    if (!(elements == operand[j])) return std::nullopt;
+  }
+  for (size_t a = 0; a < used.size(); ++a) {
+    if (!used[a] && !(map.dims[a] == Dim(1))) return std::nullopt;
   }
   return out;
 }

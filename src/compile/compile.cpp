@@ -162,7 +162,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
 
 backend::Settings settings_of(const Options& options) {
   auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
-  return {deterministic, options.text("matmul_precision") == "tf32"};
+  return {deterministic, products_by_tf32(options), convolutions_by_tf32(options)};
 }
 
 }  // namespace

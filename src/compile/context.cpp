@@ -94,6 +94,7 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
   const Dims &a = g.type(matmul.in[0]).dims, &b = g.type(matmul.in[1]).dims, &c = g.type(matmul.out[0]).dims;
   backend::Gemm gemm;
   gemm.type = g.type(matmul.in[0]).dtype;
+  gemm.convolution = is_convolution(matmul);
   // What there is one row of in all is one matrix.
   gemm.a = backend::unplaced(is_one_row(c) ? Dims{1, a.back()} : a);
   gemm.b = {backend::unplaced({b[b.size() - 2], b.back()})};

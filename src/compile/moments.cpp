@@ -24,10 +24,28 @@ ValueId below_views(const Graph& g, ValueId v, std::vector<const AffineMap*>* ma
 
 bool is_sum(const Node& node) { return node.op == Op::reduce && node.attributes.string("kind") == "sum" && !node.attributes.integers("axes").empty(); }
 
-bool same_view(const Graph& g, ValueId a, ValueId b) {
-  std::vector<const AffineMap*> x, y;
-  if (below_views(g, a, &x) != below_views(g, b, &y) || x.size() != y.size()) return false;
-  return std::equal(x.begin(), x.end(), y.begin(), [](const AffineMap* p, const AffineMap* q) { return *p == *q; });
+// Where the elements of `v`, broadcast to `dims` by axes of size 1 in front, come from: a map into what is below its views.
+std::optional<AffineMap> map_from(const Graph& g, ValueId v, const Dims& dims) {
+  const Dims& own = g.type(v).dims;
+  if (own.size() > dims.size()) return std::nullopt;
+  const size_t lead = dims.size() - own.size();
+  AffineMap all{dims, {}, std::nullopt};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!(dims[d] == (d < lead ? Dim(1) : own[d - lead]))) return std::nullopt;
+    if (d >= lead) all.axes.push_back({0, {{static_cast<uint32_t>(d), 1}}});
+  }
+  std::vector<const AffineMap*> maps;
+  below_views(g, v, &maps);
+  for (const AffineMap* map : maps) all = compose(all, *map);
+  for (AffineMap::Axis& axis : all.axes) std::erase_if(axis.terms, [&](const AffineMap::Term& t) { return dims[t.axis] == Dim(1); });
+  return all;
+}
+
+// True if both are the same elements at the same places of `dims`.
+bool are_same(const Graph& g, ValueId a, ValueId b, const Dims& dims) {
+  if (below_views(g, a) != below_views(g, b)) return false;
+  const auto x = map_from(g, a, dims), y = map_from(g, b, dims);
+  return x && y && *x == *y;
 }
 
 // True if `mean`, which broadcasts to `dims`, is the sum's elements each at its place, over `n`.
@@ -62,24 +80,24 @@ std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Back
   const Node& square = g.producer(squares.in[0]);
   if (square.op != Op::mul || square.in[0] != square.in[1] || g.producer(square.in[0]).op != Op::sub) return std::nullopt;
   const Node& apart = g.producer(square.in[0]);
-  const Type& t = g.type(apart.in[0]);
+  const Dims& dims = g.type(squares.in[0]).dims;
   const Node* over = &g.producer(below_views(g, apart.in[1]));
-  if (!(t.dims == g.type(squares.in[0]).dims) || t.dims.size() != g.type(apart.in[1]).dims.size() || over->op != Op::div) return std::nullopt;
+  if (dims.size() != g.type(apart.in[1]).dims.size() || over->op != Op::div) return std::nullopt;
   const ValueId sum = below_views(g, over->in[0]);
   const Node& first = g.producer(sum);
   const std::vector<int64_t> axes = squares.attributes.integers("axes");
-  if (!is_sum(first) || first.attributes.integers("axes") != axes || !same_view(g, first.in[0], apart.in[0])) return std::nullopt;
+  if (!is_sum(first) || first.attributes.integers("axes") != axes || !are_same(g, first.in[0], apart.in[0], dims)) return std::nullopt;
   int64_t n = 1;
-  for (int64_t axis : axes) n *= t.dims[static_cast<size_t>(axis)].constant().value_or(0);
-  if (n == 0 || !is_mean_of(g, apart.in[1], first, t.dims, n)) return std::nullopt;
+  for (int64_t axis : axes) n *= dims[static_cast<size_t>(axis)].constant().value_or(0);
+  if (n == 0 || !is_mean_of(g, apart.in[1], first, dims, n)) return std::nullopt;
   const kernels::Definition& moments = *kernels::definition_of(Op::moments);
   Node sketch;
   sketch.op = Op::moments;
   sketch.in = {apart.in[0]};
   sketch.attributes = {{"axes", to_attribute(axes)}};
   const kernels::PlainStep step = moments.plain(g, sketch);
-  backend::Plain plain{moments.name, step.constants, {t.dtype, DType::f32, DType::f32}};
-  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(t.dims)}})) return std::nullopt;
+  backend::Plain plain{moments.name, step.constants, {g.type(apart.in[0]).dtype, DType::f32, DType::f32}};
+  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(dims)}})) return std::nullopt;
   return g.values[sum].producer;
 }
 

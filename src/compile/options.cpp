@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "backend/run/registry.h"
 #include "base/error.h"
@@ -62,10 +63,13 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "device" && text != "auto" && backend::find_device(text).devices == nullptr) refuse("\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
-  if (option.name == "matmul_precision" && text != "torch" && text != "ieee" && text != "tf32") refuse("\"torch\", \"ieee\" or \"tf32\"");
+  if ((option.name == "matmul_precision" || option.name == "convolution_precision") && text != "torch" && text != "ieee" && text != "tf32")
+    refuse("\"torch\", \"ieee\" or \"tf32\"");
   if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
   if (option.name == "weights" && text != "embed" && text != "strip") refuse("\"embed\" or \"strip\"");
   if (option.name == "weight_dtype" && text != "none" && text != "int8") refuse("\"none\" or \"int8\"");
+  if (option.name == "autocast" && text != "none" && !autocast_type(text)) refuse("\"none\", \"float16\" or \"bfloat16\"");
+  if (option.name == "cache" && text != "off" && text != "read" && text != "write" && text != "readwrite") refuse("\"off\", \"read\", \"write\" or \"readwrite\"");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 
@@ -75,12 +79,31 @@ std::span<const Option> option_table() { return table; }
 
 Options::Options() {
   for (const Option& o : table) values_.emplace_back(o.default_text);
+  const char* cache = std::getenv("INGOT_CACHE");  // another default
+  if (cache == nullptr || *cache == '\0') return;
+  try {
+    set("cache", cache);
+  } catch (Error& e) {
+    throw std::move(e).fix("unset INGOT_CACHE in the environment, or set it to one of these");
+  }
 }
 
 void Options::set(std::string_view name, std::string_view text) {
   size_t i = index_of(name);
   check_value(table[i], text);
   values_[i] = text;
+}
+
+std::optional<ir::DType> autocast_type(std::string_view text) {
+  const std::optional<ir::DType> type = ir::dtype_from_name(text);
+  return type && ir::is_float(*type) && ir::size_of(*type) == 2 ? type : std::nullopt;
+}
+
+bool products_by_tf32(const Options& options) { return options.text("matmul_precision") == "tf32"; }
+
+bool convolutions_by_tf32(const Options& options) {
+  const std::string& own = options.text("convolution_precision");
+  return own == "torch" ? products_by_tf32(options) : own == "tf32";
 }
 
 const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }

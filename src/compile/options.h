@@ -1,12 +1,14 @@
 // Options by name, from the one table in options.def.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/target.h"
+#include "ir/dtype.h"
 
 namespace ingot::compile {
 
@@ -40,5 +42,11 @@ class Options {
  private:
   std::vector<std::string> values_;  // as option_table()
 };
+
+// The type that a value of option autocast names, if it names one.
+std::optional<ir::DType> autocast_type(std::string_view text);
+// Whether products of float32 on a GPU go by TF32, and whether convolutions do.
+bool products_by_tf32(const Options&);
+bool convolutions_by_tf32(const Options&);
 
 }  // namespace ingot::compile

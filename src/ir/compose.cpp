@@ -375,7 +375,7 @@ Dims batch_dims(const Handle& x) { return {x.dims().begin(), x.dims().end() - 2}
 
 }  // namespace
 
-Handle matmul(Handle a, Handle b) {
+Handle matmul(Handle a, Handle b, Attributes attributes) {
   if (a.rank() == 0 || b.rank() == 0) fail(Code::invalid_input, "matmul: a 0-d operand");
   bool row = a.rank() == 1, column = b.rank() == 1;
   if (row) a = unsqueeze(a, 0);
@@ -384,7 +384,7 @@ Handle matmul(Handle a, Handle b) {
   if (a.dtype() != b.dtype()) fail(Code::invalid_input, "matmul: operands have dtypes {} and {}", name_of(a.dtype()), name_of(b.dtype()));
   Graph& g = a.graph();
   Dim inner_a = a.dims().back(), inner_b = b.dims()[b.dims().size() - 2];
-  Handle y = make_node(g, Op::matmul, {a.id(), b.id()}, {});
+  Handle y = make_node(g, Op::matmul, {a.id(), b.id()}, std::move(attributes));
   require(g, inner_a, Check::equal, inner_b, "the inner sizes of matmul are equal");
   require_broadcast(g, {batch_dims(a), batch_dims(b)});
   if (column) y = squeeze(y, -1);

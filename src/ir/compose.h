@@ -146,7 +146,7 @@ Handle scatter_along(Handle base, Axis axis, Handle index, Handle updates, const
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable);
 std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, sums of squared differences from the mean
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted);
-Handle matmul(Handle a, Handle b);                                    // torch.matmul's rules for ranks 1 and up
+Handle matmul(Handle a, Handle b, Attributes attributes = {});        // torch.matmul's rules for ranks 1 and up
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);
 
 // A size that is read from a 0-d i64 while the graph runs, at most `bound`: a new symbol, or the next of Graph::expected_sizes.

@@ -37,6 +37,7 @@ struct Data {
 
 // Elements as they lie in memory, row-major.
 Data unpack(DType, Index dims, std::span<const std::byte>);
+std::vector<std::byte> pack(const Data&);
 // Sizes under the symbols' values; Error when one is negative or they multiply to more than memory can hold.
 Index sizes_of(const Dims&, std::span<const int64_t> symbols);
 // Computes the results of `node` from `values` (by value id) and stores them there.

@@ -160,6 +160,12 @@ struct Node {
   uint32_t group = 0;
 };
 
+// True for a product that is a convolution: its precision is chosen by itself.
+inline bool is_convolution(const Node& matmul) {
+  const auto* found = matmul.attributes.find("convolution");
+  return found != nullptr && matmul.attributes.boolean("convolution");
+}
+
 struct Input {
   ValueId value;
   std::string name;
@@ -254,6 +260,8 @@ std::vector<Type> infer(const Graph&, Op, const std::vector<ValueId>& in, const 
 void verify(const Graph&, Level);
 // Text form; parse(print(g)) prints the same text. Weights' bytes are not part of the text.
 std::string print(const Graph&);
+// An attribute as it stands in that text.
+std::string text_of(const Graph&, const Attribute&);
 Graph parse(std::string_view text);
 
 // Broadcast of shapes as in ATen; Error when they cannot be. Undecidable pairs add a Check to `checks` when given.

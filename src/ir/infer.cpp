@@ -34,6 +34,7 @@ class Infer {
       case Op::attention: return {attention()};
       case Op::branch: return branch();
       case Op::loop: return loop();
+      case Op::external: return external();
       default: bad("has no rule for its result type");
     }
   }
@@ -395,6 +396,34 @@ class Infer {
     dims.push_back(q.dims[q.dims.size() - 2]);
     dims.push_back(v.dims.back());
     return {q.dtype, dims};
+  }
+
+  // Nothing follows from the operands but the types of those that are written.
+  std::vector<Type> external() {
+    const std::vector<int64_t> written = a_.integers("written");
+    const auto list = [&](const Attribute& a, const char* what) -> const List& {
+      const auto* found = std::get_if<List>(&a.value);
+      if (found == nullptr) bad("{} is not a list", what);
+      return *found;
+    };
+    const List &dtypes = list(a_.at("dtypes"), "dtypes"), &dims = list(a_.at("dims"), "dims");
+    if (dtypes.size() != dims.size() || dtypes.size() < written.size()) bad("{} types and {} shapes for its results", dtypes.size(), dims.size());
+    std::vector<Type> out;
+    for (size_t k = 0; k < dtypes.size(); ++k) {
+      const auto* dtype = std::get_if<DType>(&dtypes[k].value);
+      if (dtype == nullptr) bad("dtype {} is none", k);
+      out.push_back({*dtype, Attributes{{"dims", list(dims[k], "a shape")}}.dims("dims")});
+      for (const Dim& d : out.back().dims) {
+        if (d.is_constant() && d.value() < 0) bad("result {} has a negative size", k);
+      }
+    }
+    for (size_t k = 0; k < written.size(); ++k) {
+      if (written[k] < 0 || static_cast<size_t>(written[k]) >= in_.size()) bad("it writes operand {}, and has {}", written[k], in_.size());
+      const Type& before = type(static_cast<size_t>(written[k]));
+      if (before.dtype != out[k].dtype || before.rank() != out[k].rank()) bad("the new value of operand {} has another type", written[k]);
+      for (size_t d = 0; d < before.dims.size(); ++d) same(before.dims[d], out[k].dims[d], "the new value of an operand");
+    }
+    return out;
   }
 
   const Graph& g_;

@@ -65,6 +65,11 @@ class Printer {
     return std::move(out_);
   }
 
+  std::string run(const Attribute& a) {
+    attribute(a);
+    return std::move(out_);
+  }
+
  private:
   template <class... A>
   void put(fmt::format_string<A...> text, A&&... a) {
@@ -201,6 +206,8 @@ class Printer {
 };
 
 }  // namespace
+
+std::string text_of(const Graph& g, const Attribute& a) { return Printer(g).run(a); }
 
 std::string print(const Graph& g) { return Printer(g).run(); }
 

@@ -94,27 +94,6 @@ void write(std::byte* p, T v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-Array pack(const Data& d) {
-  Array a = Array::empty(d.dtype, d.dims);
-  size_t n = static_cast<size_t>(d.numel()), size = size_of(d.dtype);
-  for (size_t i = 0; i < n; ++i) {
-    std::byte* p = a.bytes.data() + i * size;
-    switch (d.dtype) {
-      case DType::b8:
-      case DType::u8: write(p, static_cast<uint8_t>(d.i[i])); break;
-      case DType::i8: write(p, static_cast<int8_t>(d.i[i])); break;
-      case DType::i16: write(p, static_cast<int16_t>(d.i[i])); break;
-      case DType::i32: write(p, static_cast<int32_t>(d.i[i])); break;
-      case DType::i64: write(p, d.i[i]); break;
-      case DType::f16: write(p, float_to_f16(static_cast<float>(d.f[i]))); break;
-      case DType::bf16: write(p, float_to_bf16(static_cast<float>(d.f[i]))); break;
-      case DType::f32: write(p, static_cast<float>(d.f[i])); break;
-      default: write(p, d.f[i]); break;
-    }
-  }
-  return a;
-}
-
 Data permuted(const Data& from, const std::vector<int64_t>& order) {
   Data to{from.dtype, {}, {}, {}};
   for (int64_t axis : order) to.dims.push_back(from.dims[static_cast<size_t>(axis)]);
@@ -134,6 +113,27 @@ Data permuted(const Data& from, const std::vector<int64_t>& order) {
 }
 
 }  // namespace
+
+std::vector<std::byte> pack(const Data& d) {
+  size_t n = static_cast<size_t>(d.numel()), size = size_of(d.dtype);
+  std::vector<std::byte> out(n * size);
+  for (size_t i = 0; i < n; ++i) {
+    std::byte* p = out.data() + i * size;
+    switch (d.dtype) {
+      case DType::b8:
+      case DType::u8: write(p, static_cast<uint8_t>(d.i[i])); break;
+      case DType::i8: write(p, static_cast<int8_t>(d.i[i])); break;
+      case DType::i16: write(p, static_cast<int16_t>(d.i[i])); break;
+      case DType::i32: write(p, static_cast<int32_t>(d.i[i])); break;
+      case DType::i64: write(p, d.i[i]); break;
+      case DType::f16: write(p, float_to_f16(static_cast<float>(d.f[i]))); break;
+      case DType::bf16: write(p, float_to_bf16(static_cast<float>(d.f[i]))); break;
+      case DType::f32: write(p, static_cast<float>(d.f[i])); break;
+      default: write(p, d.f[i]); break;
+    }
+  }
+  return out;
+}
 
 Data unpack(DType t, Index dims, std::span<const std::byte> bytes) {
   Data d{t, std::move(dims), {}, {}};
@@ -289,7 +289,7 @@ std::vector<Array> interpret(const Graph& g, std::span<const Array> inputs) {
   }
   evaluate_graph(g, symbols, values);
   std::vector<Array> out;
-  for (const Output& o : g.outputs) out.push_back(pack(values[o.value]));
+  for (const Output& o : g.outputs) out.push_back({values[o.value].dtype, values[o.value].dims, pack(values[o.value])});
   return out;
 }
 

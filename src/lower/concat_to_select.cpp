@@ -59,6 +59,7 @@ void concat_to_select(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (node.op != Op::concat || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0)) return std::nullopt;
     if (std::all_of(in.begin(), in.end(), [&](ValueId v) { return weights.contain(to, v); })) return std::nullopt;  // made once, by prepare
+    if (std::any_of(in.begin(), in.end(), [&](ValueId v) { return is(to, v, Op::concat); })) return std::nullopt;   // that is stored, inside this one
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     const Dims dims = g.type(node.out[0]).dims;
     Dims line(dims.size() - axis, Dim(1));

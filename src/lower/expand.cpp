@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ir/symbols.h"
+#include "lower/external.h"
 #include "lower/lower.h"
 #include "lower/versions.h"
 #include "ops/operator.h"
@@ -20,13 +21,6 @@ std::string show(const ir::Type& t, const Graph& g) {
   std::string s = std::string(name_of(t.dtype)) + "[";
   for (size_t i = 0; i < t.dims.size(); ++i) s += (i ? ", " : "") + t.dims[i].text(g.symbols);
   return s + "]";
-}
-
-// "aten.add_.Tensor" -> "aten.add.Tensor"; empty when the name is not that of an in-place overload.
-std::string functional_name(const std::string& target) {
-  size_t first = target.find('.'), second = target.find('.', first + 1);
-  if (first == std::string::npos || second == std::string::npos || second < first + 3 || target[second - 1] != '_' || target[first + 1] == '_') return {};
-  return target.substr(0, second - 1) + target.substr(second);
 }
 
 class Expander {
@@ -160,6 +154,13 @@ class Expander {
         results = control(node);
         name_sizes(node, results);
         for (size_t i = 0; i < node.out.size(); ++i) check(node, target, from_.type(node.out[i]), results[i].type());
+        define(id, results);
+        return;
+      }
+      if (has_kernel(node)) {
+        std::vector<ValueId> in;
+        for (ValueId v : node.in) in.push_back(values_.read(v));
+        results = expand_external(to_, from_, node, in);
         define(id, results);
         return;
       }

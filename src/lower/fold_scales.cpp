@@ -54,7 +54,7 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
   // Half types would be rounded once more.
   if (size_of(weight.dtype) < 4 || weight.dims.size() != 2 || !(scale.dtype == weight.dtype) || !is_per_column(scale.dims, weight.dims[1])) return std::nullopt;
   if (!weights.contain(g, made.in[1]) || !weights.contain(g, by)) return std::nullopt;
-  return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}));
+  return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}), made.attributes);
 }
 
 }  // namespace

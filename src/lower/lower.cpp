@@ -27,6 +27,7 @@ const std::vector<Pass>& passes() {
       {"simplify_attention", simplify},
       {"causal_masks", causal_masks},                        // the causal part of a mask becomes a flag
       {"grouped_query_attention", grouped_query_attention},  // repeated keys and values are read in place
+      {"nest_concats", nest_concats},                        // concat(a, b, c) beside concat(a, b) is concat(concat(a, b), c)
       {"concat_to_select", concat_to_select},                // RoPE's concatenation becomes a select between two reads
       {"sink_transposes", sink_transposes},                  // a linear layer between a transpose and its inverse works without them
       {"merge_linears", merge_linears},                      // query, key and value, or gate and up: one matmul

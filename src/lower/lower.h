@@ -2,10 +2,12 @@
 // passes recognise and simplify patterns: masks, RMSNorm, RoPE, grouped heads, QKV merge.
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/target.h"
 #include "ir/graph.h"
 
 namespace ingot::lower {
@@ -28,6 +30,8 @@ ir::Graph expand_operators(const ir::Graph& captured);
 // Of all calls, in order. Whether sizes may be read from data (nonzero, item): only in a graph that runs here as a whole.
 enum class SizesFromData : bool { refused, allowed };
 std::vector<Missing> missing_operators(const ir::Graph& captured, SizesFromData = SizesFromData::allowed);
+// Calls of operators for which the user registered a kernel, though not for all of these targets.
+std::vector<Missing> kernels_not_for(const ir::Graph& captured, std::span<const Target>);
 // expand_operators, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 

@@ -17,7 +17,8 @@ struct Member {
 
 // x[.., K] * w[K, N] with w made of weights.
 bool is_linear(const Graph& g, WeightValues& weights, const Node& n) {
-  return n.op == Op::matmul && g.type(n.in[0]).dims.size() >= 2 && g.type(n.in[1]).dims.size() == 2 && weights.contain(g, n.in[1]);
+  // Of two convolutions of one image each ends in its own way (normalised, added to a residual, activated), which kernels do on their results as they compute them.
+  return n.op == Op::matmul && !ir::is_convolution(n) && g.type(n.in[0]).dims.size() >= 2 && g.type(n.in[1]).dims.size() == 2 && weights.contain(g, n.in[1]);
 }
 
 // A merged matmul stands at its first member, where the views and concatenations of a later member's weight may not exist yet: they are made here, and
@@ -83,7 +84,8 @@ void merge_linears(Graph& g) {
         const Node& n = g.nodes[m.matmul];
         ir::NodeId leader = some.empty() ? m.matmul : some[0].matmul;
         bool ready = available(g, n.in[1], leader) && (!biased || available(g, m.bias_value, leader));
-        if (ready && (some.empty() || g.type(n.in[1]).dtype == g.type(g.nodes[leader].in[1]).dtype)) some.push_back(m);
+        const Node& other = g.nodes[leader];
+        if (ready && g.type(n.in[1]).dtype == g.type(other.in[1]).dtype && n.attributes == other.attributes) some.push_back(m);
       }
       if (some.size() < 2) continue;
       Group group{some, {Dim(0)}};
@@ -101,7 +103,7 @@ void merge_linears(Graph& g) {
       weights.push_back(ir::transpose(Handle(&to, weight_in(to, g, g.nodes[m.matmul].in[1], renamed)), 0, 1));
       if (m.bias != ir::none_id) biases.push_back(Handle(&to, weight_in(to, g, m.bias_value, renamed)));
     }
-    Handle y = ir::matmul(Handle(&to, x), ir::transpose(ir::concat(weights, 0), 0, 1));
+    Handle y = ir::matmul(Handle(&to, x), ir::transpose(ir::concat(weights, 0), 0, 1), g.nodes[group.members[0].matmul].attributes);
     if (!biases.empty()) y = y + ir::concat(biases, 0);
     group.merged = y.id();
   };

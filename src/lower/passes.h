@@ -13,6 +13,7 @@ void match_activations(ir::Graph&);        // written-out GELU, SiLU, sigmoid, s
 void match_attention(ir::Graph&);          // matmul, scale, mask, softmax, matmul become attention
 void causal_masks(ir::Graph&);             // the causal part of an attention mask becomes a flag
 void grouped_query_attention(ir::Graph&);  // repeated keys and values are read in place
+void nest_concats(ir::Graph&);             // a concatenation of what an earlier one joins, and more, is made of that one
 void concat_to_select(ir::Graph&);         // a concatenation between pointwise operations becomes a select
 void sink_transposes(ir::Graph&);          // a linear layer between a transpose and its inverse works on the transposed tensor
 void merge_linears(ir::Graph&);            // linear layers of one input become one matmul

@@ -114,8 +114,29 @@ bool has_reduction(const Graph& g, ValueId v) {
   return false;
 }
 
-// A reshape, perhaps behind a view that changes nothing, that merges axes of what was normalised or of what repeats: its operand. Other pointwise work gains
-// nothing there: what follows may need the merged axes.
+// True for a reshape of a view that merges axes which are no neighbours in the view's operand: windows put together again. It is a copy.
+bool merges_apart(const Graph& g, const Node& reshape) {
+  const Node& made = maker(g, reshape.in[0]);
+  if (made.op != Op::view || made.attributes.map("map").fill) return false;
+  const AffineMap& map = made.attributes.map("map");
+  const auto steps = steps_of(map);
+  const Dims& from = g.type(reshape.in[0]).dims;
+  const auto parts = ir::merged_axes(from, g.type(reshape.out[0]).dims);
+  if (!steps || !parts) return false;
+  for (const std::vector<size_t>& part : *parts) {
+    for (size_t k = 0; k + 1 < part.size(); ++k) {
+      const auto &outer = (*steps)[part[k]], &inner = (*steps)[part[k + 1]];
+      if (!outer || !inner) continue;  // repeats
+      const bool whole = inner->axis == outer->axis + 1 && outer->step == 1 && is_all_of(map, part, inner->axis, g.type(made.in[0]).dims[inner->axis]);
+      const bool one = inner->axis == outer->axis && Dim(outer->step) == Dim(inner->step) * from[part[k + 1]];
+      if (!whole && !one) return true;
+    }
+  }
+  return false;
+}
+
+// A reshape, perhaps behind a view that changes nothing, that merges axes of what was normalised or of what repeats, or is a copy: its operand. Other pointwise work
+// gains nothing there: what follows may need the merged axes.
 std::optional<ValueId> before_merge(const Graph& g, ValueId v) {
   const Dims& dims = g.type(v).dims;
   while (maker(g, v).op == Op::view && is_identity(maker(g, v).attributes.map("map"), g.type(maker(g, v).in[0]).dims)) v = maker(g, v).in[0];
@@ -128,7 +149,7 @@ std::optional<ValueId> before_merge(const Graph& g, ValueId v) {
     const auto steps = steps_of(map);
     for (size_t d = 0; steps && d < steps->size(); ++d) repeats = repeats || (!(*steps)[d] && !(map.dims[d] == Dim(1)));
   }
-  return repeats || (is_map(maker(g, from).op) && has_reduction(g, from)) ? std::optional(reshape.in[0]) : std::nullopt;
+  return repeats || merges_apart(g, reshape) || (is_map(maker(g, from).op) && has_reduction(g, from)) ? std::optional(reshape.in[0]) : std::nullopt;
 }
 
 // Pointwise work on merged axes of what pointwise work made is done before they are merged: both become one body.
@@ -478,6 +499,37 @@ std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::ve
   return put_back(y, after).id();
 }
 
+// Elements chosen along merged axes whose merge would be a copy: they are chosen along the axes as they were, by the parts of each index.
+std::optional<ValueId> gather_before_merge(Graph& g, const Node& node, const std::vector<ValueId>& in) {
+  const Node reshape = maker(g, in[0]);
+  if (reshape.op != Op::reshape || node.attributes.boolean("wrap") || !merges_apart(g, reshape)) return std::nullopt;
+  const Dims merged = g.type(in[0]).dims;
+  const auto parts = *ir::merged_axes(g.type(reshape.in[0]).dims, merged);
+  const std::vector<int64_t> axes = node.attributes.integers("axes");
+  Dims from;  // with an axis for each of the merge's parts, and for those of size 1
+  std::vector<int64_t> finer;
+  std::vector<Handle> indices;
+  for (size_t j = 0; j < merged.size(); ++j) {
+    Dims sizes;
+    for (size_t axis : parts[j]) sizes.push_back(g.type(reshape.in[0]).dims[axis]);
+    if (sizes.empty()) sizes.push_back(1);
+    const size_t first = from.size();
+    from.insert(from.end(), sizes.begin(), sizes.end());
+    const auto found = std::find(axes.begin(), axes.end(), static_cast<int64_t>(j));
+    if (found == axes.end()) {
+      if (sizes.size() > 1) return std::nullopt;
+      continue;
+    }
+    Handle index(&g, in[1 + static_cast<size_t>(found - axes.begin())]);
+    for (size_t k = sizes.size(); k-- > 0;) {
+      finer.push_back(static_cast<int64_t>(first + k));
+      indices.push_back(k == 0 ? index : ir::map(Op::mod, {index, ir::Operand(sizes[k])}));
+      if (k > 0) index = ir::map(Op::floordiv, {index, ir::Operand(sizes[k])});
+    }
+  }
+  return ir::gather(ir::reshape(Handle(&g, reshape.in[0]), from), finer, indices, node.attributes.integer("position"), false).id();
+}
+
 // What a convolution's windows move over, with its channels innermost: kernels read neighbouring channels, which see the same windows. Where they lie otherwise, in
 // an image from outside, it is copied once, as a concatenation of one part. Images of few channels stay as they are.
 // `first`: the first axis behind the channels.
@@ -521,6 +573,19 @@ std::optional<size_t> first_spatial(const Graph& g, const std::vector<std::vecto
   return moves ? std::optional(first) : std::nullopt;
 }
 
+// True if the value is the end of a product alone, pointwise work behind it with one reader: its kernel does it, in its own axes.
+bool ends_product(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, ValueId v) {
+  for (;;) {
+    const Node& node = maker(g, v);
+    if (users[v].size() != 1) return false;
+    if (node.op == Op::matmul) return true;
+    if (!is_map(node.op)) return false;
+    const auto whole = std::find_if(node.in.begin(), node.in.end(), [&](ValueId in) { return g.type(in).dims == g.type(v).dims && !is_leaf(maker(g, in).op); });
+    if (whole == node.in.end()) return false;
+    v = *whole;
+  }
+}
+
 }  // namespace
 
 void propagate_layout(Graph& g) {
@@ -539,10 +604,14 @@ void propagate_layout(Graph& g) {
     if (dims.size() < 3) return std::nullopt;
     if (node.op == Op::reshape) return reshape_in_order(to, in[0], dims);
     if (node.op == Op::concat) return concat_in_order(to, node, in, dims);
-    if (node.op == Op::gather) return gather_in_order(to, node, in);
+    if (node.op == Op::gather) {
+      const std::optional<ValueId> turned = gather_in_order(to, node, in);
+      return turned ? turned : gather_before_merge(to, node, in);
+    }
     if (is_map(node.op)) {
       const std::optional<ValueId> turned = map_in_order(to, weights, node, in, dims);
-      return turned ? turned : map_before_merge(to, node, in, dims);
+      if (turned || std::any_of(node.in.begin(), node.in.end(), [&](ValueId v) { return ends_product(g, users, v); })) return turned;
+      return map_before_merge(to, node, in, dims);
     }
     if (node.op == Op::view && node.attributes.map("map").fill) return pad_in_order(to, node.attributes.map("map"), in[0]);
     return std::nullopt;

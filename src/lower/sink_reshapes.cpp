@@ -76,7 +76,7 @@ void sink_reshapes(Graph& g) {
     if (node.op == Op::matmul) {
       auto x = unmerged(to, in[0]);
       if (!x || to.type(in[1]).dims.size() != 2 || !weights.contain(to, in[1])) return std::nullopt;
-      return ir::reshape(ir::matmul(Handle(&to, *x), Handle(&to, in[1])), dims).id();
+      return ir::reshape(ir::matmul(Handle(&to, *x), Handle(&to, in[1]), node.attributes), dims).id();
     }
     if (is_map(node.op)) return lifted_map(to, node, in, dims);
     if (node.op == Op::reshape && is(to, in[0], Op::reshape)) return ir::reshape(Handle(&to, maker(to, in[0]).in[0]), dims).id();

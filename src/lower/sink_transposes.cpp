@@ -117,7 +117,7 @@ void sink_transposes(Graph& g) {
       Dims straight(dims.size(), dims.back());
       for (size_t i = 0; i + 1 < dims.size(); ++i) straight[static_cast<size_t>(a.rows[i])] = dims[i];
       Handle x = ir::reshape(ir::permute(Handle(&to, a.source), a.in_order), straight);
-      return ir::permute(ir::matmul(x, Handle(&to, in[1])), a.rows).id();
+      return ir::permute(ir::matmul(x, Handle(&to, in[1]), node.attributes), a.rows).id();
     }
     std::vector<ValueId> operands = in;
     Axes rows;

@@ -45,6 +45,12 @@ bool is_injective(const AffineMap& map) {
 
 }  // namespace
 
+std::string functional_name(const std::string& target) {
+  size_t first = target.find('.'), second = target.find('.', first + 1);
+  if (first == std::string::npos || second == std::string::npos || second < first + 3 || target[second - 1] != '_' || target[first + 1] == '_') return {};
+  return target.substr(0, second - 1) + target.substr(second);
+}
+
 Versions::Versions(const Graph& from, Graph& to, Expand expand) : from_(from), to_(to), expand_(std::move(expand)) {
   size_t n = from.values.size();
   current_.assign(n, none_id);

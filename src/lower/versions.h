@@ -4,12 +4,16 @@
 // `update`; every other view of the same memory is made again, from the new value, when it is read next.
 #pragma once
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "ir/compose.h"
 #include "ir/graph.h"
 
 namespace ingot::lower {
+
+// "aten.add_.Tensor" -> "aten.add.Tensor"; empty when the name is not that of an in-place overload.
+std::string functional_name(const std::string& target);
 
 class Versions {
  public:

@@ -70,7 +70,7 @@ Value products(const Layer& l, const Windows& on, const Dims& counts, bool lines
     of_weights.insert(few ? of_weights.begin() : of_weights.end(), 1);
     of_weights.insert(of_weights.begin(), 0);
     const Value a = reshape(permute(windows, places_and_kernel({0, 1}, n, few)), appended({batch}, rows));
-    const Value y = matmul(a, transpose(reshape(permute(l.w, of_weights), {l.w.dim(0), inner}), 0, 1));
+    const Value y = matmul(a, transpose(reshape(permute(l.w, of_weights), {l.w.dim(0), inner}), 0, 1), {{"convolution", true}});
     return l.bias ? y + *l.bias : y;
   }
   // A product for each group. The columns of all groups are neighbours in memory, as those of the result are.
@@ -78,7 +78,7 @@ Value products(const Layer& l, const Windows& on, const Dims& counts, bool lines
   of_weights.push_back(0);
   Value b = permute(reshape(reshape(permute(l.w, of_weights), {inner, l.w.dim(0)}), {inner, groups, out}), {1, 0, 2});
   for (size_t i = 0; i < rows.size() - 1; ++i) b = unsqueeze(b, 1);
-  Value y = matmul(reshape(permute(windows, places_and_kernel({1, 0}, n, false)), appended({groups, batch}, rows)), b);
+  Value y = matmul(reshape(permute(windows, places_and_kernel({1, 0}, n, false)), appended({groups, batch}, rows)), b, {{"convolution", true}});
   if (l.bias) y = y + reshape(*l.bias, appended(appended({groups}, Dims(rows.size(), Dim(1))), {out}));
   Axes order;
   for (Axis i = 1; i + 1 < y.rank(); ++i) order.push_back(i);

@@ -90,10 +90,11 @@ Value group_norm(const Value& x, int64_t groups, const std::optional<Value>& wei
   channels.resize(split.size(), Dim(1));
   Value wide = reshape(widened(x), std::move(split));
   const Axes axes = last_axes(wide, static_cast<size_t>(wide.rank()) - 2);
-  Value m = mean(wide, axes, keep), centred = wide - m;
-  Value y = centred * rsqrt(mean(square(centred), axes, keep) + eps);
-  if (weight) y = y * reshape(widened(*weight), channels);
-  if (bias) y = y + reshape(widened(*bias), channels);
+  // One factor and one addend for each channel of an image: what is done for each element is one product and one sum.
+  Value m = mean(wide, axes, keep), scale = rsqrt(mean(square(wide - m), axes, keep) + eps);
+  if (weight) scale = scale * reshape(widened(*weight), channels);
+  const Value moved = m * scale, shift = bias ? reshape(widened(*bias), channels) - moved : 0.0 - moved;
+  Value y = wide * scale + shift;
   return reshape(cast(y, x.dtype()), x.dims());
 }
 

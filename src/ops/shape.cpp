@@ -1,6 +1,7 @@
 // Views, copies, concatenations and splits.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
@@ -148,19 +149,48 @@ Value rot90(const Value& x, int64_t k, const Axes& dims) {
   }
 }
 
+// How many elements of an axis come from its end to its front.
+Dim rolled_to_front(const Value& x, const Dim& size, const Dim& by) {
+  // A mod by an unknown size is hard to simplify. A shift by at most the size needs none.
+  const std::optional<int64_t> shift = by.constant();
+  const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
+  return !within ? mod(by, max(size, 1)) : *shift > 0 ? Dim(*shift) : size - Dim(-*shift);
+}
+
+// Along the last axis two pieces change places. Along others whole rows are read from where they are: that fuses with what is done with them.
 Value roll(Value x, const Dims& shifts, const Axes& dims) {
   if (dims.empty()) return reshape(roll(reshape(x, {Dim(-1)}), shifts, {0}), x.dims());
+  std::map<Axis, Dim> rows;
   for (size_t i = 0; i < dims.size(); ++i) {
-    Dim size = x.dim(dims[i]);
+    const Axis axis = x.axis(dims[i]);
+    const Dim size = x.dim(axis);
     if (size == Dim(0)) continue;
-    // A mod by an unknown size is hard to simplify. A shift by at most the size needs none.
-    const std::optional<int64_t> shift = shifts[i].constant();
-    const bool within = shift && *shift != INT64_MIN && known_less(size, std::abs(*shift), x.graph().symbols) == Truth::no;
-    const Dim front = !within ? mod(shifts[i], max(size, 1)) : *shift > 0 ? Dim(*shift) : size - Dim(-*shift);
-    const std::vector<Value> parts = pieces(x, dims[i], {size - front, front});
-    x = concat({parts[1], parts[0]}, dims[i]);
+    if (axis + 1 < x.rank()) {
+      rows[axis] += shifts[i];
+      continue;
+    }
+    const Dim front = rolled_to_front(x, size, shifts[i]);
+    const std::vector<Value> parts = pieces(x, axis, {size - front, front});
+    x = concat({parts[1], parts[0]}, axis);
   }
-  return x;
+  if (rows.empty()) return x;
+  // One index for each axis from the first to the last that is rolled.
+  const Axis first = rows.begin()->first, last = rows.rbegin()->first;
+  std::vector<int64_t> axes;
+  std::vector<Value> indices;
+  for (Axis axis = first; axis <= last; ++axis) {
+    const Dim size = x.dim(axis);
+    Dims line(static_cast<size_t>(last - axis) + 1, Dim(1));
+    line[0] = size;
+    Value place = index(x.graph(), line, 0);
+    if (const auto by = rows.find(axis); by != rows.end()) {
+      const Dim front = rolled_to_front(x, size, by->second);
+      place = select(place < Operand(front), place + Operand(size - front), place - Operand(front));
+    }
+    axes.push_back(axis);
+    indices.push_back(place);
+  }
+  return gather(x, axes, indices, first, false);
 }
 
 Value diagonal(const Value& x, int64_t offset, int64_t dim1, int64_t dim2) {

@@ -50,8 +50,20 @@ Partition partition(const ir::Graph& captured, const std::vector<Refused>& refus
 // The segment as a captured graph of its own: bindings named as torch names the values.
 ir::Graph extract(const ir::Graph& captured, const Segment&);
 
+// What autocast makes of the calls that engines run; `type` is empty where it is off.
+struct Precisions {
+  struct Node {
+    bool low = false;
+    std::string reason;  // of one that stays in float32: why; empty where it has no such numbers
+  };
+  std::string type;
+  std::vector<Node> nodes;
+  size_t casts = 0;
+  std::vector<std::string> unused;  // patterns that name nothing
+};
+
 // What runs where: {nodes: [...], segments: [...], missing: [...]} as JSON, and the same for people.
-std::string report_json(const ir::Graph& captured, const Partition&, const std::vector<Refused>& refused, const Settings&);
+std::string report_json(const ir::Graph& captured, const Partition&, const std::vector<Refused>& refused, const Settings&, const Precisions& = {});
 std::string report_text(const ir::Graph& captured, const Partition&, const std::vector<Refused>& refused, const Settings&);
 
 }  // namespace ingot::partition

@@ -71,31 +71,21 @@ std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refu
 
 namespace {
 
-std::string text_of(const Graph& g, const Partition& p, const std::vector<Missing>& missing) {
-  Count c = count(g, p);
-  if (c.operators == 0) return "the model has no operators: nothing is to be compiled\n";
-  auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
-  std::string s = fmt::format("{} of {} in {}", c.here, plural(c.operators, "operator"), plural(p.segments.size(), "engine segment"));
-  if (c.here == c.operators) return s + "; nothing stays in torch\n";
-  s += fmt::format("; {} in torch\n", plural(c.operators - c.here, "operator"));
-  for (size_t i = 0; i < p.segments.size(); ++i) {
-    const Segment& segment = p.segments[i];
-    s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"),
-                     plural(segment.inputs.size(), "input"), plural(segment.outputs.size(), "output"), segment.gain, segment.cost / 2);
+// Operators of one kind and reason, in the order of their first.
+using Groups = std::vector<std::pair<std::string, std::vector<NodeId>>>;
+
+void add(Groups& groups, const std::string& key, NodeId n) {
+  auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
+  if (found == groups.end()) {
+    groups.push_back({key, {n}});
+  } else {
+    found->second.push_back(n);
   }
-  s += "in torch:\n";
-  // Operators of one kind and reason on one line, with the first places where they stand.
-  std::vector<std::pair<std::string, std::vector<NodeId>>> groups;
-  for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op != Op::call || p.segment_of[n] != in_torch) continue;
-    std::string key = target(g, n) + ": " + p.reason[n];
-    auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
-    if (found == groups.end()) {
-      groups.push_back({key, {n}});
-    } else {
-      found->second.push_back(n);
-    }
-  }
+}
+
+// A line for each, with the first places where they stand.
+std::string text_of(const Graph& g, const Groups& groups) {
+  std::string s;
   for (const auto& [key, nodes] : groups) {
     s += fmt::format("  {}{}\n", nodes.size() > 1 ? fmt::format("{} x ", nodes.size()) : "", key);
     std::vector<std::string> shown;
@@ -110,6 +100,44 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
       shown.push_back(std::move(place));
     }
   }
+  return s;
+}
+
+std::string text_of(const Graph& g, const Precisions& precisions) {
+  if (precisions.type.empty()) return "";
+  size_t low = 0, all = 0;
+  Groups groups;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    const Precisions::Node& node = precisions.nodes[n];
+    low += node.low;
+    all += node.low || !node.reason.empty();
+    // What reads float32 is one kind, whatever it reads.
+    if (!node.reason.empty()) add(groups, target(g, n) + ": " + (node.reason.starts_with("it reads") ? "it reads float32" : node.reason), n);
+  }
+  std::string s = fmt::format("autocast: {} of {} operators in {}, {} cast{} of values\n", low, all, precisions.type, precisions.casts, precisions.casts == 1 ? "" : "s");
+  for (const std::string& pattern : precisions.unused) s += fmt::format("  autocast_exclude has \"{}\", which names nothing in this model\n", pattern);
+  if (!groups.empty()) s += "in float32:\n" + text_of(g, groups);
+  return s;
+}
+
+std::string text_of(const Graph& g, const Partition& p, const std::vector<Missing>& missing) {
+  Count c = count(g, p);
+  if (c.operators == 0) return "the model has no operators: nothing is to be compiled\n";
+  auto plural = [](size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
+  std::string s = fmt::format("{} of {} in {}", c.here, plural(c.operators, "operator"), plural(p.segments.size(), "engine segment"));
+  if (c.here == c.operators) return s + "; nothing stays in torch\n";
+  s += fmt::format("; {} in torch\n", plural(c.operators - c.here, "operator"));
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& segment = p.segments[i];
+    s += fmt::format("  segment {}: {}, {}, {}; saves about {:.0f} us, its call costs {:.0f} us\n", i, plural(segment.nodes.size(), "operator"),
+                     plural(segment.inputs.size(), "input"), plural(segment.outputs.size(), "output"), segment.gain, segment.cost / 2);
+  }
+  s += "in torch:\n";
+  Groups groups;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op == Op::call && p.segment_of[n] == in_torch) add(groups, target(g, n) + ": " + p.reason[n], n);
+  }
+  s += text_of(g, groups);
   bool head = false;
   for (const Missing& m : missing) {
     if (m.here_with <= c.here) continue;
@@ -122,7 +150,7 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
 
 }  // namespace
 
-std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings) {
+std::string report_json(const Graph& g, const Partition& p, const std::vector<Refused>& refused, const Settings& settings, const Precisions& precisions) {
   Count c = count(g, p);
   const std::vector<Missing> missing = missing_of(g, refused, settings);
   std::string s = fmt::format("{{\"operators\": {}, \"in_engine\": {}, \"whole\": {}, \"segments\": [", c.operators, c.here, p.whole);
@@ -176,10 +204,28 @@ std::string report_json(const Graph& g, const Partition& p, const std::vector<Re
     append_json_string(s, p.reason[n]);
     s += ", \"origin\": ";
     append_json_string(s, where(g, n));
+    if (!precisions.type.empty() && p.segment_of[n] != in_torch) {
+      const Precisions::Node& node = precisions.nodes[n];
+      s += ", \"precision\": ";
+      append_json_string(s, node.low ? precisions.type : node.reason.empty() ? "" : "float32");
+      s += ", \"precision_reason\": ";
+      append_json_string(s, node.reason);
+    }
     s += "}";
   }
-  s += "], \"text\": ";
-  append_json_string(s, text_of(g, p, missing));
+  s += "]";
+  if (!precisions.type.empty()) {
+    s += ", \"autocast\": {\"type\": ";
+    append_json_string(s, precisions.type);
+    s += fmt::format(", \"casts\": {}, \"unused\": [", precisions.casts);
+    for (size_t i = 0; i < precisions.unused.size(); ++i) {
+      if (i) s += ", ";
+      append_json_string(s, precisions.unused[i]);
+    }
+    s += "]}";
+  }
+  s += ", \"text\": ";
+  append_json_string(s, text_of(g, p, missing) + text_of(g, precisions));
   return s + "}";
 }
 

@@ -431,6 +431,13 @@ std::string print_programs(const Plan& plan) {
   return out;
 }
 
+std::string where(const Plan& plan, const Step& s) {
+  if (s.origin >= plan.origins.size()) return "";
+  const Origin& o = plan.origins[s.origin];
+  const std::string line = o.file.empty() ? "" : fmt::format("{}:{}", start_of(o.file), o.line);
+  return o.module.empty() || line.empty() ? line + start_of(o.module) : line + " in " + start_of(o.module);
+}
+
 std::string describe(const Plan& plan) {
   Json j;
   j.open('{');
@@ -463,6 +470,10 @@ std::string describe(const Plan& plan) {
     j.text(w.source == Weight::Source::host ? "host" : "embedded");
     j.close('}');
   }
+  j.close(']');
+  j.key("external");
+  j.open('[');
+  for (const std::string& kernel : external_kernels(plan)) j.text(kernel);
   j.close(']');
   j.key("signature");
   j.text(plan.signature);

@@ -8,7 +8,7 @@
 namespace ingot::plan {
 
 inline constexpr std::array<char, 8> file_magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
-inline constexpr uint32_t file_version = 7;
+inline constexpr uint32_t file_version = 8;
 // Files from this version on can be read: their graphs are, and their programs are compiled anew (Plan::outdated).
 inline constexpr uint32_t oldest_file_version = 5;
 inline constexpr size_t page = 4096;

@@ -193,12 +193,17 @@ struct Plan {
   std::vector<std::pair<std::string, std::string>> provenance;  // producer, target, options: no times, no paths
   Values values = Values::embedded;    // in a file that is written of it
   CodeFrom code_from = CodeFrom::here;
+  bool runs_external = true;           // kernels of the user's (steps "external") may run: the plan was made here, or its user trusts the file as code
   bool outdated = false;               // of an older format: its programs are not run; what it holds can be compiled anew from its graphs
   std::optional<uint64_t> weights_hash;  // what the file says; set by read
   std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
 };
 
+// Kernels of the user's in its programs, by name, each once.
+std::vector<std::string> external_kernels(const Plan&);
+// Error (invalid_input) naming these kernels, if there are any and they may not run.
+void check_external(const Plan&, const std::vector<std::string>& kernels);
 // Every index, size program, kernel name and constant checked; Error (format) naming the first thing wrong.
 void verify(const Plan&);
 std::vector<std::byte> write(const Plan&, Values = Values::embedded);  // byte-identical for identical plans

@@ -353,6 +353,7 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
     const bool ours = trust == Trust::automatic && made_here(metadata);
     plan->code_from = ours ? CodeFrom::here : trust == Trust::code ? CodeFrom::trusted : CodeFrom::elsewhere;
   }
+  plan->runs_external = trust == Trust::code;
   return plan;
 }
 

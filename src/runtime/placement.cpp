@@ -86,6 +86,7 @@ backend::DeviceName device_for(const plan::Plan& plan, std::string_view name) {
 }  // namespace
 
 Placement place(const plan::Plan& plan, std::string_view device) {
+  plan::check_external(plan, plan::external_kernels(plan));
   const auto [devices, number] = device_for(plan, device);
   const Target on = devices->target(number);
   const std::optional<size_t> target = find_target(plan, *devices, on);

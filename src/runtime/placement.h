@@ -16,7 +16,7 @@ struct Placement {
 };
 
 // `device`: "cpu", "cuda", "cuda:1", "reference", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
-// the plan has no program for the device, (device) without the device, (invalid_option) for other names.
+// the plan has no program for the device, (device) without the device, (invalid_option) for other names, (invalid_input) when it calls kernels of the user's and is not trusted to. All runs begin here.
 Placement place(const plan::Plan&, std::string_view device);
 
 // The target to compile for where the device is a GPU that the plan has no program for. Errors as above.

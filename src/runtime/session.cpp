@@ -1,6 +1,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include <fmt/ranges.h>
@@ -265,6 +266,12 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
 }
 
 void Session::work(std::span<const HostTensor> outputs) {
+  const auto begun = std::chrono::steady_clock::now();
+  work_now(outputs);
+  if (profiling_) call_nanoseconds_ = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun).count();
+}
+
+void Session::work_now(std::span<const HostTensor> outputs) {
   if (routine_ != nullptr) return work_regions(outputs);
   const Resolved& r = executor_.current();
   if (run_memory_ == nullptr) return work_in(arena_.data(), scratch_.data());
@@ -405,20 +412,6 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
     if (furthest == nullptr || s.end > furthest->end) furthest = &s;
     if (s.written && (written == nullptr || s.end > written->end)) written = &s;
   }
-}
-
-std::string Session::profile() const {
-  std::string s = "{\"steps\": [";
-  bool more = false;
-  for (const Timed& t : timed_) {
-    const plan::Step& step = t.function->program->steps[t.step];
-    s += std::exchange(more, true) ? ", {\"label\": " : "{\"label\": ";
-    append_json_string(s, step.label);
-    s += ", \"kernel\": ";
-    append_json_string(s, step.kernel);
-    s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", t.nanoseconds, t.bytes, fmt::join(t.sizes, ", "));
-  }
-  return s + fmt::format("], \"resolutions\": {}}}", resolutions());
 }
 
 }  // namespace ingot::runtime

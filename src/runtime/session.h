@@ -58,6 +58,8 @@ class Session {
   // From now on run() notes the time of each step; what the last run noted, as JSON, is empty before the first one.
   void set_profiling(bool on) { profiling_ = on; }
   std::string profile() const;
+  // The same as a trace of events, which Perfetto and chrome://tracing show: the call and the steps on the CPU, or steps on a lane of the GPU.
+  std::string trace() const;
 
  private:
   Resolved& find(std::span<const HostTensor> inputs);
@@ -67,6 +69,7 @@ class Session {
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   void give_back() noexcept;
   void work(std::span<const HostTensor> outputs);
+  void work_now(std::span<const HostTensor> outputs);
   void work_regions(std::span<const HostTensor> outputs);
   void work_in(std::byte* arena, std::byte* scratch);
   bool device() const { return device_; }
@@ -110,6 +113,7 @@ class Session {
   std::vector<std::vector<int64_t>> output_dims_;
   bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
   std::vector<Timed> timed_;  // of the last profiled run, a step each
+  int64_t call_nanoseconds_ = 0;  // of the same run, as the caller waits
 };
 
 }  // namespace ingot::runtime

@@ -59,7 +59,7 @@ void Entry::find_device() { check(ingot_weights_device(weights, &gpu)); }
 
 Entry::~Entry() {
   for (auto& [index, function] : functions) {
-    for (ingot_session* session : function.idle) ingot_session_release(session);
+    for (const Function::Session& session : function.idle) ingot_session_release(session.handle);
   }
 }
 
@@ -102,22 +102,33 @@ Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
     function_ = &at->second;
     if (fresh) describe(entry, static_cast<uint32_t>(function), *function_);
     if (!function_->idle.empty()) {
-      session_ = function_->idle.back();
+      session_ = function_->idle.back().handle;
+      uses_ = function_->idle.back().uses;
       function_->idle.pop_back();
     }
+    take_weights();
   }
   if (session_ == nullptr) {
     check(ingot_session_create(entry.plan, entry.weights, static_cast<uint32_t>(function), entry.options, &session_));
     if (entry.gpu >= 0) check(ingot_session_set_allocator(session_, &gpu_memory(entry.gpu)));
+    std::lock_guard lock(entry.mutex);
+    take_weights();
   }
   // A session keeps no memory of its own from call to call there, so that it may go from stream to stream.
   if (entry.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry.gpu)));
 }
 
+// Under the entry's mutex: whoever changes `used` may release what was there afterwards, which the session keeps alive.
+void Lease::take_weights() {
+  if (session_ == nullptr || uses_ == entry_.uses) return;
+  check(ingot_session_set_weights(session_, entry_.used != nullptr ? entry_.used : entry_.weights));
+  uses_ = entry_.uses;
+}
+
 Lease::~Lease() {
   if (session_ == nullptr) return;
   std::lock_guard lock(entry_.mutex);
-  function_->idle.push_back(session_);
+  function_->idle.push_back({session_, uses_});
 }
 
 }  // namespace ingot_torch
@@ -136,6 +147,23 @@ extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(
   uint64_t id = next_id++;
   registry.emplace(id, std::move(entry));
   return id;
+}
+
+// Runs that begin from now on read these weights, the registered ones (null) or a fork of them. Runs under way go on with theirs, so what was there may be released:
+// sessions keep it alive, and idle ones let go of it now.
+extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t id, ingot_weights* weights) {
+  std::shared_lock lock(registry_mutex);
+  auto found = registry.find(id);
+  if (found == registry.end()) return;
+  Entry& entry = *found->second;
+  std::lock_guard held(entry.mutex);
+  entry.used = weights;
+  ++entry.uses;
+  for (auto& [index, function] : entry.functions) {
+    for (Entry::Function::Session& session : function.idle) {
+      if (ingot_session_set_weights(session.handle, weights != nullptr ? weights : entry.weights) == INGOT_OK) session.uses = entry.uses;
+    }
+  }
 }
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(uint64_t id) {

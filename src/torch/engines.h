@@ -23,7 +23,11 @@ struct Entry {
   ingot::Mutex mutex;
   // Per function: sessions nobody uses, which inputs are written and how they lie in memory, how many states there are, what it gives.
   struct Function {
-    std::vector<ingot_session*> idle;
+    struct Session {
+      ingot_session* handle;
+      uint64_t uses;  // Entry::uses when it got its weights
+    };
+    std::vector<Session> idle;
     std::vector<bool> written_inputs;
     std::vector<Order> orders;               // of the inputs
     size_t written = 0, states = 0;
@@ -32,6 +36,8 @@ struct Entry {
     bool any_open = false;
   };
   std::unordered_map<int64_t, Function> functions;
+  ingot_weights* used = nullptr;           // that runs read from now on: a fork of `weights`, or these (null)
+  uint64_t uses = 0;                       // how often that changed
 
   Entry() { any = true; }
   // Asks the weights where they are.
@@ -62,9 +68,11 @@ class Lease {
   ingot_session* get() const { return session_; }
 
  private:
+  void take_weights();
   Entry& entry_;
   Entry::Function* function_ = nullptr;  // in a map, whose elements stay where they are
   ingot_session* session_ = nullptr;
+  uint64_t uses_ = 0;
 };
 
 }  // namespace ingot_torch

@@ -18,9 +18,14 @@ class Values {
   const ir::Data& up_to(ir::ValueId v);
   // The same, of a value that the program has computed already: what follows is computed from `data`.
   void replace(ir::ValueId v, ir::Data data);
+  // False for what a kernel of the user's makes that has no function for the CPU: there is nothing to compare it with.
+  bool is_known(ir::ValueId v) const;
 
  private:
+  void evaluate_external(const ir::Node&);
+
   ir::Graph graph_;
+  std::vector<ir::DType> types_;  // per value, as the graph has them
   std::vector<int64_t> symbols_;
   std::vector<ir::Data> data_;
   std::vector<size_t> last_;  // per value: the node after which nobody needs it

@@ -1,6 +1,8 @@
 """What a user of the C and C++ interfaces does: install, build the examples against the prefix alone, run a plan with them."""
 
+import concurrent.futures
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -104,3 +106,30 @@ def test_an_image_in_channels_last(prefix, example, tmp_path):
     torch.testing.assert_close(torch.tensor([float(v) for v in done.stdout.split(":")[1].split()]), expected, rtol=1e-5, atol=1e-6)
     done = example(tmp_path / "image.ingot", "2,4,6,5")
     assert done.returncode == 1 and "axis 1 of input \"input\" (shape [2, 4, 6, 5]) has size 4, but the plan was built for 3 there" in done.stderr
+
+
+def test_a_server(prefix, lib, plan, model, tmp_path):
+    """Several clients at once get eager's results; what does not fit is told, and the next line is answered."""
+    flags = output_of("pkg-config", "--cflags", "--libs", "ingot_runtime", env=os.environ | {"PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
+    output_of("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", ROOT / "examples/cpp/server.cpp", "-o", tmp_path / "server", *flags)
+    with subprocess.Popen([tmp_path / "server", plan, "2"], stdout=subprocess.PIPE, text=True, env=os.environ | {"LD_LIBRARY_PATH": str(lib)}) as server:
+        try:
+            port = int(server.stdout.readline().split()[-1])
+
+            def asked(x):
+                with socket.create_connection(("localhost", port), timeout=20) as connection, connection.makefile("rw") as talk:
+                    replies = []
+                    for line in (" ".join(str(v) for v in x.flatten().tolist()), "1 2 3", " ".join(["1"] * 16 * 9), "1 " * 16):
+                        talk.write(line + "\n")
+                        talk.flush()
+                        replies.append(talk.readline())
+                    return replies
+
+            inputs = [torch.randn(rows, 16) for rows in (1, 3, 8, 2)]
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                for x, (values, short, long, ones) in zip(inputs, pool.map(asked, inputs)):
+                    torch.testing.assert_close(torch.tensor([float(v) for v in values.split()]), model(x).detach().flatten(), rtol=1e-4, atol=1e-5)
+                    assert short == "error: give 16 numbers for each row\n" and long.startswith("error: axis 0 of input") and "range 1..8" in long
+                    torch.testing.assert_close(torch.tensor([float(v) for v in ones.split()]), model(torch.ones(16)).detach(), rtol=1e-4, atol=1e-5)
+        finally:
+            server.kill()

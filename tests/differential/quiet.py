@@ -7,6 +7,7 @@ import os
 import warnings
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("INGOT_CACHE", "off")  # each program is compiled by each way
 
 import torch  # noqa: E402
 

@@ -397,6 +397,7 @@ def test_no_such_function(model):
     (dict(build_seconds="soon"), 'option build_seconds is "soon"; a number of 0 or more is needed', ""),
     (dict(build_seconds=-1), 'option build_seconds is "-1"; a number of 0 or more is needed', ""),
     (dict(build_seconds=float("inf")), 'option build_seconds is "inf"; a number of 0 or more is needed', ""),
+    (dict(convolution_precision="fp32"), 'option convolution_precision is "fp32"; "torch", "ieee" or "tf32" is needed', ""),
     (dict(matmul_precision="fp32"), 'option matmul_precision is "fp32"; "torch", "ieee" or "tf32" is needed', ""),
     (dict(dryrunn=True), 'there is no option "dryrunn"', 'did you mean "dryrun"?'),
 ])  # fmt: skip
@@ -454,9 +455,9 @@ DAMAGED = [
     (lambda b: b[:-1], errors.FormatError, "the plan is cut off: its weights would end at byte {size}, the file has {less}", REPAIR),
     (lambda b: flipped(b, 20), errors.FormatError, "the plan is damaged: its header does not match its checksum", REPAIR),
     (lambda b: flipped(b, 200), errors.FormatError, "the plan is damaged: its metadata does not match its checksum", REPAIR),
-    (lambda b: b[:8] + struct.pack("<I", 8) + b[12:], errors.VersionError, "the plan has format version 8, this ingot reads version 7",
+    (lambda b: b[:8] + struct.pack("<I", 9) + b[12:], errors.VersionError, "the plan has format version 9, this ingot reads version 8",
      "update ingot, or compile the model again with this version"),
-    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 7",
+    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 8",
      "compile the model again with this version"),
 ]  # fmt: skip
 

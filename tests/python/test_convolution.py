@@ -56,6 +56,61 @@ def test_kinds(kind, dtype):
     assert_accurate(ingot.compile(model, inputs=[x], fallback="error")(x), model(x), exact, depth=1000)
 
 
+@pytest.mark.parametrize("columns", [3, 8, 16, 40])
+def test_ends_of_few_columns(columns):
+    """Panels that are not full end in registers where the end is short; of several blocks of K, with a residual, and depthwise; more rows than a tile has."""
+    ends = (nn.Hardswish(), nn.ReLU6(), nn.ReLU(), nn.SiLU(), nn.Mish(), nn.LeakyReLU(0.1))
+
+    class Net(nn.Module):
+        def __init__(self, end):
+            super().__init__()
+            self.wide, self.first = nn.Conv2d(7, 450, 1), nn.Conv2d(450, columns, 1)
+            self.second, self.depthwise, self.end = nn.Conv2d(columns, columns, 1, bias=False), nn.Conv2d(columns, columns, 3, padding=1, groups=columns), end
+
+        def forward(self, x):
+            y = self.end(self.first(torch.relu(self.wide(x))))
+            return self.end(self.depthwise(self.end(self.second(y) + y)) * 3) + self.end(y)
+
+    class All(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.nets = nn.ModuleList(Net(end) for end in ends)
+
+        def forward(self, x):
+            return [net(x) for net in self.nets]
+
+    torch.manual_seed(0)
+    model, x = All().eval().requires_grad_(False), 3 * torch.randn(2, 7, 5, 9)
+    special = x.clone()
+    special[0, 0, 0, 0], special[1, 1, 4, 8] = torch.inf, torch.nan
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    for given in (x, special):
+        for found, eager, right in zip(compiled(given), model(given), copy.deepcopy(model).double()(given.double())):
+            assert_accurate(found, eager, right, depth=1000)
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 6, 7), (2, 33, 19, 17), (1, 64, 40, 40), (3, 20, 300)], ids=str)
+def test_results_laid_out_anew(shape):
+    """Channels last inside, [N, C, H, W] outside: tiles are transposed, and what else is read there lies either way."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = (nn.Conv1d if len(shape) == 3 else nn.Conv2d)(shape[1], shape[1], 3, padding=1)
+
+        def forward(self, x, by):
+            y = self.layer(x)
+            return torch.relu(y) + x * by, (y * 2).flatten(2).tanh() - by.flatten(1).sum()
+
+    torch.manual_seed(0)
+    model, x, by = Net().eval().requires_grad_(False), torch.randn(shape), torch.randn(shape[1], *[1] * (len(shape) - 2))
+    exact = copy.deepcopy(model).double()(x.double(), by.double())
+    for threads in (1, 2):
+        compiled = ingot.compile(model, inputs=[x, by], fallback="error", threads=threads)
+        for found, eager, right in zip(compiled(x, by), model(x, by), exact):
+            assert_accurate(found, eager, right, depth=1000)
+
+
 @pytest.mark.parametrize("kind", ["residual", "groups", "one axis"])
 def test_open_sizes(kind):
     model, shape = make(kind)
@@ -80,3 +135,30 @@ def test_no_windows_in_memory():
     compiled = ingot.compile(model, inputs=[torch.randn(2, *shape)])
     steps = [step["kernel"] for step in compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]]
     assert steps.count("matmul") + steps.count("direct_conv") == 5 and len(steps) <= 6, steps  # the last one may put the result in order
+
+
+def test_convolutions_have_a_precision_of_their_own():
+    """On a GPU; the plan's constants say which products go by TF32."""
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution, self.linear = torch.nn.Conv2d(16, 16, 1), torch.nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.linear(self.convolution(x).mean((2, 3)))
+
+    program = torch.export.export(Both().eval(), (torch.randn(2, 16, 8, 8),))
+
+    def constants(**options):
+        try:
+            compiled = ingot.compile(program, target="cuda:sm_90", **options)
+        except ingot.UnsupportedError as problem:
+            pytest.skip(problem.message)  # no NVRTC
+        return {name: compiled.engine.inspect()["provenance"].get(name, "torch") for name in ("matmul_precision", "convolution_precision")}
+
+    assert constants() == {"matmul_precision": "torch", "convolution_precision": "tf32"}
+    assert constants(matmul_precision="ieee") == {"matmul_precision": "ieee", "convolution_precision": "torch"}
+    assert constants(matmul_precision="tf32", convolution_precision="ieee") == {"matmul_precision": "tf32", "convolution_precision": "ieee"}
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert constants() == {"matmul_precision": "torch", "convolution_precision": "ieee"}

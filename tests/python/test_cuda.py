@@ -53,6 +53,31 @@ def told(kind, call):
 # ---- both ways in
 
 
+class ConvolutionOfImages(torch.nn.Module):
+    """A convolution, what is added to each image, group norm, SiLU: a residual block of a UNet."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(channels, channels, 3, padding=1), torch.nn.GroupNorm(8, channels)
+
+    def forward(self, x, of_image):
+        return torch.nn.functional.silu(self.norm(self.conv(x) + of_image[:, :, None, None]))
+
+
+@pytest.mark.parametrize("channels", [64, 320])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_added_to_each_image(channels, dynamic):
+    torch.manual_seed(0)
+    model = ConvolutionOfImages(channels).eval().to(HERE, torch.float16)
+    inputs = noise(3, channels, 48, 48, dtype=torch.float16), noise(3, channels, dtype=torch.float16, seed=1)
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = torch.export.export(model, inputs, dynamic_shapes=({0: batch}, {0: batch}) if dynamic else None)
+    compiled = ingot.compile(program)
+    check(model, compiled(*inputs), *inputs)
+    if dynamic:
+        check(model, compiled(*(t[:1] for t in inputs)), *(t[:1] for t in inputs))
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_ahead_of_time(dtype):
     model = layers(dtype)

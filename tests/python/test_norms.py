@@ -1,5 +1,6 @@
 """What norms add under the root, where that is what counts: rows of small values."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -21,3 +22,26 @@ def test_rms_norm_of_small_values(dtype, eps):
     with torch.no_grad():
         exact = torch.nn.functional.rms_norm(x.double(), (64,), eps=used)
         assert_accurate(ingot.compile(model, inputs=[x], fallback="error")(x), model(x), exact, depth=64)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norms_of_groups(dtype):
+    """Moments are taken in one pass: channels last and first, groups of few channels, one group, long rows; numbers far from zero."""
+    nn = torch.nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.wide = nn.Conv2d(6, 48, 3, padding=1), nn.Conv2d(6, 3, 1)
+            self.norms = nn.ModuleList([nn.GroupNorm(8, 48), nn.GroupNorm(48, 48), nn.GroupNorm(1, 48), nn.InstanceNorm2d(48, affine=True), nn.GroupNorm(16, 48)])
+            self.few, self.first, self.rows = nn.GroupNorm(1, 3), nn.GroupNorm(2, 6), nn.LayerNorm([48, 24, 21])
+
+        def forward(self, x):
+            y = self.layer(x) + 10
+            return [*(norm(y) for norm in self.norms), self.few(self.wide(x)), self.first(x), self.rows(y), y.transpose(1, 3).var((1, 2))]
+
+    torch.manual_seed(0)
+    model, x = Net().eval().requires_grad_(False).to(dtype), torch.randn(2, 6, 24, 21).to(dtype)
+    compiled, exact = ingot.compile(model, inputs=[x], fallback="error"), copy.deepcopy(model).double()(x.double())
+    for found, eager, right in zip(compiled(x), model(x), exact):
+        assert_accurate(found, eager, right, depth=24 * 21 * 48)

@@ -101,6 +101,22 @@ def _fresh(model):
     return made
 
 
+def test_an_entry_is_written_in_place():
+    """state[name] -= 1 assigns too, as Python does; what does not fit leaves the entry as it was."""
+    _, module = compiled()
+    state = module.new_state()
+    name, entry = next(iter(state.items()))
+    state[name] -= 2
+    state[name] += torch.ones_like(entry)
+    assert state[name] is entry and (entry == -1).all()
+    for wrong in (3, torch.zeros(2, 2), entry.to(torch.complex64)):
+        with pytest.raises(ingot.InputError, match=f"buffer '{name}' is {entry.dtype}"):
+            state[name] = wrong
+    with pytest.raises(ingot.InputError, match="writes no buffer 'nowhere'"):
+        state["nowhere"] = entry
+    assert (entry == -1).all()
+
+
 def test_copy_and_reset():
     model, module = compiled()
     eager = copy.deepcopy(model)

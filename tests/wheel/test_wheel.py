@@ -1,6 +1,7 @@
 """The wheel in a fresh environment, away from the sources: imported, compiled with both ways, run from the command line and without torch."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -137,3 +138,18 @@ def test_nothing_in_it_tells_where_it_was_built(wheel):
         for name in archive.namelist():
             assert str(ROOT).encode() not in archive.read(name), name
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
+
+
+def test_its_tag_names_the_oldest_manylinux_it_runs_on(wheel, tmp_path):
+    """An index takes manylinux tags alone. No library in it asks the system for a newer glibc than the tag says."""
+    minor = int(wheel.name.split("manylinux_2_")[1].split("_")[0])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+        assert f"Tag: py3-none-{wheel.stem.split('-')[-1]}\n" in archive.read(next(n for n in archive.namelist() if n.endswith("/WHEEL"))).decode()
+    symbols = "".join(run("objdump", "-T", file, cwd=tmp_path) for file in sorted((tmp_path / "ingot/lib").iterdir()))
+    needed = [int(version) for version in re.findall(r"GLIBC_2\.(\d+)", symbols)]
+    assert 17 <= max(needed) <= minor
+
+
+def test_it_is_small(wheel):
+    assert wheel.stat().st_size < 6e6

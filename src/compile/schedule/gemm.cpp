@@ -56,6 +56,50 @@ void merge_domain(backend::FusedBody& body) {
   }
 }
 
+// Makes the one batch axis and M one also where what the body reads repeats within a batch and differs between batches (what is added to each image): such an
+// operand is gathered, by row / rows of a batch. False if something else keeps them apart; nothing is changed then.
+bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
+  backend::FusedBody& body = written.body;
+  if (body.outer.size() != 2) return false;
+  const Dim rows = body.outer[1];
+  std::vector<BufferView> operands = written.operands;
+  std::vector<std::pair<uint32_t, Dim>> gathered;  // operand, elements from one batch to the next
+  for (uint32_t k = 0; k + 1 < operands.size(); ++k) {
+    StridedLayout& x = operands[k].layout;
+    if (x.strides[0] == x.strides[1] * rows || !(x.strides[1] == Dim(0)) || x.dims.size() != 3) continue;
+    gathered.emplace_back(k, x.strides[0]);
+    x.strides[0] = 0;
+  }
+  OperandA left = a;
+  if (gathered.empty() || merge_rows(left, operands, 1) != Merge::done) return false;
+  a = std::move(left);
+  merge_domain(body);
+  std::vector<backend::Instruction> index(3);
+  for (backend::Instruction& i : index) i.dtype = DType::i64;
+  index[0].kind = backend::Instruction::Kind::index;
+  index[1].kind = backend::Instruction::Kind::size;
+  index[1].dim = rows;
+  index[2].kind = backend::Instruction::Kind::map;
+  index[2].op = Op::floordiv;
+  index[2].in = {0, 1};
+  for (backend::Instruction& i : body.code) {
+    for (backend::Reg& r : i.in) r += 3;
+  }
+  for (backend::Store& store : body.stores) store.value += 3;
+  body.code.insert(body.code.begin(), index.begin(), index.end());
+  for (const auto& [k, step] : gathered) {
+    StridedLayout& x = operands[k].layout;
+    x.dims[0] = 1;
+    x.dims.push_back(written.operands[k].layout.dims[0]);
+    x.strides.push_back(step);
+    for (backend::Instruction& i : body.code) {
+      if (i.kind == backend::Instruction::Kind::load && i.operand == k) i.in = {2};
+    }
+  }
+  written.operands = std::move(operands);
+  return true;
+}
+
 bool names_rows(const backend::FusedBody& body) {
   auto m = static_cast<uint32_t>(body.outer.size() - 1);
   for (const backend::Instruction& i : body.code) {
@@ -127,9 +171,11 @@ void Scheduler::gemm(WrittenBody written) {
   // A GEMM by one matrix is one tall GEMM; rows that lie in another order (a batch behind the sequence) are stored in this one.
   StridedLayout& first = b.pieces[0].layout;
   auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
-  while (!batch.empty() && one_matrix() && !names_rows(written.body)) {
-    Merge merged = merge_rows(a, written.operands, batch.size());
+  bool body_apart = false;  // nothing but the body keeps one batch from the next
+  while (!batch.empty() && one_matrix()) {
+    Merge merged = names_rows(written.body) ? Merge::body_apart : merge_rows(a, written.operands, batch.size());
     if (merged == Merge::rows_apart && can_store(anchor.in[0])) return need(anchor.in[0]);
+    body_apart = merged == Merge::body_apart;
     if (merged != Merge::done) break;
     merge_domain(written.body);
     if (!b.packed) {
@@ -142,6 +188,7 @@ void Scheduler::gemm(WrittenBody written) {
   if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
   backend::Gemm site;
   site.type = left.dtype;
+  site.convolution = is_convolution(anchor);
   if (encoded != nullptr) {
     site.encoding = encoded->encoding;
   } else if (b.pieces[0].dtype != left.dtype) {
@@ -156,7 +203,22 @@ void Scheduler::gemm(WrittenBody written) {
   site.m_rank = a.m_rank;
   site.gated = written.gated;
   if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
-  Decision d = choose({std::move(site), &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  if (!d.choice && body_apart) {
+    if (batch.size() == 1 && !names_rows(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
+      if (!b.packed) {
+        first.dims.erase(first.dims.begin());
+        first.strides.erase(first.strides.begin());
+      }
+      batch.clear();
+      site.a = a.place.layout;
+      site.b = layouts_of(b.pieces);
+      site.batch_rank = 0;
+      site.m_rank = a.m_rank;
+      d = choose({std::move(site), &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+    }
+    if (!d.choice && can_store(written.anchor)) return need(written.anchor);
+  }
   if (!d.choice) {
     using backend::Obstacle;
     // What has to be stored for a GEMM that neither computes its row nor follows a map.

@@ -72,6 +72,7 @@ void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t w
 void Scheduler::node(NodeId n) {
   const Node& node = g_.nodes[n];
   if (node.op == Op::attention) return attention(n);
+  if (node.op == Op::external) return external(n);
   if (node.op == Op::concat) {
     if (!s_.stored[node.out[0]]) return;  // read piece by piece
     for (uint32_t i = 0; i < node.in.size(); ++i) {
@@ -133,7 +134,7 @@ void Scheduler::root(uint32_t r) {
   if (written->anchor == none_id) {
     fused(std::move(*written), node.origin);
   } else {
-    const ValueId base = s_.base_of(root.value);
+    const ValueId base = is_plain_view(g_, root.value) ? s_.base_of(g_.producer(root.value).in[0]) : root.value;
     if (itself && base != root.value && !s_.stored[base] && lies_apart(written->operands.back().layout)) written->turned = base;
     g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
   }

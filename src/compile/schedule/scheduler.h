@@ -35,6 +35,7 @@ class Scheduler {
   void depthwise_conv(WrittenBody written);
   void attention(ir::NodeId n);
   void plain(ir::NodeId n);
+  void external(ir::NodeId n);
   void pack(size_t output);
   void copy(const StoragePlan&, ir::ValueId v, const BufferView& target, std::string label);
   void copy_outputs();

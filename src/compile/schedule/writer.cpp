@@ -31,13 +31,12 @@ class Writer : BodyWriter {
 
   Outcome<WrittenBody> write(ValueId value, BufferView target, bool itself) {
     // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
-    // (where rows may be reduced).
+    // (where rows may be reduced), split ones as the one they are in memory, if neighbours stay neighbours.
     for (const Node* node = &g_.producer(value); itself || !s_.stored[value]; node = &g_.producer(value)) {
       std::optional<StridedLayout> layout;
-      const bool view = node->op == Op::view && !node->attributes.map("map").fill && is_bijective(node->attributes.map("map"), g_.type(node->in[0]).dims);
       if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
-      if (view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
-      if (!layout) break;
+      if (node->op == Op::view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (!layout || (lies_in_rows(target.layout) && !lies_in_rows(*layout) && !is_permutation(*node))) break;
       target.layout = std::move(*layout);
       value = node->in[0];
       itself = false;
@@ -95,6 +94,9 @@ class Writer : BodyWriter {
   }
 
  private:
+  static bool lies_in_rows(const StridedLayout& w) { return !w.strides.empty() && w.strides.back() == Dim(1); }
+  bool is_permutation(const Node& node) const { return node.op == Op::reshape || is_bijective(node.attributes.map("map"), g_.type(node.in[0]).dims); }
+
   // ---- domain
 
   // The reduce nodes that will be inlined, nearest first.
@@ -124,6 +126,11 @@ class Writer : BodyWriter {
     return found;
   }
 
+  static Dims without_units(Dims dims) {
+    std::erase(dims, Dim(1));
+    return dims;
+  }
+
   Point identity(const Dims& dims) {
     Point at(dims.size());
     for (size_t d = 0; d < dims.size(); ++d) at[d].terms[static_cast<uint32_t>(d)] = 1;
@@ -133,6 +140,13 @@ class Writer : BodyWriter {
   Point no_domain(ValueId v) {
     missing(v);
     return {};
+  }
+
+  // True if the last axes of `dims` are the reduced axes of `full`, the last ones there too, and the others have as many elements in all.
+  static bool has_rows(const Dims& dims, const Dims& full, const std::vector<bool>& reduced) {
+    const auto rows = static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true));
+    if (rows == 0 || dims.size() < rows || std::count(reduced.end() - static_cast<int64_t>(rows), reduced.end(), true) != static_cast<int64_t>(rows)) return false;
+    return std::equal(dims.end() - static_cast<int64_t>(rows), dims.end(), full.end() - static_cast<int64_t>(rows)) && product(dims) == product(full);
   }
 
   // Sets the domain and returns the point of `value` there.
@@ -174,8 +188,17 @@ class Writer : BodyWriter {
     for (size_t d = 0; d < full.size(); ++d) reduced[d] = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
     bool keep = first.attributes.boolean("keep");
     const Dims& kept = g_.type(first.out[0]).dims;
-    bool of_result = dims == kept, of_operand = !of_result && dims == full;
-    if (!of_result && !of_operand) {
+    // Axes of size 1 may be more or fewer behind a reduction: a pooled image is [N, C, 1, 1].
+    bool of_result = dims == kept, of_operand = !of_result && dims == full, of_view = !of_result && !of_operand && without_units(dims) == without_units(kept);
+    if (!of_result && !of_operand && !of_view && first.out[0] != value && has_rows(dims, full, reduced)) {
+      // The rows stand in another order, as windows of a normalised image do.
+      const auto rows = static_cast<int64_t>(std::count(reduced.begin(), reduced.end(), true));
+      domain_ = dims;
+      out_.body.outer.assign(dims.begin(), dims.end() - rows);
+      out_.body.row.assign(dims.end() - rows, dims.end());
+      return identity(dims);
+    }
+    if (!of_result && !of_operand && !of_view) {
       if (first.out[0] == value) fail(Code::internal, "a reduction does not have its own shape");
       return no_domain(first.out[0]);
     }
@@ -196,6 +219,14 @@ class Writer : BodyWriter {
     Point at(dims.size());
     if (of_operand) {
       for (size_t d = 0; d < full.size(); ++d) at[d].terms[position[d]] = 1;
+    } else if (of_view) {
+      uniform_store_ = true;
+      size_t d = 0;
+      for (size_t k = 0; k < full.size(); ++k) {
+        if (reduced[k] || full[k] == Dim(1)) continue;
+        while (dims[d] == Dim(1)) ++d;
+        at[d++].terms[position[k]] = 1;
+      }
     } else {
       uniform_store_ = true;
       size_t k = 0;

@@ -99,6 +99,31 @@ bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& home
          std::all_of(homes.begin(), homes.end(), [&](uint32_t home) { return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown); });
 }
 
+// True if a step of its own costs less than computing the value again for each element of much larger bodies: the factor and the addend of a normalisation's
+// channels. What it is made of is in memory: a reduction that a body does itself stays there.
+bool is_worth_a_step(const StoragePlan& s, ValueId v, int cost, const std::set<uint32_t>& homes) {
+  constexpr int64_t unknown = 32, enough = int64_t{1} << 18, larger = 64;
+  constexpr size_t most = 32;  // values that are looked at
+  constexpr int least = 6;     // additions
+  const Graph& g = s.graph();
+  if (homes.empty() || cost < least) return false;
+  const int64_t own = elements(g.type(v).dims, unknown);
+  for (uint32_t home : homes) {
+    const int64_t size = elements(g.type(s.roots[home].value).dims, unknown);
+    if (size < enough || size < larger * own) return false;
+  }
+  std::vector<ValueId> seen{v};
+  for (size_t k = 0; k < seen.size(); ++k) {
+    const Node& node = g.producer(seen[k]);
+    if (s.stored[seen[k]] || is_leaf(node.op)) continue;
+    if ((!ir::is_map(node.op) && !is_plain_view(g, seen[k]) && !is_generated(node.op)) || seen.size() > most) return false;
+    for (ValueId in : node.in) {
+      if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
+    }
+  }
+  return true;
+}
+
 // What must be stored whatever else is decided.
 void seed(StoragePlan& s) {
   const Context& c = *s.context;
@@ -195,7 +220,9 @@ void decide(StoragePlan& s) {
       bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
       if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
       if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
-      if (ir::is_map(node.op) && (is_repeated(s, v, homes[v]) || reduced[v]) && is_epilogue(s, v)) s.stored[v] = true;
+      const bool widens = node.op == Op::cast && size_of(g.type(node.in[0]).dtype) < size_of(g.type(v).dtype);  // what is widened is stored instead
+      if (ir::is_map(node.op) && !widens && (is_repeated(s, v, homes[v]) || reduced[v]) && is_epilogue(s, v)) s.stored[v] = true;
+      if (ir::is_map(node.op) && is_worth_a_step(s, v, cost[v], homes[v])) s.stored[v] = true;
       if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) s.stored[v] = true;
       if (s.stored[v]) continue;
       for (uint32_t root : homes[v]) inline_into(root, own);

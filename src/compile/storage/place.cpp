@@ -27,6 +27,7 @@ StridedLayout layout_of(const StoragePlan& s, ValueId v) {
   const Context& c = *s.context;
   const Graph& g = c.graph;
   StridedLayout plain = row_major(g.type(v).dims);
+  if (g.producer(v).op == Op::external) return plain;  // it writes no other
   std::vector<NodeId> chain;
   for (ValueId at = v; c.uses[at] == 1 && c.users[at].size() == 1;) {
     const Node& user = g.nodes[c.users[at][0]];
@@ -79,9 +80,38 @@ void place_states(StoragePlan& s) {
   }
 }
 
-// A part of a concatenation that has no place yet is computed right where the concatenation wants it.
-void place_concat_parts(StoragePlan& s) {
+// The layout of what `part` is a view of, stored, if the part has the layout `w`; nothing where no strides express it.
+std::optional<StridedLayout> layout_below(const StoragePlan& s, ValueId part, StridedLayout w) {
   const Graph& g = s.graph();
+  for (ValueId at = part; !s.stored[at];) {
+    const Node& node = g.producer(at);
+    const Dims& operand = g.type(node.in[0]).dims;
+    auto before = node.op == Op::reshape ? through_reshape(w, operand) : before_view(w, node.attributes.map("map"), operand);
+    if (!before) return std::nullopt;
+    w = std::move(*before);
+    at = node.in[0];
+  }
+  return w;
+}
+
+// True if rows that could be read in vectors of 16 bytes no longer can.
+bool loses_alignment(const StridedLayout& w, DType type) {
+  constexpr int64_t vector = 16;
+  const auto size = static_cast<int64_t>(size_of(type));
+  auto is_odd = [&](const Dim& elements) { return elements.constant().value_or(0) * size % vector != 0; };
+  if (w.dims.empty() || is_odd(w.dims.back())) return false;
+  if (is_odd(w.offset)) return true;
+  for (size_t a = 0; a + 1 < w.dims.size(); ++a) {
+    if (!(w.dims[a] == Dim(1)) && is_odd(w.strides[a])) return true;
+  }
+  return false;
+}
+
+// A part of a concatenation that has no place yet is computed right where the concatenation wants it, a view by what it is a view of. What others read too is, unless
+// they would read it slower there.
+void place_concat_parts(StoragePlan& s) {
+  const Context& c = *s.context;
+  const Graph& g = c.graph;
   auto& places = s.places;
   for (NodeId id = static_cast<NodeId>(g.nodes.size()); id-- > 0;) {
     const Node& node = g.nodes[id];
@@ -93,19 +123,19 @@ void place_concat_parts(StoragePlan& s) {
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     Dim start = 0;
     std::unordered_map<ValueId, size_t> times;
-    for (ValueId part : node.in) ++times[part];
+    for (ValueId part : node.in) ++times[s.base_of(part)];
     for (uint32_t i = 0; i < node.in.size(); ++i) {
-      ValueId part = node.in[i];
-      const Dims& dims = g.type(part).dims;
-      bool repeated = times[part] > 1;
-      if (s.stored[part] && !is_leaf(g.producer(part).op) && places[part].buffer == UINT32_MAX && !repeated && !s.required.alone.contains(part)) {
-        StridedLayout w = places[whole].layout;
-        w.offset += w.strides[axis] * start;
-        w.dims = dims;
-        places[part] = {places[whole].buffer, g.type(part).dtype, std::move(w)};
-        s.parts_in_place.insert({id, i});
-      }
-      start += dims[axis];
+      const ValueId base = s.base_of(node.in[i]);
+      StridedLayout w = places[whole].layout;
+      w.offset += w.strides[axis] * start;
+      w.dims = g.type(node.in[i]).dims;
+      start += w.dims[axis];
+      const Op maker = g.producer(base).op;
+      if (!s.stored[base] || is_leaf(maker) || maker == Op::external || places[base].buffer != UINT32_MAX || times[base] > 1 || s.required.alone.contains(base)) continue;
+      auto below = layout_below(s, node.in[i], std::move(w));
+      if (!below || (c.uses[base] > 1 && loses_alignment(*below, g.type(base).dtype))) continue;
+      places[base] = {places[whole].buffer, g.type(base).dtype, std::move(*below)};
+      s.parts_in_place.insert({id, i});
     }
   }
 }

@@ -191,6 +191,18 @@ inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)exten
 template <class T> T most(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
+inline u32 minus_halves(u32 x, u32 y) {
+  u32 r = 0;
+  for (u32 e = 0; e < 2; ++e) {
+    const unsigned short a = (unsigned short)(x >> 16 * e), b = (unsigned short)(y >> 16 * e);
+    r |= (u32)bits_of<unsigned short>((_Float16)(bits_of<_Float16>(a) - bits_of<_Float16>(b))) << 16 * e;
+  }
+  return r;
+}
+inline f32 __fdividef(f32 x, f32 y) { return x / y; }
+inline f32 fabsf(f32 x) { return std::fabs(x); }
+inline u32 __float_as_uint(f32 x) { return bits_of<u32>(x); }
+inline f32 __uint_as_float(u32 x) { return bits_of<f32>(x); }
 inline f32 fminf(f32 x, f32 y) { return std::fmin(x, y); }
 inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 silu_of(f32 x) { return x / (1 + std::exp(-x)); }

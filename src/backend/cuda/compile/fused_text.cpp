@@ -77,11 +77,13 @@ class Chooser {
     add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
   }
 
-  // Short rows a thread each, neighbours beside one another; else eight threads each.
+  // Short rows a thread each, neighbours beside one another; else eight threads each, more where there are few long rows.
   void columns(bool wide) {
-    constexpr int together = 8;
     const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
-    const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX));
+    const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX)), rows = extent_of(w_, 0, w_.outer).constant().value_or(INT64_MAX);
+    constexpr int64_t resident = int64_t{132} * 1024;  // threads
+    int together = 8;
+    while (together < 32 && n >= 64 * together && rows <= resident / (2 * together)) together *= 2;
     if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that has an element
       Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
       v.lanes = 1;
@@ -126,7 +128,13 @@ class Chooser {
       return;
     }
     int64_t n = std::max<int64_t>(1, (length.value() + unit - 1) / unit);
-    if (n <= 32) return lanes(unit, static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n))), 1);
+    if (n <= 32) {
+      // So few lanes that each has as much in flight as above: of 12 vectors four lanes have three.
+      int count = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)));
+      const int64_t rows = extent_of(w_, 0, w_.outer).constant().value_or(0), plenty = int64_t{132} * 2048;
+      while (unit > 1 && count > 1 && (n + count / 2 - 1) / (count / 2) * unit <= most_elements && rows * (count / 2) >= plenty) count /= 2;
+      return lanes(unit, count, static_cast<int>((n + count - 1) / count));
+    }
     if (n * unit <= tuned(t_.warp_row, warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
     while (units > 1 && n < int64_t{least_threads} * units) units /= 2;
     units = tuned(t_.units, units);

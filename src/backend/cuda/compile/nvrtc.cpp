@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -21,14 +23,30 @@ namespace {
 using Program = struct _nvrtcProgram*;
 
 struct Nvrtc {
+  std::string headers;  // a folder with CUDA's headers, for texts of the user's; may be empty
   const char* (*error_text)(int error);
 #define X(name, symbol, arguments) int(*name) arguments;
 #include "backend/cuda/compile/nvrtc.def"
 };
 
+// Beside NVRTC, as pip has them, or where CUDA's toolkit is.
+std::string find_headers(const std::string& library) {
+  std::vector<std::filesystem::path> folders{std::filesystem::path(library).parent_path().parent_path() / "include"};
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* home = std::getenv(name); home != nullptr && *home != 0) folders.push_back(std::filesystem::path(home) / "include");
+  }
+  folders.emplace_back("/usr/local/cuda/include");
+  std::error_code ignored;
+  for (const std::filesystem::path& f : folders) {
+    if (std::filesystem::exists(f / "cuda_fp16.h", ignored)) return f.string();
+  }
+  return {};
+}
+
 Nvrtc load() {
   SharedLibrary library(nvrtc_library);
   Nvrtc n{};
+  n.headers = find_headers(library.path());
   library.find(n.error_text, "nvrtcGetErrorString");
 #define X(name, symbol, arguments) library.find(n.name, #symbol);
 #include "backend/cuda/compile/nvrtc.def"
@@ -65,7 +83,9 @@ bool is_special(const CompileJob& job) { return job.special && job.sm == 90 && j
 
 std::vector<std::string> options_of(const CompileJob& job) {
   const char* kind = job.form == CompileJob::Form::cubin ? "sm" : "compute";
-  return {fmt::format("--gpu-architecture={}_{}{}", kind, job.sm, is_special(job) ? "a" : ""), "--std=c++17", "--device-as-default-execution-space"};
+  std::vector<std::string> out{fmt::format("--gpu-architecture={}_{}{}", kind, job.sm, is_special(job) ? "a" : ""), "--std=c++17", "--device-as-default-execution-space"};
+  if (!job.of.empty() && !nvrtc().headers.empty()) out.push_back("--include-path=" + nvrtc().headers);
+  return out;
 }
 
 // The forms that are asked for, of one text for one architecture: PTX comes with machine code for nothing.
@@ -88,6 +108,10 @@ std::vector<std::vector<std::byte>> compile_once(std::span<const CompileJob> job
     check(n.log_size(owner.program, &size), "nvrtcGetProgramLogSize");
     std::string log(size, '\0');
     check(n.log(owner.program, log.data()), "nvrtcGetProgramLog");
+    if (!job.of.empty()) {
+      throw Error(Code::invalid_input, fmt::format("the CUDA source of kernel {} does not compile for sm_{}: {}", job.of, job.sm, excerpt(job.text, log)))
+          .fix("mend it and register the kernel again; CUDA's headers are looked for beside NVRTC (`pip install nvidia-cuda-runtime`) and in CUDA_HOME/include");
+    }
     fail(Code::internal, "code for sm_{} does not compile: {}: {}", job.sm, n.error_text(error), excerpt(job.text, log));
   }
   std::vector<std::vector<std::byte>> out;

@@ -18,6 +18,7 @@ struct CompileJob {
   Form form = Form::cubin;
   // Machine code may use what this architecture alone has (sm_90a); PTX never does, since later GPUs run it.
   bool special = false;
+  std::string of = {};       // the operator whose kernel this is, where it is the user's
 };
 
 struct CompileOptions {
@@ -32,7 +33,7 @@ struct Compiled {
 };
 
 // Results come from the cache when the same text was compiled before by the same NVRTC. Error (device)
-// when NVRTC is missing; (internal) with NVRTC's log when the text does not compile; (unsupported) for an architecture it does
+// when NVRTC is missing; (internal, or invalid_input where the text is the user's) with NVRTC's log when the text does not compile; (unsupported) for an architecture it does
 // not know.
 Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options = {});
 

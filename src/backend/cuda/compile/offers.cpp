@@ -1,6 +1,7 @@
 #include "backend/cuda/compile/offers.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "backend/cuda/compile/matrix_text.h"
@@ -35,49 +36,124 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
   return out;
 }
 
-// A few units a call of NVRTC: each call reads the prelude anew, and calls run side by side.
+// The text of a PTX module names each kernel as its entry.
+bool has_entry(std::string_view ptx, std::string_view entry) {
+  constexpr std::string_view word = ".entry";
+  for (size_t at = ptx.find(word); at != std::string_view::npos; at = ptx.find(word, at + 1)) {
+    const size_t begin = ptx.find_first_not_of(" \t\r\n", at + word.size());
+    if (begin == std::string_view::npos) return false;
+    const size_t end = std::min(ptx.find_first_of(" \t\r\n(", begin), ptx.size());
+    if (ptx.substr(begin, end - begin) == entry) return true;
+  }
+  return false;
+}
+
+void check_entry(const CodeUnit& unit, std::string_view ptx) {
+  const std::string entry = unit.kernels[0].substr(unit.kernels[0].rfind(':') + 1);
+  if (has_entry(ptx, entry)) return;
+  throw Error(Code::invalid_input, fmt::format("the code of kernel {} has no kernel {}", unit.label, entry))
+      .fix(fmt::format("declare it extern \"C\" __global__ void {}(...)", entry));
+}
+
+// What the user gave as PTX.
+DeviceCode taken(const CodeUnit& unit, const Target& target) {
+  check_entry(unit, unit.text);
+  constexpr std::string_view word = ".target sm_";
+  const size_t at = unit.text.find(word);
+  const int needed = at == std::string::npos ? 0 : std::atoi(unit.text.c_str() + at + word.size());
+  if (needed == 0) throw Error(Code::invalid_input, fmt::format("the PTX of kernel {} names no target", unit.label)).fix("give the whole text that the compiler wrote");
+  if (needed > target.architecture) {
+    throw Error(Code::invalid_input, fmt::format("the PTX of kernel {} is for sm_{} and later, and the plan for {}", unit.label, needed, target.text()))
+        .fix("compile it for an older GPU, or the model for a newer one");
+  }
+  DeviceCode out{true, needed, unit.kernels, {}};
+  for (char c : unit.text) out.image.push_back(static_cast<std::byte>(c));
+  out.image.push_back(std::byte{0});
+  return out;
+}
+
+// Calls of NVRTC for the code of a target.
+class Jobs {
+ public:
+  explicit Jobs(const Target& target) : target_(target) {}
+
+  // A few units a call: each call reads the prelude anew, and calls run side by side.
+  void add(const CodeUnit& unit) {
+    constexpr size_t together = 4;
+    // Texts with matrix instructions are long, and use what only this architecture has.
+    const bool matrices = std::find(unit.libraries.begin(), unit.libraries.end(), &matrix_instructions) != unit.libraries.end();
+    if (matrices) flush();
+    special_ = matrices;
+    text_ += unit.text;
+    for (const auto& library : unit.libraries) {
+      if (std::find(libraries_.begin(), libraries_.end(), library) == libraries_.end()) libraries_.push_back(library);
+    }
+    kernels_.insert(kernels_.end(), unit.kernels.begin(), unit.kernels.end());
+    if (++count_ == together || special_) flush();
+  }
+
+  // The user's source as it stands, by itself.
+  void add_users(const CodeUnit& unit) {
+    users_.emplace_back(code.size() + 1, &unit);
+    push(unit.text, unit.kernels, false, unit.label);
+  }
+
+  void flush() {
+    if (count_ == 0) return;
+    std::string head(prelude());
+    for (const auto& library : libraries_) head += library();
+    push(head + text_, std::move(kernels_), special_, {});
+    text_.clear();
+    kernels_.clear();
+    libraries_.clear();
+    count_ = 0;
+    special_ = false;
+  }
+
+  std::vector<DeviceCode> run() {
+    flush();
+    if (jobs_.empty()) return {};
+    Compiled compiled = compile(jobs_, {0, cache_folder("code")});
+    if (!compiled.cache_problem.empty()) say_once(compiled.cache_problem);
+    for (size_t k = 0; k < code.size(); ++k) code[k].image = std::move(compiled.code[k]);
+    for (const auto& [ptx, unit] : users_) check_entry(*unit, {reinterpret_cast<const char*>(code[ptx].image.data()), code[ptx].image.size()});
+    return std::move(code);
+  }
+
+  std::vector<DeviceCode> code;
+
+ private:
+  void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of) {
+    for (bool ptx : {false, true}) {
+      jobs_.push_back({text, target_.architecture, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin, special, of});
+      code.push_back({ptx, target_.architecture, kernels, {}});
+    }
+  }
+
+  const Target& target_;
+  std::vector<CompileJob> jobs_;
+  std::vector<std::pair<size_t, const CodeUnit*>> users_;  // and where their PTX will be
+  std::string text_;
+  std::vector<std::string> kernels_;
+  size_t count_ = 0;
+  bool special_ = false;
+  decltype(CodeUnit::libraries) libraries_;
+};
+
 std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& target) {
-  constexpr size_t together = 4;
   std::map<std::string_view, const CodeUnit*> distinct;
   for (const CodeUnit& u : units) distinct.try_emplace(u.name, &u);
-  std::vector<CompileJob> jobs;
-  std::vector<DeviceCode> out;
-  std::string text;
-  std::vector<std::string> kernels;
-  size_t count = 0;
-  bool special = false;
-  decltype(CodeUnit::libraries) libraries;
-  auto flush = [&] {
-    if (count == 0) return;
-    std::string head(prelude());
-    for (const auto& library : libraries) head += library();
-    for (bool ptx : {false, true}) {
-      jobs.push_back({head + text, target.architecture, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin, special});
-      out.push_back({ptx, target.architecture, kernels, {}});
-    }
-    text.clear();
-    kernels.clear();
-    count = 0;
-    special = false;
-    libraries.clear();
-  };
+  Jobs jobs(target);
+  std::vector<DeviceCode> given;
   for (const auto& [name, unit] : distinct) {
-    // Texts with matrix instructions are long, and use what only this architecture has.
-    bool matrices = std::find(unit->libraries.begin(), unit->libraries.end(), &matrix_instructions) != unit->libraries.end();
-    if (matrices) flush();
-    special = matrices;
-    text += unit->text;
-    for (const auto& library : unit->libraries) {
-      if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
+    switch (unit->from) {
+      case CodeUnit::From::ingot: jobs.add(*unit); break;
+      case CodeUnit::From::user: jobs.add_users(*unit); break;
+      case CodeUnit::From::user_ptx: given.push_back(taken(*unit, target)); break;
     }
-    kernels.insert(kernels.end(), unit->kernels.begin(), unit->kernels.end());
-    if (++count == together || special) flush();
   }
-  flush();
-  if (jobs.empty()) return out;
-  Compiled compiled = compile(jobs, {0, cache_folder("code")});
-  if (!compiled.cache_problem.empty()) say_once(compiled.cache_problem);
-  for (size_t k = 0; k < out.size(); ++k) out[k].image = std::move(compiled.code[k]);
+  std::vector<DeviceCode> out = jobs.run();
+  for (DeviceCode& c : given) out.push_back(std::move(c));
   return out;
 }
 

@@ -56,11 +56,13 @@ __device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
   f32 s = fmaf(exp_fraction(u, t - zero), scale, 3.7252903e-09f) + scale;
   return x < 6.3382530e+29f ? x / s * 3.7252903e-09f : x;
 }
-// Where only halves are stored, an exponential of two ulp does. Where exp(u) would overflow, the quotient is still a (subnormal) number: exp(-32) is a factor of its own there.
+// Where only halves are stored, two instructions of the special function unit do: an exponential and a reciprocal of a few ulp. Where exp(u) overflows the quotient is 0,
+// as that of x / (1 + exp(u)) in float32.
 __device__ __forceinline__ f32 over_one_plus_exp_for_half(f32 x, f32 u) {
-  bool far = u > 64.0f;
-  f32 e = expf(far ? 32.0f - u : u);
-  return far ? x * e * 1.26641655e-14f : x / (1.0f + e);
+  f32 e, r;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"(u * 1.44269504f));
+  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(1.0f + e));
+  return x * r;
 }
 // exp for x <= 0.
 __device__ __forceinline__ f32 exp_falling(f32 x) {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <mutex>
 
+#include "backend/cuda/kernels/run/launches.h"
+
 namespace ingot::backend::cuda {
 
 namespace {
@@ -184,17 +186,22 @@ double Event::seconds(const Event& from, const Event& to) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-void Function::launch(const LaunchShape& shape, std::span<const std::byte> parameters, StreamHandle stream) const {
+void Function::launch(const LaunchShape& shape, std::span<const std::byte> parameters, StreamHandle stream, std::span<const size_t> places) const {
   Device::Use use(*device_);
   const Driver& d = driver();
   constexpr uint32_t shared_without_asking = 48 << 10;
   if (shape.shared > shared_without_asking) {
     d.check(d.function_set_attribute(handle_, dynamic_shared, static_cast<int>(shape.shared)), "giving {} bytes of shared memory to {}", shape.shared, name_);
   }
-  void* pointers[] = {const_cast<std::byte*>(parameters.data())};  // only read
+  std::array<void*, kernels::most_parameters> pointers{const_cast<std::byte*>(parameters.data())};  // only read
+  for (size_t k = 0; k < places.size(); ++k) pointers.at(k) = const_cast<std::byte*>(parameters.data()) + places[k];
   LaunchConfig config;
   config.gx = shape.grid;
+  config.gy = shape.grid_y;
+  config.gz = shape.grid_z;
   config.bx = shape.block;
+  config.by = shape.block_y;
+  config.bz = shape.block_z;
   config.shared = shape.shared;
   config.stream = stream;
   LaunchAttribute overlaps;
@@ -206,7 +213,7 @@ void Function::launch(const LaunchShape& shape, std::span<const std::byte> param
   constexpr uint32_t waves = 4;
   const bool few = std::max(shape.grid, shape.pieces) <= waves * static_cast<uint32_t>(device_->properties().multiprocessors);
   config.attribute_count = shape.overlaps && waits_ && few ? 1 : 0;
-  d.check(d.launch(&config, handle_, pointers, nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid, shape.block, device_->properties().name);
+  d.check(d.launch(&config, handle_, pointers.data(), nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid, shape.block, device_->properties().name);
 }
 
 int Function::registers() const {
@@ -249,13 +256,15 @@ Module::~Module() {
   driver().module_unload(handle_);
 }
 
+// A user's kernel is known as CODE:NAME, as several texts may have kernels of one name.
 Function Module::function(const std::string& name) const {
   Device::Use use(*device_);
+  const std::string entry = name.substr(name.rfind(':') + 1);
   Function f;
   f.device_ = device_;
   f.name_ = name;
   f.waits_ = waits_;
-  driver().check(driver().module_function(&f.handle_, handle_, name.c_str()), "looking for the kernel {}", name);
+  driver().check(driver().module_function(&f.handle_, handle_, entry.c_str()), "looking for the kernel {}", name);
   return f;
 }
 

@@ -133,17 +133,18 @@ class Event {
 };
 
 struct LaunchShape {
-  uint32_t grid = 1, block = 1;  // one axis is all that ingot's kernels use
+  uint32_t grid = 1, block = 1;  // along x, which is all that ingot's kernels use
   uint32_t shared = 0;           // bytes of dynamic shared memory
   bool overlaps = false;         // may start while the kernel before it ends: it waits by itself before it touches memory (prelude: after_others)
   uint32_t pieces = 0;           // of work that the blocks do one after another; 0: one each
+  uint32_t grid_y = 1, grid_z = 1, block_y = 1, block_z = 1;
 };
 
 class Function {
  public:
   Function() = default;
-  // Starts the kernel. It takes one parameter, a struct by value: `parameters` are its bytes.
-  void launch(const LaunchShape&, std::span<const std::byte> parameters, StreamHandle stream) const;
+  // Starts the kernel. It takes one parameter, a struct by value: `parameters` are its bytes. Or several, which begin at these places in `parameters`.
+  void launch(const LaunchShape&, std::span<const std::byte> parameters, StreamHandle stream, std::span<const size_t> places = {}) const;
   int registers() const;
   int local_bytes() const;  // registers that had to go to memory
   explicit operator bool() const { return handle_ != nullptr; }

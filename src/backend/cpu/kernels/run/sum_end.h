@@ -13,11 +13,13 @@ struct SumEnd {
   int64_t residual_step = 0;
   SimpleEpilogue::Activation activation = SimpleEpilogue::none;
   float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  HardSwish hard_swish;
   const VectorEnd* program = nullptr;             // instead of all of the above
   int64_t row = 0, column = 0;                    // of the tile, for the program
 
   void set(const SimpleEpilogue& s) {
     activation = s.activation;
+    hard_swish = s.hard_swish_by;
     if (activation == SimpleEpilogue::clamp) low = s.low, high = s.high;
     if (activation == SimpleEpilogue::relu) low = 0, activation = SimpleEpilogue::clamp;
   }

@@ -20,7 +20,7 @@ struct VectorProgram {
     uint8_t operand;         // of a load or a store: which of `operands`
     float number;
   };
-  static constexpr size_t most_steps = 24, most_operands = 8;
+  static constexpr size_t most_steps = 48, most_operands = 12;
   size_t count = 0, operand_count = 0;
   Step steps[most_steps];
   int operands[most_operands];  // of the body

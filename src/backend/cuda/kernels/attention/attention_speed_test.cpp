@@ -1,4 +1,5 @@
-// Attention in every way that a kernel can be made of warps: times, rates, and whether they agree. Only with INGOT_MEASURE=1: it takes the device for itself.
+// Attention in every way that a kernel can be made of warps: times, rates, and whether they agree. Only with INGOT_MEASURE=1, or a part of the names of what is
+// to be measured: it takes the device for itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,7 +148,8 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
 }
 
 TEST(cuda_attention, speed) {
-  if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
+  const char* const wanted = std::getenv("INGOT_MEASURE");
+  if (wanted == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   DevicePtr device = Device::open(0);
   CudaStream stream(device);
@@ -159,8 +161,17 @@ TEST(cuda_attention, speed) {
       {"1 x 12 heads of 64, 197", 1, 12, 197, 197, 64},
       {"1 x 32 heads of 128, 1 of 1", 1, 32, 1, 1, 128},
       {"4 x 32 heads of 128, 1024, causal", 4, 32, 1024, 1024, 128, true},
+      {"UNet, 2 x 8 heads of 40, 4096", 2, 8, 4096, 4096, 40},
+      {"UNet, 2 x 8 heads of 40, 4096 of 77", 2, 8, 4096, 77, 40},
+      {"UNet, 2 x 8 heads of 80, 1024", 2, 8, 1024, 1024, 80},
+      {"UNet, 2 x 8 heads of 80, 1024 of 77", 2, 8, 1024, 77, 80},
+      {"UNet, 2 x 8 heads of 160, 256", 2, 8, 256, 256, 160},
+      {"Swin, 2048 x 3 heads of 32, 49", 2048, 3, 49, 49, 32},
+      {"SDXL, 2 x 10 heads of 64, 4096", 2, 10, 4096, 4096, 64},
   };
-  for (const Site& s : sites) measure(device, stream, s);
+  for (const Site& s : sites) {
+    if (wanted == std::string("1") || s.name.find(wanted) != std::string::npos) measure(device, stream, s);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ class Printer {
     args_.batch_rank = static_cast<uint8_t>(batch_);
     args_.depth = static_cast<uint16_t>(a_.d.value());
     args_.width = static_cast<uint16_t>(a_.e.value());
+    args_.long_rows = a_.s.is_constant() && a_.s.value() >= Args::long_queries;
     size_t loads = layouts_.size() - 4;
     for (size_t k = 0; k < layouts_.size(); ++k) {
       bool load = k >= 3 && k < 3 + loads;

@@ -88,9 +88,10 @@ class Printer {
     args_.kept = static_cast<uint8_t>(w_.kept);
     args_.summed = static_cast<uint8_t>(w_.map.dims.size() - w_.kept);
     args_.stores = static_cast<uint8_t>(b_.stores.size());
-    args_.vector = static_cast<uint8_t>(16 / ir::size_of(w_.of_a));
-    const int64_t width = w_.map.dims[across()].constant().value_or(most_outputs);
-    args_.tile = static_cast<uint8_t>(line_.axis == DepthwiseLine::none ? 1 : std::clamp<int64_t>(width, 1, most_outputs));
+    args_.vector = channels_together;
+    // Equal parts of a line: 14 places are 7 and 7.
+    const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs)), parts = (width + most_outputs - 1) / most_outputs;
+    args_.tile = static_cast<uint8_t>(line_.axis == DepthwiseLine::none ? 1 : (width + parts - 1) / parts);
     args_.operands = {{w_.of_a, true}, {w_.type, is(w_.b.strides[channel()], 1)}};
     for (ir::DType type : b_.operands) args_.operands.push_back({type});
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
@@ -117,7 +118,9 @@ class Printer {
   }
 
  private:
-  static constexpr int64_t most_outputs = 4, unrolled_taps = 9;
+  // What a thread computes: many neighbours of a line, so that taps and places of the line are read seldom, by as many channels as registers allow.
+  static constexpr int64_t most_outputs = 8, unrolled_taps = 9;
+  static constexpr uint8_t channels_together = 4;
 
   size_t channel() const { return w_.kept - 1; }
   size_t across() const { return w_.kept - 2; }

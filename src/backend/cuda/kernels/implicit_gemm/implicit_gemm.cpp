@@ -10,25 +10,26 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM);
+constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM), stage_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM_STAGE);
 
 }  // namespace
 
 std::string_view implicit_gemm_cuda_text() {
   static const std::string all =
-      std::string(parameters_text) +
+      std::string(parameters_text) + "\n" + std::string(stage_text) +
       fmt::format("\nconstexpr int implicit_gemm_depth = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n", implicit_gemm_depth,
                   implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
       std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_row_text());
   return all;
 }
 
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, bool pixels,
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, bool pixels,
                                                            const std::vector<ImplicitGemmPatch>& patches, int only) {
   std::vector<ImplicitGemmKernel> out;
   for (size_t k = 0; large && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if (only != ImplicitGemmArgs::by_sizes && k != static_cast<size_t>(only)) continue;
+    if (!t.takes(columns)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }

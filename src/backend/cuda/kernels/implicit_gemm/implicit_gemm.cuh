@@ -77,6 +77,11 @@ struct EightOfRow {
   __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
   template <bool Together, class M>
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
+  // A row for each batch of `rows`.
+  template <bool Together, class M>
+  __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
+    bring_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
+  }
   template <bool Together, class M>
   __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {
     if (inside) put_neighbours<Together>(to + s * step + t, from);
@@ -115,6 +120,11 @@ struct PairsOfTwoRows {
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const {
 #pragma unroll
     for (int v = 0; v < 8; v += 2) read<2>(to + v, from + row(v) * step + column(v));
+  }
+  template <bool Together, class M>
+  __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
+#pragma unroll
+    for (int v = 0; v < 8; v += 2) read<2>(to + v, from + (i64)((u32)row(v) / rows) * step + column(v));
   }
   template <bool Together, class M>
   __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {

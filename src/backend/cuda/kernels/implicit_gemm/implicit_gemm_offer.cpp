@@ -55,6 +55,24 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
+// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes eights.
+bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
+  const Dims& dims = g.map->dims;
+  auto count = [](const Dims& d) {
+    Dim n = 1;
+    for (const Dim& x : d) n *= x;
+    return n;
+  };
+  const Dim all = count(dims);
+  if (!all.is_constant() || !(all == count(g.a.dims)) || !dims.back().is_constant()) return false;
+  int64_t columns = 1;
+  for (size_t i = g.m_rank; i < dims.size(); ++i) columns *= dims[i].constant().value_or(0);
+  Dim stride = 0;
+  for (size_t j = 0; j < g.a.dims.size(); ++j) stride += Dim(map.steps[j * dims.size() + dims.size() - 1]) * g.a.strides[j];
+  const bool eights = is(stride, 1) && dims.back().value() % 8 == 0;
+  return !eights && columns % 8 == 0;
+}
+
 // Convolutions of few channels have a kernel for each layout of A: those that A may have.
 std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
@@ -93,6 +111,9 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (!is_half(g.type)) return refusal(Obstacle::types, "for float16 and bfloat16");
   if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
   if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
+  if (g.map && only == by_sizes && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
+    return refusal(Obstacle::a, "A's neighbours along K are fewer than eight, and each is read once: rows of them cost less");
+  }
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");

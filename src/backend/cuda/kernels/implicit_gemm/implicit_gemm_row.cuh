@@ -16,19 +16,57 @@ __device__ __forceinline__ f32 sums_of_warp(f32* sums) {
 }
 // Sixteen bytes of B, and as many elements of A: B is of A's type, or int8.
 template <class H>
+__device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4*, const uint4&, i8) { return sum; }
+template <class H>
 __device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4* x, const uint4& y, H) {
   const H *a = (const H*)x, *b = (const H*)&y;
 #pragma unroll
   for (int e = 0; e < 8; ++e) sum = fmaf(value(a[e]), value(b[e]), sum);
   return sum;
 }
-template <class H>
-__device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4* x, const uint4& y, i8) {
-  const H* a = (const H*)x;
-  const u32* b = (const u32*)&y;
+// Sixteen int8 of a column by as many elements of A, in halves: of a fragment's rows the first eight are columns, of its columns all are A. Which element of K is where
+// is the same on both sides, so that a lane's neighbours may be neighbours in memory.
+__device__ __forceinline__ void add_products_of_int8(f32* sums, const u32* x, const uint4& y) {
+  const u32 words[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
-  for (int e = 0; e < 16; ++e) sum = fmaf(value(a[e]), int8_of(b[e / 4], e % 4), sum);
-  return sum;
+  for (int t = 0; t < 4; ++t) {
+    const u32 four = words[t] ^ 0x80808080u;
+    // Behind the bits of 1024 a byte is exact.
+    const u32 w[4] = {minus_halves(__byte_perm(four, 0x64646464u, 0x4140u), 0x64806480u), 0u, minus_halves(__byte_perm(four, 0x64646464u, 0x4342u), 0x64806480u), 0u};
+    multiply(sums + t % 2 * 4, w, x + 2 * t, f16());
+  }
+}
+// The row as halves, in place: times a power of 2 that brings the largest into the upper half of their range, so that what an element loses is nothing to the largest.
+// Returns the inverse of that power.
+__device__ __forceinline__ f32 row_to_halves(f16*, i64, f32*, f16) { return 1.0f; }
+__device__ __forceinline__ f32 row_to_halves(f16* row, i64 k, f32* shared, bf16) {
+  constexpr int warps = implicit_gemm_row_threads / 32;
+  const bf16* const from = (const bf16*)row;
+  f32 largest = 0.0f;
+  for (i64 e = threadIdx.x * 8; e < k; e += implicit_gemm_row_threads * 8) {
+    alignas(16) bf16 eight[8];
+    read<8>(eight, from + e);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) largest = fmaxf(largest, fabsf(value(eight[i])));
+  }
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, lanes));
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = largest;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < warps; ++w) largest = fmaxf(largest, shared[w]);
+  const u32 bits = __float_as_uint(largest) >> 23, exponent = bits == 255 ? 141u : bits < 15 ? 15u : bits;  // 141: times 1
+  const f32 by = __uint_as_float((268u - exponent > 254u ? 254u : 268u - exponent) << 23), back = __uint_as_float((exponent - 14u) << 23);
+  for (i64 e = threadIdx.x * 8; e < k; e += implicit_gemm_row_threads * 8) {
+    alignas(16) bf16 eight[8];
+    alignas(16) f16 out[8];
+    read<8>(eight, from + e);
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) put2(out + i, value(eight[i]) * by, value(eight[i + 1]) * by);
+    write<8>(row + e, out);
+  }
+  __syncthreads();
+  return back;
 }
 template <bool Aligned, class B>
 __device__ __forceinline__ uint4 piece_of_b(const B* from, bool there) {
@@ -67,6 +105,9 @@ __device__ __forceinline__ const B* column_of(const ImplicitGemmParameters& p, i
 // of the first and then the same eight of the second.
 template <class H, class B, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
 __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters& p, Finish finish, Row row = Row()) {
+  // Int8 go through matrix instructions: four lanes have 16 neighbours each of a column, and a warp eight such pieces of eight columns. A is in shared memory, and so
+  // are two turns of B, each thread's own pieces, which are on their way while A is made and others are multiplied.
+  constexpr bool int8 = sizeof(B) == 1;
   constexpr int threads = implicit_gemm_row_threads, warps = threads / 32, halves = Finish::halves, each = 16 / (int)sizeof(B), step = threads * each;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], and the row if it is made
@@ -75,19 +116,32 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
   const int pieces = (int)((p.k + step - 1) / step);
   H* const own = (H*)(shared + 2 * halves * warps * 8);
   const H* const a = Row::made ? own : (const H*)p.a + p.base;
-  i64 group = blockIdx.x, at = threadIdx.x * each;  // of what is brought next
+  const i64 first = int8 ? warp * 512 + lane % 4 * each : threadIdx.x * each;
+  i64 group = blockIdx.x, at = first;  // of what is brought next
   int piece = 0, half = 0;
+  uint4* const ring = (uint4*)(own + p.k) + threadIdx.x;
+  int slot = 0;
   uint4 next[8], x[each / 8];
   const B* columns = column_of<B, Finish::apart>(p, group * 8);
   auto load_columns = [&] {
-    const bool there = group < groups && at < p.k;
-    const B* const from = columns + at;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) next[c] = piece_of_b<Aligned>(from + (there ? c * p.b_step : 0), there);
+    for (int c = 0; c < 8; ++c) {
+      const i64 k = int8 ? at + c * 64 : at, column = int8 ? lane / 4 : c;
+      const bool there = group < groups && k < p.k;
+      const B* const from = columns + (there ? column * p.b_step + k : 0);
+      if constexpr (int8 && Aligned) {
+        copy_async_or_zero(shared_address(ring + (slot * 8 + c) * threads), from, there ? 16u : 0u);
+      } else if constexpr (int8) {
+        ring[(slot * 8 + c) * threads] = piece_of_b<false>(from, there);
+      } else {
+        next[c] = piece_of_b<Aligned>(from, there);
+      }
+    }
+    if (int8) commit_copies(), slot ^= 1;
   };
   auto load_row = [&] {
 #pragma unroll
-    for (int i = 0; i < each / 8; ++i) {
+    for (int i = 0; i < (int8 ? 0 : each / 8); ++i) {
       x[i] = make_uint4(0, 0, 0, 0);
       if (at >= p.k) continue;
       if (Aligned || Row::made) {
@@ -100,7 +154,7 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
     at += step;
     if (++piece == pieces) {
       piece = 0;
-      at = threadIdx.x * each;
+      at = first;
       if (++half == halves) {
         half = 0;
         group += gridDim.x;
@@ -108,7 +162,21 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
       columns = column_of<B, Finish::apart>(p, half * p.n + group * 8);
     }
   };
-  if (Row::made) {
+  if constexpr (int8) {
+    if (!Constant) wait_for_others();
+    for (int i = 0; i < 2; ++i) load_columns(), load_row();
+    if (Constant) wait_for_others();
+    if (Row::made) {
+      row(own);
+    } else {
+      for (i64 e = threadIdx.x * 8; e < p.k; e += threads * 8) {
+        alignas(16) H eight[8];
+        bring_neighbours<Aligned>(eight, a + e);
+        write<8>(own + e, eight);
+      }
+    }
+    __syncthreads();
+  } else if (Row::made) {
     constexpr int ahead = 2 * step;
     if (Aligned && lane == 0) prefetch_to_l2(columns + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * (u32)sizeof(B));
     wait_for_others();
@@ -120,7 +188,9 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
     load_columns();
     if (Constant) wait_for_others();
   }
-  load_row();
+  f32 times = 1.0f;  // A's elements are as many times what is multiplied
+  if constexpr (int8) times = row_to_halves((f16*)own, p.k, shared, H());
+  if (!int8) load_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
@@ -131,7 +201,22 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
       f32 sums[8];
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
-      for (int k = 0; k < pieces; ++k) {
+      for (int k = 0; int8 && k < pieces; ++k) {
+        uint4 now[8];
+        wait_copies<1>();
+#pragma unroll
+        for (int c = 0; c < 8; ++c) now[c] = ring[(slot * 8 + c) * threads];
+        load_columns();
+        load_row();
+#pragma unroll
+        for (int c = 0; c < 8; ++c) {
+          const i64 place = k * (i64)step + first + c * 64;
+          uint4 two[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
+          if (place < p.k) two[0] = *(const uint4*)(own + place), two[1] = *(const uint4*)(own + place + 8);
+          add_products_of_int8(sums, (const u32*)two, now[c]);
+        }
+      }
+      for (int k = 0; !int8 && k < pieces; ++k) {
         uint4 now[8], left[each / 8];
 #pragma unroll
         for (int i = 0; i < each / 8; ++i) left[i] = x[i];
@@ -142,7 +227,7 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
 #pragma unroll
         for (int c = 0; c < 8; ++c) sums[c] = sum_of_piece<H>(sums[c], left, now[c], B());
       }
-      const f32 sum = sums_of_warp<8>(sums);
+      const f32 sum = int8 ? (sums[0] + sums[4]) * times : sums_of_warp<8>(sums);
       if (lane % 4 == 0) all[(h * warps + warp) * 8 + lane / 4] = sum;
     }
     __syncthreads();

@@ -6,8 +6,10 @@
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
-  constexpr int a_bytes = BM * depth * 2, b_bytes = BN * depth * 2, bytes = a_bytes + b_bytes, together = 16;
-  constexpr int box = 64 * 64 * 2, row_of_boxes = BN / 64 * box, own_bytes = blocks_of_rows * row_of_boxes;
+  // Columns go in boxes of 64; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results.
+  constexpr int box = 64 * 64 * 2, boxes = (BN + 63) / 64, part = BN % 64, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes, together = 16;
+  constexpr int a_bytes = BM * depth * 2, b_bytes = AlongK ? BN * depth * 2 : boxes * box, copied = a_bytes + b_bytes;
+  constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
@@ -43,7 +45,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
 #pragma unroll
-      for (int j = 0; j < BN / 64; ++j) copy_box_async(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
+      for (int j = 0; j < boxes; ++j) copy_box_async(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
     }
   };
   if (warp == groups * 4) {
@@ -67,7 +69,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         copy_box_async(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
       } else {
 #pragma unroll
-        for (int j = 0; j < BN / 64; ++j) copy_box_async(to + j * 64 * depth * 2, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
+        for (int j = 0; j < boxes; ++j) copy_box_async(to + j * box, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
       }
     };
     int stage = 0, ahead = 0;
@@ -84,7 +86,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         // What no step writes is on its way before those in front are done.
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
-          arrive_with(full + ahead * 8, bytes);
+          arrive_with(full + ahead * 8, copied);
           copy_b(ahead, tap, chunk);
           if (++chunk == p.chunks) chunk = 0, ++tap;
         }
@@ -96,7 +98,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
           --ahead;
         } else {
           wait_barrier(empty + stage * 8, parity);
-          arrive_with(full + stage * 8, bytes);
+          arrive_with(full + stage * 8, copied);
           copy_b(stage, tap, chunk);
         }
         copy_a(stage, tap, chunk);
@@ -225,6 +227,15 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
           }
         }
         commit_sent();
+      }
+      if (part > 0) {
+        // The last box would write columns of the next tile.
+        constexpr int eights = part / 8;
+        for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
+          const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + BN - part + c * 8;
+          const char* const from = (const char*)tiles_of_block + (own - tiles) + row / 64 * row_of_boxes + BN / 64 * box + in_box * 128 + ((in_box & 7 ^ c) << 4);
+          if (at_row < p.m && column < p.n) *(uint4*)finish.boxed_row(at_row, column) = *(const uint4*)from;
+        }
       }
     }
     if (InTurn == 0) break;

@@ -164,6 +164,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     // Few channels have no large tiles: the kernel for any map.
     const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
+      if (tile >= 0 && !kernels::implicit_gemm_large_tiles[tile].takes(s.n)) continue;
       if (s.few() && tile >= 0) operands.back() = other.ref();
       const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile));
       ASSERT_EQ(own.obstacle, std::nullopt);
@@ -218,6 +219,21 @@ TEST(cuda_product, speed) {
     for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
       sites.push_back({fmt::format("convolution {} x {} x {} x {}", batch, image, image, channels), batch * image * image, channels, 9 * channels, false, image, channels});
     }
+  }
+  for (auto [image, in, columns] :
+       {std::array<int64_t, 3>{64, 320, 320}, {64, 640, 320}, {64, 960, 320}, {32, 640, 640}, {32, 1920, 640}, {16, 1280, 1280}, {16, 2560, 1280}, {8, 1280, 1280}}) {
+    sites.push_back({fmt::format("UNet, 2 x {} x {} x {} by {}", image, image, in, columns), 2 * image * image, columns, 9 * in, false, image, in});
+  }
+  for (auto [image, in, columns] : {std::array<int64_t, 3>{64, 512, 512}, {256, 512, 256}, {512, 256, 256}, {512, 128, 128}}) {
+    sites.push_back({fmt::format("VAE, {} x {} x {} by {}", image, image, in, columns), image * image, columns, 9 * in, false, image, in});
+  }
+  for (auto [m, n, k] : {std::array<int64_t, 3>{8192, 320, 320}, {2048, 640, 640}, {512, 1280, 1280}, {8192, 2560, 320}, {8192, 320, 1280}, {2048, 5120, 640}, {2048, 640, 2560}}) {
+    linear(m, n, k);
+    sites.back().name = "UNet, " + sites.back().name;
+  }
+  for (auto [m, n, k] : {std::array<int64_t, 3>{401408, 96, 16}, {100352, 144, 24}, {25088, 240, 40}, {100352, 384, 96}, {6272, 1536, 384}, {6272, 384, 1536}}) {
+    linear(m, n, k);
+    sites.back().name = "edge, " + sites.back().name;
   }
   for (int64_t batch : {1, 32}) {
     for (bool last : {true, false}) {

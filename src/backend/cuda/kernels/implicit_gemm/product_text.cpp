@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/implicit_gemm/product_text.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
@@ -48,7 +49,8 @@ class Printer {
                            std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
                finish;
     const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
-    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, through_map, of.patches, of.only)) {
+    for (const kernels::ImplicitGemmKernel& k :
+         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), through_map, of.patches, of.only)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
@@ -86,16 +88,37 @@ class Printer {
   // An operand of which the kernels with tiles can have whole boxes copied.
   bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
 
+  // The rows of a batch, where a load's one index is row / rows (what is added to each image), and its elements are neighbours along N; else nothing.
+  std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
+    const StridedLayout& x = layouts_[i.operand];
+    if (i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
+    const Instruction& by = b_.code[i.in[0]];
+    if (by.kind != Kind::map || by.op != ir::Op::floordiv) return std::nullopt;
+    const Instruction &row = b_.code[by.in[0]], &rows = b_.code[by.in[1]];
+    if (row.kind != Kind::index || row.axis != 0 || rows.kind != Kind::size) return std::nullopt;
+    return rows.dim;
+  }
+
   // What stands behind the product, for eight elements that U places (implicit_gemm_cuda.cpp): what is the same for all rows, what is of these rows, the body.
   std::string finish_text() {
     std::string same, same_from, fetched, held, held_from, put, keep, results;
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
-      if (i.kind != Kind::load || !i.in.empty()) continue;
+      if (i.kind != Kind::load) continue;
+      const std::string_view type = memory_type(b_.operands[i.operand]);
+      if (const auto rows = rows_of_batch(i)) {
+        text_.take({Number::stride, static_cast<uint8_t>(i.operand), 1}, 1);
+        args_.together.push_back(static_cast<uint8_t>(i.operand));
+        held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+        held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
+                                 text_.size(*rows));
+        brought[k] = fmt::format("value(held.m{}[v])", k);
+        continue;
+      }
+      if (!i.in.empty()) continue;
       Along how = along(i.operand);
       if (how == Along::apart) continue;
-      const std::string_view type = memory_type(b_.operands[i.operand]);
       const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), step = text_.stride(i.operand, 0);
       if (step == "0ll") {
         same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
@@ -150,7 +173,7 @@ class Printer {
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
                        args_.boxed_out != Args::none, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
-           "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
+           boxed_row_text() + "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +
            "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
@@ -163,6 +186,13 @@ class Printer {
            "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
            "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
            "}\n};\n";
+  }
+
+  // Where an element of what is stored in boxes lies.
+  std::string boxed_row_text() {
+    const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
+    if (args_.boxed_out == Args::none) return head + "0; }\n";
+    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[args_.boxed_out]), args_.boxed_out, text_.stride(args_.boxed_out, 0));
   }
 
   const FusedBody& b_;

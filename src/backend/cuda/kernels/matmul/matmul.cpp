@@ -156,7 +156,7 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
     }
     return;
   }
-  GemmAnswer answer = library_gemm(*g, *site.body, site.operands, settings.tf32);
+  GemmAnswer answer = library_gemm(*g, *site.body, site.operands, g->convolution ? settings.tf32_convolutions : settings.tf32);
   const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
   if (!answer.obstacle) {
     out.offers.push_back({.implementation = name, .cost = cost, .emit = std::move(answer.emit)});

@@ -26,8 +26,9 @@ std::vector<CudaPart> moments_cuda_parts(ir::DType type) {
     part.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n", moments_threads, name, call);
   };
   const std::string_view of = cuda_type(type);
-  for (int unit = 1; unit * static_cast<int>(ir::size_of(type)) <= 16; unit *= 2) {
-    add(sums, fmt::format("{}_columns_{}", sums.name, unit), fmt::format("moments_of_columns<{}, {}>", of, unit));
+  for (int vector : {1, 16 / static_cast<int>(ir::size_of(type))}) {
+    for (int unit = 1; unit <= vector; unit *= 2)
+      add(sums, fmt::format("{}_columns_{}_{}", sums.name, vector, unit), fmt::format("moments_of_columns<{}, {}, {}>", of, vector, unit));
   }
   add(sums, sums.name + "_rows", fmt::format("moments_of_rows<{}>", of));
   add(merge, merge.name, "merge_moments");

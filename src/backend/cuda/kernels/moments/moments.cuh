@@ -47,41 +47,68 @@ __device__ __forceinline__ void put_moments(const MomentsCudaParameters& p, i64 
   to[0] = a.sum;
   to[1] = a.squares;
 }
-// Some places by 32 * V columns: lanes side by side, warps place by place.
-template <class M, int V>
+// Some places by `width` vectors of V columns: threads side by side, then place by place. Each U columns are a part. What is summed is how far each element is from
+// the part's first one, so that parts of all threads add up as they are.
+template <class M, int V, int U>
 __device__ __forceinline__ void moments_of_columns(const MomentsCudaParameters& p) {
-  constexpr int warps = moments_threads / 32;
-  __shared__ MomentsPart parts[warps][32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const i64 tile = blockIdx.x % p.tiles, rest = blockIdx.x / p.tiles, chunk = rest % p.chunks, outer = rest / p.chunks;
-  const i64 column = (tile * 32 + lane) * V, first = chunk * p.chunk;
+  constexpr int each = V / U;
+  __shared__ f32 apart[moments_threads * each], squares[moments_threads * each];
+  const int width = (int)p.width, high = moments_threads / width, lane = threadIdx.x % width, place = threadIdx.x / width;
+  const u32 tile = blockIdx.x % (u32)p.tiles, rest = blockIdx.x / (u32)p.tiles;
+  const i64 chunk = rest % (u32)p.chunks, outer = rest / (u32)p.chunks;
+  const i64 column = (tile * width + lane) * V, first = chunk * p.chunk;
   const i64 last = first + p.chunk < p.length ? first + p.chunk : p.length;
   i64 at[1] = {0};
   walk(p.from, outer, at);
-  const M* const from = (const M*)p.in + at[0] + column;
-  MomentsSum sums;
-  if (column < p.columns) {
-    for (i64 i = first + warp; i < last; i += 4 * warps) {
-      alignas(16) M x[4][V];
+  const bool inside = column < p.columns;
+  const M* const from = (const M*)p.in + at[0] + (inside ? column : 0);
+  alignas(16) M x[4][V];
+  const f32 n = (f32)((last - first) * U);
+  if (n == 0.0f) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) put(x[0][v], 0.0f);
+  } else {
+    read<V>(x[0], from + first * p.step);
+  }
+  f32 pivot[each], a[V], q[V];
+#pragma unroll
+  for (int j = 0; j < each; ++j) pivot[j] = value(x[0][j * U]);
+#pragma unroll
+  for (int v = 0; v < V; ++v) a[v] = q[v] = 0.0f;
+  if (inside && place < high) {
+    for (i64 i = first + place; i < last; i += 4 * high) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if (i + k * warps < last) read<V>(x[k], from + (i + k * warps) * p.step);
+        if (i + k * high < last) read<V>(x[k], from + (i + k * high) * p.step);
       }
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if (i + k * warps >= last) continue;
+        if (i + k * high >= last) continue;
 #pragma unroll
-        for (int v = 0; v < V; ++v) sums.add(value(x[k][v]));
+        for (int v = 0; v < V; ++v) {
+          const f32 d = value(x[k][v]) - pivot[v / U];
+          a[v] += d;
+          q[v] = fmaf(d, d, q[v]);
+        }
       }
     }
   }
-  parts[warp][lane] = sums.part();
-  __syncthreads();
-  if (warp != 0 || column >= p.columns) return;
-  MomentsPart all = parts[0][lane];
 #pragma unroll
-  for (int w = 1; w < warps; ++w) all = put_together(all, parts[w][lane]);
-  put_moments(p, (outer * p.chunks + chunk) * (p.columns / V) + column / V, all);
+  for (int j = 0; j < each; ++j) {
+#pragma unroll
+    for (int u = 1; u < U; ++u) a[j * U] += a[j * U + u], q[j * U] += q[j * U + u];
+    apart[j * moments_threads + threadIdx.x] = a[j * U];
+    squares[j * moments_threads + threadIdx.x] = q[j * U];
+  }
+  __syncthreads();
+  if (place != 0 || !inside) return;
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    f32 d = 0.0f, s = 0.0f;
+    for (int h = 0; h < high; ++h) d += apart[j * moments_threads + h * width + lane], s += squares[j * moments_threads + h * width + lane];
+    const f32 left = n == 0.0f ? 0.0f : s - d * d / n;
+    put_moments(p, (outer * p.chunks + chunk) * (p.columns / U) + column / U + j, {n, fmaf(n, pivot[j], d), left < 0.0f ? 0.0f : left});
+  }
 }
 // Some elements of a row.
 template <class M>
@@ -111,19 +138,37 @@ __device__ __forceinline__ void moments_of_rows(const MomentsCudaParameters& p) 
   const MomentsPart all = moments_of_block(sums.part());
   if (threadIdx.x == 0) put_moments(p, row * p.chunks + chunk, all);
 }
+// Of all threads of a block, in all of them.
+__device__ __forceinline__ f32 sum_of_block(f32 x, f32* shared) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = 0.0f;
+#pragma unroll
+  for (int w = 0; w < moments_threads / 32; ++w) x += shared[w];
+  return x;
+}
+// Parts are put together around the mean of all: it is known when all sums are, and parts are read again then, from the cache.
 __device__ __forceinline__ void merge_moments(const MomentsCudaParameters& p) {
-  const i64 row = blockIdx.x, outer = row / p.groups, group = row % p.groups, width = p.groups * p.own;
+  __shared__ f32 shared[2][moments_threads / 32];
+  const u32 groups = (u32)p.groups, own = (u32)p.own, parts = (u32)(p.chunks * p.own);
+  const i64 row = blockIdx.x, outer = blockIdx.x / groups, group = blockIdx.x % groups, width = p.groups * p.own;
   const f32* const from = (const f32*)p.parts + 2 * (outer * p.chunks * width + group * p.own);
-  MomentsPart all = {0.0f, 0.0f, 0.0f};
-  for (i64 e = threadIdx.x; e < p.chunks * p.own; e += moments_threads) {
-    const i64 chunk = e / p.own, left = p.length - chunk * p.chunk;
-    const f32* const part = from + 2 * (chunk * width + e % p.own);
-    all = put_together(all, {(f32)((left < p.chunk ? left : p.chunk) * p.unit), part[0], part[1]});
+  auto part = [&](u32 e) { return from + 2 * (i64)(e / own * (u32)width + e % own); };
+  f32 sum = 0.0f, squares = 0.0f;
+  for (u32 e = threadIdx.x; e < parts; e += moments_threads) sum += part(e)[0];
+  sum = sum_of_block(sum, shared[0]);
+  const f32 mean = sum / (f32)(p.length * p.unit * p.own);
+  for (u32 e = threadIdx.x; e < parts; e += moments_threads) {
+    const i64 left = p.length - e / own * p.chunk;
+    const f32 n = (f32)((left < p.chunk ? left : p.chunk) * p.unit), apart = __fdividef(part(e)[0], n) - mean;
+    squares += fmaf(apart * apart, n, part(e)[1]);
   }
-  all = moments_of_block(all);
+  squares = sum_of_block(squares, shared[1]);
   if (threadIdx.x != 0) return;
   i64 at[2] = {0, 0};
   walk(p.results, row, at);
-  ((f32*)p.sums)[at[0]] = all.sum;
-  ((f32*)p.squares)[at[1]] = all.squares;
+  ((f32*)p.sums)[at[0]] = sum;
+  ((f32*)p.squares)[at[1]] = squares;
 }

@@ -27,6 +27,8 @@ struct CudaTiles {
   std::array<int, 2> lower{}, upper{};
 };
 
+inline constexpr size_t most_parameters = 128;  // of a kernel
+
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
@@ -42,6 +44,9 @@ struct CudaLaunch {
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
+  // Of kernels that are not ingot's:
+  uint32_t blocks_y = 1, blocks_z = 1, threads_y = 1, threads_z = 1;
+  std::vector<size_t> places;  // where each parameter begins in `parameters`; none: they are one struct
 };
 
 struct CudaLaunches {

@@ -40,6 +40,10 @@ struct BlockOps {
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
   // The same for sums of x * w where c, 0 elsewhere: floats, and bytes that may be absent.
   void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
+  // The same for sums of `places` rows of memory, `step` floats from one to the next.
+  void (*take_rows)(double* so_far, const float* from, int64_t step, int64_t places, bool first, int64_t n);
+  // The same, and sums of squares.
+  void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
   // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns
@@ -61,6 +65,7 @@ struct BlockOps {
   void (*activate)(ir::Op, float* d, const BlockArgument* in, int64_t n);  // op(x + b) * y + r
   void (*normalise)(float* d, const BlockArgument* in, int64_t n);         // (x - m) * s * w + b
   void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
+  void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the greatest or least of `count` values; NaN wins
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
 };
 

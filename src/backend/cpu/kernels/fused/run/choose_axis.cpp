@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/stage.h"
 
 namespace ingot::kernels {
 
@@ -10,6 +11,7 @@ namespace {
 
 // The nanoseconds of one element, about: what differs between axes.
 constexpr double per_block = 12;  // an instruction begins
+constexpr double staged = 0.25;   // transposed first
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
 // Whether each value changes along an axis.
@@ -46,7 +48,7 @@ double cost_along(const Bound& b, const Program& p, int axis) {
     cost += per_block / length;
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
-    cost += gathers ? 0.5 : of_stride(b.strides[i.operand][a]);
+    cost += gathers ? 0.5 : may_stage(b, p, i, axis) ? staged : of_stride(b.strides[i.operand][a]);
   }
   for (const ProgramStore& s : p.stores) cost += per_block / length + of_stride(b.strides[s.operand][a]);
   return cost;
@@ -58,18 +60,6 @@ void put_in_order(std::vector<T>& v, const std::vector<size_t>& order) {
   std::vector<T> out;
   for (size_t a : order) out.push_back(v[a]);
   std::copy(out.begin(), out.end(), v.begin());  // gathered axes stay behind
-}
-
-// order[n]: the axis that becomes number n.
-void reorder(Bound& b, Program& p, const std::vector<size_t>& order) {
-  put_in_order(b.domain, order);
-  for (auto& strides : b.strides) put_in_order(strides, order);
-  for (auto& dims : b.dims) put_in_order(dims, order);
-  for (auto& lower : b.lower) put_in_order(lower, order);
-  for (auto& step : b.step) put_in_order(step, order);
-  for (ProgramInstruction& i : p.code) {
-    if (i.kind == Kind::index) i.axis = static_cast<uint8_t>(std::find(order.begin(), order.end(), i.axis) - order.begin());
-  }
 }
 
 std::vector<size_t> with_last(const Program& p, size_t axis) {
@@ -90,7 +80,7 @@ void choose_plain(Bound& b, Program& p) {
     least = cost;
     best = a;
   }
-  if (best + 1 < p.domain_rank) reorder(b, p, with_last(p, static_cast<size_t>(best)));
+  if (best + 1 < p.domain_rank) reorder_axes(b, p, with_last(p, static_cast<size_t>(best)));
 }
 
 bool may_run_across(const Program& p) {
@@ -151,7 +141,7 @@ void choose_reduced(Bound& b, Program& p) {
   b.in_order = true;
   const bool worth = only_reduces ? least < along : least * p.stages < along;
   if (!worth) return;
-  reorder(b, p, with_last(p, static_cast<size_t>(best)));
+  reorder_axes(b, p, with_last(p, static_cast<size_t>(best)));
   b.across = p.row_rank;
   b.places = length;
   b.once = std::move(once);
@@ -159,6 +149,17 @@ void choose_reduced(Bound& b, Program& p) {
 }
 
 }  // namespace
+
+void reorder_axes(Bound& b, Program& p, const std::vector<size_t>& order) {
+  put_in_order(b.domain, order);
+  for (auto& strides : b.strides) put_in_order(strides, order);
+  for (auto& dims : b.dims) put_in_order(dims, order);
+  for (auto& lower : b.lower) put_in_order(lower, order);
+  for (auto& step : b.step) put_in_order(step, order);
+  for (ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::index) i.axis = static_cast<uint8_t>(std::find(order.begin(), order.end(), i.axis) - order.begin());
+  }
+}
 
 void choose_axis(Bound& b, Program& p) {
   if (std::find(b.domain.begin(), b.domain.end(), 0) != b.domain.end()) return;

@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/fused/run/cut.h"
 
+#include "backend/cpu/kernels/fused/run/stage.h"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -289,6 +291,7 @@ class Cutter {
     for (const ProgramStore& s : stores) place_operand(d, s.operand);
     d.p->stores = std::move(stores);
     if (d.b.across == 0) merge_axes(d.b, *d.p);
+    stage_operands(d.b, *d.p);
     for (ProgramInstruction& i : d.p->code) {
       for (uint32_t in : i.in) i.stage = std::max(i.stage, d.p->code[in].stage + (d.p->code[in].kind == Kind::reduce));
       d.p->stages = std::max(d.p->stages, i.stage + 1);

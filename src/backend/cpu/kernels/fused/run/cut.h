@@ -31,6 +31,9 @@ int64_t elements_of(const Bound&, Axes);
 // Checks as bind_program does.
 Cut cut_program(const Program&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain);
 
+// order[n]: the axis that becomes number n.
+void reorder_axes(Bound&, Program&, const std::vector<size_t>& order);
+
 // Where a domain's blocks run best: moves that axis to the end; or makes the reductions run across rows (Bound::across).
 void choose_axis(Bound&, Program&);
 

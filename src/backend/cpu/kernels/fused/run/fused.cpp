@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/stage.h"
 #include "backend/cpu/kernels/fused/run/transposed_copy.h"
 #include "base/error.h"
 #include "kernels/run/kernel.h"
@@ -15,6 +16,7 @@ struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t pieces = 1, piece = 0;  // of a row, when it may be cut, and their elements
   int64_t tasks = 1, per_task = 1;
+  int64_t together = 1;           // rows of a staged tile
 };
 
 struct Schedule {
@@ -33,7 +35,12 @@ Walk walk_of(const Bound& b, int64_t workers) {
     if (a >= row - b.across && a < row) continue;
     (a < row ? w.rows : w.length) *= b.domain[static_cast<size_t>(a)];
   }
-  if (!p.has_reductions || b.across != 0) {
+  if (!b.staged.empty()) {
+    w.together = std::min(StageTile::rows, b.domain[static_cast<size_t>(row) - 1]);
+    w.rows = w.rows / b.domain[static_cast<size_t>(row) - 1] * ((b.domain[static_cast<size_t>(row) - 1] + w.together - 1) / w.together);
+    w.piece = std::min<int64_t>(StageTile::columns, static_cast<int64_t>(b.block));
+    w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
+  } else if (!p.has_reductions || b.across != 0) {
     w.piece = static_cast<int64_t>(b.block);
     // Few rows with much to reduce: shorter pieces, so that each thread has some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
@@ -41,12 +48,32 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   }
   int64_t units = w.rows * w.pieces;
-  int64_t work = w.rows * w.length * b.places * static_cast<int64_t>(p.code.size());
+  int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
   // Too little work for two threads: 30,000 element operations take about as long as waking one.
   int64_t wanted = work < 30000 ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
   w.per_task = (units + w.tasks - 1) / std::max<int64_t>(w.tasks, 1);
   return w;
+}
+
+// One task's share of a part with staged operands: tiles of rows by columns.
+void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
+  TensorRef local[StageTile::most_operands];
+  const std::span<TensorRef> own(local, operands.size());
+  std::copy(operands.begin(), operands.end(), local);
+  Evaluator evaluator(b, own, scratch, held);
+  const size_t row = b.domain.size() - 2;
+  const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
+  int64_t at[16] = {};
+  for (int64_t u = task * w.per_task; u < end; ++u) {
+    int64_t outer = u / w.pieces / groups;
+    for (size_t a = row; a-- > 0; outer /= b.domain[a]) at[a] = outer % b.domain[a];
+    const int64_t column = u % w.pieces * w.piece, columns = std::min(w.piece, w.length - column);
+    const int64_t first = u / w.pieces % groups * w.together, rows = std::min(w.together, b.domain[row] - first);
+    at[row] = first;
+    bring_tile(b, operands, at, rows, column, columns, scratch + (b.scratch + 63) / 64 * 64, own);
+    for (; at[row] < first + rows; ++at[row]) evaluator.segment(at, column, columns, nullptr);
+  }
 }
 
 // One task's share of a part.
@@ -113,7 +140,7 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   for (const Cut::Part& part : s->cut.parts) {
     s->walks.push_back(walk_of(part.bound, workers));
-    s->scratch = std::max(s->scratch, part.bound.scratch);
+    s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + part.bound.staged.size() * StageTile::bytes);
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
   fill_known(*s, call.operands);
@@ -135,7 +162,9 @@ void run(const Call& call) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
-      Evaluator evaluator(part.bound, call.operands, call.scratch + static_cast<size_t>(worker) * s.scratch, held);
+      std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
+      if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);
+      Evaluator evaluator(part.bound, call.operands, scratch, held);
       run_task(part.bound, s.walks[n], evaluator, task);
     });
   }

@@ -113,6 +113,50 @@ void take_places_out(Program& p) {
   for (ProgramStore& s : p.stores) s.reg = now[s.reg];
 }
 
+// The number that a literal of f32 has.
+std::optional<float> number_at(const Program& p, uint32_t at) {
+  const ProgramInstruction& i = p.code[at];
+  return i.kind == Kind::literal && i.cls == Class::f32 ? std::optional(static_cast<float>(i.f)) : std::nullopt;
+}
+
+// The operands of a commutative map of f32 with one number: that number, and the other operand in `other`.
+std::optional<float> number_beside(const Program& p, uint32_t at, ir::Op op, uint32_t& other) {
+  const ProgramInstruction& i = p.code[at];
+  if (i.kind != Kind::map || i.op != op || i.dtype != DType::f32) return std::nullopt;
+  for (size_t k : {size_t{0}, size_t{1}}) {
+    if (const auto number = number_at(p, i.in[k])) {
+      other = i.in[1 - k];
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+// x * clamp(x + shift, low, high), divided by a number or not; x in `of`.
+std::optional<HardSwish> hard_swish(const Program& p, uint32_t at, uint32_t& of) {
+  HardSwish out;
+  const ProgramInstruction& last = p.code[at];
+  if (last.kind == Kind::map && last.op == ir::Op::div && last.dtype == DType::f32) {
+    const auto by = number_at(p, last.in[1]);
+    if (!by || *by == 0) return std::nullopt;
+    out.factor = 1 / *by;
+    at = last.in[0];
+  }
+  const ProgramInstruction& product = p.code[at];
+  if (product.kind != Kind::map || product.op != ir::Op::mul || product.dtype != DType::f32) return std::nullopt;
+  for (size_t k : {size_t{0}, size_t{1}}) {
+    uint32_t below = 0, sum = 0, x = 0;
+    const auto high = number_beside(p, product.in[k], ir::Op::min, below);
+    const auto low = high ? number_beside(p, below, ir::Op::max, sum) : std::nullopt;
+    const auto shift = low ? number_beside(p, sum, ir::Op::add, x) : std::nullopt;
+    if (!shift || x != product.in[1 - k]) continue;
+    out.shift = *shift, out.low = *low, out.high = *high;
+    of = x;
+    return out;
+  }
+  return std::nullopt;
+}
+
 SimpleEpilogue find_simple(const Program& p) {
   SimpleEpilogue s;
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
@@ -136,6 +180,15 @@ SimpleEpilogue find_simple(const Program& p) {
       if (!plain_load(other) || added.size() == 2) return s;
       added.push_back(p.code[other].operand);
       at = next;
+      continue;
+    }
+    uint32_t of = 0;
+    if (const auto found = activated ? std::nullopt : hard_swish(p, at, of)) {
+      activated = true;
+      before_activation = added.size();
+      s.activation = SimpleEpilogue::hard_swish;
+      s.hard_swish_by = *found;
+      at = of;
       continue;
     }
     if (i.op == ir::Op::mul) {

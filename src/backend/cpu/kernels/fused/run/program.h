@@ -42,8 +42,13 @@ struct ProgramStore {
 };
 
 // The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Bias and residual are f32 or of the result's type.
+// x * clamp(x + shift, low, high) * factor: hard swish is shift 3, from 0 to 6, factor 1 / 6.
+struct HardSwish {
+  float shift = 0, low = 0, high = 0, factor = 1;
+};
+
 struct SimpleEpilogue {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish };
   bool valid = false;
   ir::DType type = ir::DType::f32; // of the result: f32, f16 or bf16
   int bias = -1, residual = -1;    // operands
@@ -51,6 +56,7 @@ struct SimpleEpilogue {
   Activation activation = none;    // after the bias, before the residual
   bool activates_last = false;     // it stands behind the residual
   float low = 0, high = 0;         // of clamp
+  HardSwish hard_swish_by;
 
   // Which of two sums is the bias: `is_row` says whether an operand is the same for all rows.
   template <class IsRow>
@@ -91,6 +97,7 @@ struct Together {
     activate,      // op(in0 + in1) * in2 + in3
     normalise,     // (in0 - in1) * in2 * in3 + in4
     multiply_add,  // in0 * in1 + in2
+    extreme,       // the greatest or the least (op) of in0 to in2, or to in4
     exp_sum,       // exp(in0 - in1), and its sum for the reduction `sum`
     divide,        // in0 / in1, in1 a sum of exponentials: at least 1
     square_sum,    // of a reduction: the sum of (in0 - in1)^2; in double, in0 may be f32
@@ -126,6 +133,12 @@ struct Bound {
   std::vector<uint8_t> once;                  // per store: not along a row
   bool in_order = false;                      // sums are taken one element after another, as across rows
   bool copies = false;                        // memory is copied as it is, block by block
+  // Operands that lie along the axis before the last: tiles of them are transposed into scratch, where strides[operand] leads (stage.h).
+  struct Staged {
+    uint16_t operand;
+    std::vector<int64_t> strides;             // in memory, of each axis
+  };
+  std::vector<Staged> staged;
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 };
@@ -175,6 +188,7 @@ class Evaluator {
   void find_places(const ProgramInstruction&, Value&, int64_t* to, int64_t n);
   int64_t uniform_places(const ProgramInstruction&) const;
   void finish_across(const ProgramInstruction&, uint32_t id, int64_t n);
+  bool sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n);
   void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);

@@ -21,6 +21,31 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
   }
 }
 
+// A stage that does nothing but add up floats which lie beside one another in memory does so without blocks for them. False if it does more.
+bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n) {
+  const ProgramInstruction* reduction = nullptr;
+  for (uint32_t k : b_.reductions) {
+    if (p_.code[k].stage != stage) continue;
+    if (reduction != nullptr || b_.together[k].kind == Together::weighed_sum) return false;
+    reduction = &p_.code[k];
+  }
+  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return false;
+  const ProgramInstruction& load = p_.code[reduction->in[0]];
+  const int innermost = p_.domain_rank - 1, last_axis = innermost - 1, first_axis = last_axis - b_.across + 1;
+  if (load.kind != Kind::load || p_.memory[load.operand] != DType::f32 || !load.in.empty() || !load.lower.empty() || nothing(load.operand)) return false;
+  const std::vector<int64_t>& strides = b_.strides[load.operand];
+  if (strides[static_cast<size_t>(innermost)] != 1) return false;
+  const int64_t step = strides[static_cast<size_t>(last_axis)], run = b_.domain[static_cast<size_t>(last_axis)];
+  double* const so_far = reinterpret_cast<double*>(block(reduction->so_far));
+  for (int64_t place = 0; place < b_.places; place += run) {
+    int64_t offset = begin;
+    for (int a = 0; a < innermost; ++a) offset += at[a] * strides[static_cast<size_t>(a)];
+    block_ops().take_rows(so_far, reinterpret_cast<const float*>(data(load.operand)) + offset, step, run, place == 0, n);
+    for (int a = last_axis - 1; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
+  }
+  return true;
+}
+
 // A pass over the row for each stage; what a stage needs is computed again. Where nothing is reduced any more and nothing is written along the row, its first
 // element is enough.
 void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
@@ -33,7 +58,10 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
     const int64_t places = last && !reduces && nothing_along ? 1 : b_.places;
     auto is_later = [&](size_t s) { return b_.once[s] != 0 || (p_.code[p_.stores[s].reg].kind == Kind::reduce && reduces); };
     std::fill(at + first_axis, at + last_axis + 1, 0);
-    for (int64_t place = 0; place < places; ++place) {
+    bool writes = false;
+    for (size_t s = 0; last && s < p_.stores.size(); ++s) writes = writes || !is_later(s);
+    const bool summed = places > 0 && !writes && sum_rows_across(stage, at, begin, n);
+    for (int64_t place = 0; place < (summed ? 0 : places); ++place) {
       for (uint32_t k : b_.active) {
         const ProgramInstruction& i = p_.code[k];
         if (i.stage > stage) continue;

@@ -367,6 +367,10 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
     case Together::activate: return ops.activate(t.op, to, in, n);
     case Together::normalise: return ops.normalise(to, in, n);
     case Together::multiply_add: return ops.multiply_add(to, in, n);
+    case Together::extreme: {
+      const int count = static_cast<int>(std::find(t.in, t.in + 5, Together::none) - t.in);
+      return ops.extreme(t.op, to, in, count, n);
+    }
     case Together::divide: return ops.divide(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);
     case Together::exp_sum: {
       float sum = ops.exp_sum(to, static_cast<const float*>(in[0].data), *static_cast<const float*>(in[1].data), n);

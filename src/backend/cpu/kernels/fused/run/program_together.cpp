@@ -30,7 +30,7 @@ class Finder {
           reduction(k);
         }
       } else if (!b_.uniform[k] && block(k)) {
-        if (activation(k) || normalisation(k) || product_and_sum(k)) continue;
+        if (activation(k) || normalisation(k) || product_and_sum(k) || extreme(k)) continue;
       }
     }
     for (uint32_t k = 0; k < p_.code.size(); ++k) {
@@ -148,6 +148,24 @@ class Finder {
     if (!either(k, [&](uint32_t v) { return own(v, Op::mul); }, product, c)) return false;
     take(product);
     b_.together[k] = {Together::multiply_add, Op::add, {at(product).in[0], at(product).in[1], c, none, none}, none};
+    return true;
+  }
+
+  // The windows of a max pooling, one after another.
+  bool extreme(uint32_t k) {
+    const Op op = at(k).op;
+    if (!is(k, op) || (op != Op::max && op != Op::min)) return false;
+    Together all{Together::extreme, op, {none, none, none, none, none}, none};
+    size_t count = 0;
+    uint32_t last = k;
+    for (uint32_t inner = none, other = none; count < 3; last = inner) {
+      if (!either(last, [&](uint32_t v) { return own(v, op); }, inner, other) || !varies(other)) break;
+      take(inner);
+      all.in[count++] = other;
+    }
+    if (count == 0) return false;
+    for (uint32_t in : at(last).in) all.in[count++] = in;
+    b_.together[k] = all;
     return true;
   }
 

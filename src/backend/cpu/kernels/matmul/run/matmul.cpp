@@ -65,6 +65,7 @@ struct Plan {
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // how tiles end where `simple` is not enough
+  const TileOps::Tiles::PartTile* part_tiles = nullptr;  // of a last panel that is not full; null: tile_of_part
 };
 
 int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -83,6 +84,10 @@ void find_end(Plan& p, const Program& body) {
     s.order(is_row);
     const bool residual = s.residual < 0 || strides[static_cast<size_t>(s.residual)].back() == 1;
     p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual;
+    auto is_f32 = [&](int k) { return k < 0 || body.memory[static_cast<size_t>(k)] == DType::f32; };
+    const bool f32 = s.type == DType::f32 && is_f32(s.scale) && is_f32(s.bias) && is_f32(s.residual);
+    const int64_t width = tile_ops().columns, count = p.n % width;
+    if (p.direct && f32 && count != 0 && TileEnd::is_short(s.activation)) p.part_tiles = p.way.tiles->part[2 * count > width];
     if (p.direct) return;
   }
   p.program = vector_program(body, p.bound);
@@ -364,6 +369,7 @@ class Block {
     end.activates_last = s.activates_last;
     end.low = s.low;
     end.high = s.high;
+    end.hard_swish_by = s.hard_swish_by;
     end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;
@@ -385,6 +391,7 @@ class Block {
           Ahead ahead = following(from, tiles);
           if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
+          const bool part = p_.direct && n + ops_.columns > p_.n;
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
             if (residual.data != nullptr) end.residual = residual.at(r0, n);
@@ -393,7 +400,11 @@ class Block {
               end.program = &of_tile;
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
-            const bool part = p_.direct && n + ops_.columns > p_.n;
+            if (part && p_.part_tiles != nullptr) {
+              p_.part_tiles[r1 - r0](a + r0 * lda, lda / p_.a_size, from, k1 - k0, reinterpret_cast<float*>(result.at(r0, n)), result.stride, k0 == 0, ends ? &end : nullptr,
+                                     static_cast<int>(p_.n - n));
+              continue;
+            }
             float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
             if (in_result) c = part ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
             const int64_t c_row = part && in_result ? ops_.columns : ldc;

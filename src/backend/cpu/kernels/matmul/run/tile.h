@@ -11,7 +11,7 @@ namespace ingot::kernels {
 
 // How the last K block of a tile ends.
 struct TileEnd {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish };
   const void* scale = nullptr;     // of the tile's columns, before the bias, or null
   const void* bias = nullptr;      // of the tile's columns, or null
   const void* residual = nullptr;  // of the tile, or null
@@ -19,12 +19,17 @@ struct TileEnd {
   Activation activation = none;    // after the bias, before the residual
   bool activates_last = false;     // behind the residual
   float low = 0, high = 0;         // of clamp
+  HardSwish hard_swish_by;
   ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
   // Where the results go as numbers of a half type; null: they take the place of the sums.
   uint16_t* half = nullptr;
   int64_t half_stride = 0;
   ir::DType half_type = ir::DType::bf16;
   const VectorEnd* program = nullptr;  // instead of scale, bias, activation and residual
+
+  // Few instructions: a tile does them before its sums leave the registers.
+  static bool is_short(int activation) { return activation == none || activation == relu || activation == clamp || activation == hard_swish; }
+  bool is_short() const { return is_short(activation) && program == nullptr && half == nullptr && (residual == nullptr || residual_type == ir::DType::f32); }
 };
 
 // What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
@@ -46,6 +51,10 @@ struct TileOps {
     void (*release)() = nullptr;  // what a thread calls when it has done its tiles; null where there is nothing to do
     // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
     double (*multiply_adds)(int64_t rounds) = nullptr;
+    // Of a last panel that is not full, where the end is short and all that it reads is f32: the first `columns` are read and written, no others. By number of
+    // rows; [0]: up to half of a panel, [1]: more. Null where there are none.
+    using PartTile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, int columns);
+    const PartTile* part[2] = {};
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);

@@ -49,6 +49,8 @@ struct AttentionCudaArgs {
   uint16_t depth = 0, width = 0;  // D, E
   bool columns = false;           // the mask adds a number to all scores of a key: groups keep these in shared memory
   uint8_t only = by_sizes;        // the variant that is taken whatever the sizes are
+  bool long_rows = false;         // there are `long_queries` at least: blocks of more of them read keys and values less often
+  static constexpr int64_t long_queries = 512;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

@@ -87,6 +87,13 @@ struct ImplicitGemmTile {
   int rows, columns, threads;
 };
 inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
+// Bytes of a stage: of A and B, or of the groups' results, which take its place in the end; columns go in boxes of 64.
+#define INGOT_CUDA_IMPLICIT_GEMM_STAGE \
+  constexpr int implicit_gemm_stage_bytes(int rows, int columns, int in_turn) { \
+    const int boxes = (columns + 63) / 64, copied = (rows + boxes * 64) * 128, results = in_turn > 0 ? 0 : rows / 64 * boxes * 8192; \
+    return copied > results ? copied : results; \
+  }
+INGOT_CUDA_IMPLICIT_GEMM_STAGE
 // Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one more warp copies tiles.
 struct ImplicitGemmLargeTile {
   // One step along K of a block that shares the multiprocessor, of one that is alone, and the epilogue of a tile: microseconds on an H200.
@@ -100,20 +107,22 @@ struct ImplicitGemmLargeTile {
   // Bytes: tiles, two barriers a stage, two for each group in turn, what each group fetches for its columns.
   constexpr int shared(int column_bytes) const {
     const int groups = in_turn > 0 ? in_turn : rows / 64;
-    return (stages * (rows + columns) * 64 + in_turn * rows * columns) * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
+    return stages * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
   }
+  // A tile whose columns are no boxes of 64 is for results that are whole tiles wide.
+  constexpr bool takes(int64_t n) const { return columns % 64 == 0 || n % columns == 0; }
 };
-inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2},
-                                                                      {128, 128, 3, 2, {0.33, 0.6, 2.0}},
-                                                                      {128, 64, 4, 2, {0.30, 0.39, 1.4}},
-                                                                      {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                                      {128, 64, 5, 1, {0.30, 0.30, 3}, 3}};
+inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2}, {128, 128, 3, 2, {0.33, 0.6, 2.0}},
+                                                                      {128, 64, 4, 2, {0.30, 0.39, 1.4}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}},
+                                                                      {128, 64, 5, 1, {0.30, 0.30, 3}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 inline constexpr int implicit_gemm_depth = 64, implicit_gemm_stages = 3;  // of K in shared memory at once; how many such
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
 inline constexpr int implicit_gemm_row_blocks = 2;  // on a multiprocessor
 inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half of gated columns, besides the prologue's row
 inline constexpr size_t implicit_gemm_most_pieces = 4;  // of B
+inline constexpr int implicit_gemm_row_ring = 2 * 8 * 16 * implicit_gemm_row_threads;  // bytes: two turns of int8
+inline constexpr int64_t implicit_gemm_longest_row = 24576;  // elements that two blocks keep in shared memory beside them
 inline constexpr int64_t implicit_gemm_longest_prologue = 8192;  // elements: every block computes the whole row
 
 }  // namespace ingot::kernels

@@ -204,9 +204,9 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemm
   double least = 0;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((args.only != ImplicitGemmArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared) continue;
+    if ((args.only != ImplicitGemmArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared || !t.takes(p.n)) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
-    for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); splits *= 2) {
+    for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
@@ -292,7 +292,7 @@ class Launches {
     }
     for (uint8_t k : args.together) {
       const TensorRef& x = numbers_.operands[k];
-      others = others && (x.dims[0] == 1 || x.strides[0] % 8 == 0);
+      for (int axis : {0, 2}) others = others && (axis >= x.rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
       aligned_.push_back(first_ + k);
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
@@ -362,11 +362,12 @@ class Launches {
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
       return list;
     }
-    // K of one row is a single index.
-    if (p.m == 1 && args_.b_along_k && in_eights() && p.k % args_.b_together() == 0 && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
+    // K of one row is a single index. Int8 are multiplied by the row in shared memory.
+    const bool kept = args_.b_type != args_.type;
+    if (p.m == 1 && args_.b_along_k && (!kept || p.k <= implicit_gemm_longest_row) && in_eights() && p.k % args_.b_together() == 0 && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
-          (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() ? 2 * static_cast<int>(p.k) : 0), false);
+          (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), false);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {

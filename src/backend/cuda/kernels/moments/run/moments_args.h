@@ -15,6 +15,7 @@
     long rows, groups;          /* results; those in a row of columns */ \
     long length, step, columns; /* places (or elements of a row), from one to the next, columns */ \
     long chunk, chunks, tiles, own, unit; \
+    long width; /* vectors of columns that a block's threads read side by side */ \
     CudaAxes<1> from;           /* of rows of columns, or of the results */ \
     CudaAxes<1> elements;       /* of a row */ \
     CudaAxes<2> results; \
@@ -26,7 +27,7 @@ INGOT_CUDA_MOMENTS
 
 inline constexpr int moments_threads = 256;
 
-// The kernels are name_columns_1, _2, _4 and _8 (neighbours that a thread reads at once), name_rows and moments_merge.
+// The kernels are name_columns_V_U (neighbours that a thread reads at once, those that are one part), name_rows and moments_merge.
 std::string moments_cuda_name(ir::DType);
 inline constexpr const char* moments_merge_cuda_name = "moments_merge";
 

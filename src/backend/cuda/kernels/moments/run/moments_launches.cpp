@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <optional>
 
 #include "backend/cuda/kernels/moments/run/moments_args.h"
@@ -38,14 +39,22 @@ std::optional<Columns> columns_of(const MomentsArgs& args, const TensorRef& in) 
   return out;
 }
 
-// Neighbours that a thread reads at once: they are of one group, and begin at multiples of what they take.
+// Neighbours that a thread reads at once: 16 bytes where every row of columns begins at a multiple of them.
 int64_t together(const Columns& c, size_t bytes) {
-  for (int64_t unit : {8, 4, 2}) {
-    bool fits = c.each % unit == 0 && c.step % unit == 0 && unit * static_cast<int64_t>(bytes) <= 16;
-    for (int64_t s : c.outer.strides[0]) fits = fits && s % unit == 0;
-    if (fits) return unit;
+  const int64_t vector = 16 / static_cast<int64_t>(bytes);
+  bool fits = c.groups * c.each % vector == 0 && c.step % vector == 0;
+  for (int64_t s : c.outer.strides[0]) fits = fits && s % vector == 0;
+  return fits ? vector : 1;
+}
+
+// Blocks side by side that have so many vectors of a row to read that most threads have one.
+int64_t best_tiles(int64_t vectors) {
+  int64_t best = 1, most = 0;
+  for (int64_t tiles = divided_up(vectors, moments_threads), end = tiles + 4; tiles < end; ++tiles) {
+    const int64_t width = divided_up(vectors, tiles), busy = moments_threads / width * vectors / tiles;
+    if (busy > most) most = busy, best = tiles;
   }
-  return 1;
+  return best;
 }
 
 }  // namespace
@@ -72,32 +81,32 @@ CudaLaunches moments_cuda_launches(const Call& call, const CudaMachine& machine)
   p.results = results.get<2>();
   p.own = p.unit = p.groups = p.tiles = 1;
   const std::string name = moments_cuda_name(in.dtype);
-  const int64_t wanted = int64_t{6} * machine.multiprocessors;
+  const int64_t wanted = int64_t{4} * machine.multiprocessors;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, in), 0}};
-  auto launch = [&](int64_t unit) {
+  auto launch = [&](int64_t vector) {
     CudaLaunches one = list;
     P q = p;
     int64_t outer = q.rows, width = 1;
     std::string kernel = name + "_rows";
     if (const auto c = columns_of(args, in)) {
       q.groups = c->groups;
-      q.columns = width = c->groups * c->each;
-      q.unit = unit;
-      width /= unit;
-      q.own = c->each / unit;
+      q.columns = c->groups * c->each;
+      q.unit = std::gcd(vector, c->each);
+      width = q.columns / q.unit;
+      q.own = c->each / q.unit;
       q.length = c->places;
       q.step = c->step;
       q.from = c->outer.get<1>();
       outer = c->outer.points;
-      q.tiles = divided_up(q.columns, 32 * unit);
-      kernel = fmt::format("{}_columns_{}", name, unit);
+      q.tiles = best_tiles(q.columns / vector);
+      q.width = divided_up(q.columns / vector, q.tiles);
+      kernel = fmt::format("{}_columns_{}_{}", name, vector, q.unit);
     } else {
       q.length = elements.points;
       q.from = rows.get<1>();
       q.elements = elements.get<1>();
     }
-    constexpr int64_t least = moments_threads / 32 * 4;  // places of a block, four for each warp; of a row as many for each thread
-    const int64_t work = q.columns > 0 ? least : 32 * least;
+    const int64_t work = 4 * (q.columns > 0 ? moments_threads / q.width : int64_t{moments_threads});  // of a block: four reads of each thread
     q.chunk = std::max(work, divided_up(q.length, std::max<int64_t>(1, wanted / std::max<int64_t>(1, outer * q.tiles))));
     q.chunks = std::max<int64_t>(1, divided_up(q.length, q.chunk));
     std::vector<Pointer> here = pointers;
@@ -109,9 +118,9 @@ CudaLaunches moments_cuda_launches(const Call& call, const CudaMachine& machine)
     return one;
   };
   const auto columns = columns_of(args, in);
-  const int64_t unit = columns ? together(*columns, ir::size_of(in.dtype)) : 1;
-  CudaLaunches out = launch(unit);
-  if (unit == 1) return out;
+  const int64_t vector = columns ? together(*columns, ir::size_of(in.dtype)) : 1;
+  CudaLaunches out = launch(vector);
+  if (vector == 1) return out;
   CudaLaunches any = launch(1);
   out.aligned = {0};
   out.any = std::move(any.list);

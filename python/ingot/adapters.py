@@ -1,0 +1,194 @@
+"""LoRA adapters of a compiled module: sums of low-rank products beside its weights, merged into sets of weights that calls go from one to another between."""
+
+from __future__ import annotations
+
+import difflib
+from typing import NamedTuple
+
+import torch
+
+from . import _op, errors, plain, processes
+from .errors import InputError
+from .weights import Weights, fork
+
+KEPT = 4  # choices of adapters, of which the merged weights stay for when they are used again
+
+
+class LowRank(NamedTuple):
+    """What an adapter adds to a weight, seen as a matrix of its first axis and the rest: scale * up [first, rank] @ down [rank, rest]."""
+
+    down: torch.Tensor
+    up: torch.Tensor
+    scale: float
+
+
+def merged(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
+    """The weight plus its parts, summed in float32 (float64 weights in float64) and rounded once."""
+    wide = torch.float64 if base.dtype is torch.float64 else torch.float32
+    # A GPU may be told to multiply float32 by TF32, which float64 is out of reach of.
+    exact = torch.float64 if base.is_cuda else wide
+    with torch.no_grad(), torch.autocast(base.device.type, enabled=False):
+        total = base.detach().to(wide, copy=True, memory_format=torch.contiguous_format).flatten(1)
+        for down, up, scale in parts:
+            total += (scale * (up.to(base.device, exact) @ down.to(base.device, exact))).to(wide)
+        return total.view(base.shape).to(base.dtype)
+
+
+class Merged(Weights):
+    """A fork of an engine's weights in which some have adapters added. It stays the engine's weights of now, plus the same."""
+
+    def __init__(self, engine, pointer, parts: dict[str, list[LowRank]], base):
+        """base: from a name to the engine's own value, as a tensor."""
+        super().__init__(engine, pointer)
+        self._parts, self._base = parts, base
+
+    def follow(self, staged):
+        changed = [name for name, _ in staged] or list(self._parts)
+        again = {name: merged(self._base(name), self._parts[name]) for name in changed if name in self._parts}
+        _, values = self._engine.staged(again, True)
+        self.take([*((name, value) for name, value in staged if name not in self._parts), *values])
+        self.given.update(values)
+
+
+class Adapters:
+    """The adapters of a module, by name, and which of them its calls compute with.
+
+    Each choice of adapters that is used has a set of weights of its own: the merged ones and what is prepared of them; the rest is shared. The last few stay, so that going back
+    to one costs a pointer for each engine, and a merge for each weight that torch reads. What changes in the model's weights changes in all of them.
+    """
+
+    def __init__(self, target):
+        """target: a `lora_target` of kinds.py."""
+        self._target, self._lock = target, processes.Lock()
+        self._added: dict[str, dict[str, list[LowRank]]] = {}
+        self._sets: dict[tuple[str, ...], list[Merged]] = {}  # by choice, the one used last behind
+        self.active: tuple[str, ...] = ()
+
+    def add(self, name, adapter, scale, config):
+        if not isinstance(name, str) or not name:
+            raise InputError(f"an adapter's name is a text, and this is {name!r}")
+        from .adapter_files import read
+
+        parts = self._checked(read(adapter, config, self._target.names()), float(scale))
+        self._target.follow()
+        with self._lock():
+            if name in self._added:
+                raise InputError(f"there is an adapter {name!r} already", remedy="remove_lora it first, or give this one another name")
+            self._added[name] = parts
+            try:
+                self._use({*self.active, name})
+            except BaseException:
+                del self._added[name]
+                raise
+
+    def remove(self, name):
+        self._target.follow()
+        with self._lock():
+            self._known(name)
+            self._use({*self.active} - {name})
+            del self._added[name]
+            self._sets = {choice: sets for choice, sets in self._sets.items() if name not in choice}
+
+    def use(self, names):
+        self._target.follow()
+        with self._lock():
+            for name in names:
+                self._known(name)
+            self._use(set(names))
+
+    def over(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """These values of weights with what calls compute with added."""
+        parts = self._parts(self.active)
+        return {name: merged(value, parts[name]) if name in parts else value for name, value in weights.items()}
+
+    def _known(self, name):
+        if name not in self._added:
+            raise InputError(f"there is no adapter {name!r}", remedy="those added are " + (", ".join(self._added) or "none"))
+
+    def _checked(self, given, scale) -> dict[str, list[LowRank]]:
+        """What is added to each weight, by its own name. The tensors are copied: what is written to them later changes nothing."""
+        names, found = self._target.names(), {}
+        for name, (down, up, factor, transposed) in given.items():
+            if name not in names:
+                near = difflib.get_close_matches(str(name), names, 1)
+                raise InputError(f"the model has no weight {name!r}", remedy=f"did you mean {near[0]!r}?" if near else "weights have the names of the model's state dict")
+            if names[name] is None:
+                continue  # nothing reads it
+            low = _low_rank(name, self._target.base(names[name]), down, up, factor * scale, transposed)
+            for weight in self._target.same(names[name]):
+                found.setdefault(weight, []).append(low)
+        return found
+
+    def _parts(self, choice) -> dict[str, list[LowRank]]:
+        parts: dict[str, list[LowRank]] = {}
+        for name in choice:
+            for weight, low in self._added[name].items():
+                parts.setdefault(weight, []).extend(low)
+        return parts
+
+    def _use(self, names):
+        choice = tuple(name for name in self._added if name in names)
+        sets = self._sets.pop(choice, None) or self._made(choice)
+        in_torch = self._in_torch({*self._parts(self.active), *self._parts(choice)}, choice)
+        with self._target.changing():
+            for engine, weights in zip(self._target.engines, sets):
+                engine.use(weights)
+                _op.library().use_everywhere(engine, weights)
+            self._target.replace_in_torch(in_torch)
+            self.active = choice
+        if choice:
+            self._sets[choice] = sets
+        while len(self._sets) > KEPT:
+            del self._sets[next(iter(self._sets))]
+
+    def _in_torch(self, names, choice):
+        parts = self._parts(choice)
+        return {name: merged(self._target.base(name), parts.get(name, [])) if name in parts else self._target.base(name) for name in names if self._target.is_in_torch(name)}
+
+    def _made(self, choice):
+        if not choice:
+            return [None for _ in self._target.engines]
+        try:
+            return [self._merged(engine, choice) for engine in self._target.engines]
+        except (errors.MemoryError, torch.OutOfMemoryError):
+            kept = self._sets.get(self.active)
+            if set(self._sets) <= {self.active}:
+                raise
+            self._sets = {self.active: kept} if kept else {}
+            return [self._merged(engine, choice) for engine in self._target.engines]
+
+    def _merged(self, engine, choice):
+        held = {w["name"] for w in engine.inspect()["weights"]}
+        parts = {name: low for name, low in self._parts(choice).items() if name in held}
+        made = fork(engine, lambda engine, pointer: Merged(engine, pointer, parts, self._target.base))
+        if parts:
+            made.follow([])
+        engine.forks.add(made)
+        return made
+
+
+def _low_rank(name, base, down, up, scale, transposed) -> LowRank:
+    for matrix, what in ((down, "A"), (up, "B")):
+        if not isinstance(matrix, torch.Tensor) or not matrix.is_floating_point() or matrix.dim() < 2:
+            shown = _short(matrix) if isinstance(matrix, torch.Tensor) else f"of type {type(matrix).__name__}"
+            raise InputError(f"{what} of weight {name!r} is {shown}, and has to be a matrix of floating-point numbers")
+        if why := plain.why_not(matrix, name):
+            raise InputError(f"{what} of weight {name!r} {why[0]}", remedy=why[1])
+    if not base.is_floating_point() or base.dim() < 2:
+        raise InputError(f"weight {name!r} is {_short(base)}, to which no product of matrices can be added")
+    if not scale - scale == 0:
+        raise InputError(f"the scale of weight {name!r} is {scale}, no finite number")
+    first, rest = base.shape[0], base[0].numel() if base.shape[0] else 0
+    a, b = (m.detach().clone().flatten(1) for m in (down, up))
+    if transposed:
+        a, b = b.t(), a.t()
+    if b.shape != (first, a.shape[0]) or a.shape[1] != rest:
+        raise InputError(
+            f"A {list(down.shape)} and B {list(up.shape)} do not have the shape of weight {name!r}, which is {_short(base)}",
+            remedy=f"for rank r A has r rows and {rest} columns, B {first} rows and r columns" + (", transposed" if transposed else ""),
+        )
+    return LowRank(a.contiguous(), b.contiguous(), float(scale))
+
+
+def _short(tensor):
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -1,0 +1,81 @@
+"""Where the weights are that adapters are added to: in an engine from a file, or in what was made from a model."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from ._engine import Engine
+
+
+class OfEngine:
+    """An engine that is the whole model, with weights of a file."""
+
+    def __init__(self, engine: Engine):
+        self.engines = [engine]
+
+    def names(self) -> dict[str, str | None]:
+        """State-dict names, and the engine's names of these weights; None for those that nothing reads."""
+        engine = self.engines[0]
+        return {**dict.fromkeys(engine.signature.get("unused", ())), **{w["name"]: w["name"] for w in engine.inspect()["weights"]}, **engine.tied}
+
+    def base(self, name) -> torch.Tensor:
+        """The weight without adapters, where the engine is."""
+        engine = self.engines[0]
+        weight = next(w for w in engine.inspect()["weights"] if w["name"] == name)
+        value, order = engine.value(name), weight.get("order")
+        if hasattr(value, "shape"):
+            return torch.as_tensor(value).detach().to(engine.device)
+        dims = weight["dims"] if order is None else [weight["dims"][axis] for axis in order]
+        dtype = getattr(torch, weight["dtype"])
+        dense = torch.frombuffer(value, dtype=dtype).view(dims) if weight["bytes"] else torch.empty(dims, dtype=dtype, device="cpu")
+        return (dense if order is None else dense.permute([order.index(axis) for axis in range(len(order))])).to(engine.device)
+
+    def same(self, name) -> list[str]:
+        """It, and what other weights are the same memory."""
+        return [name]
+
+    def follow(self):
+        self.engines[0].follow()
+
+    def is_in_torch(self, name):
+        return False
+
+    def replace_in_torch(self, values):
+        pass
+
+    def changing(self):
+        return contextlib.nullcontext()
+
+
+class OfRunnable:
+    """What was made from a model: its weights may be read by engines and by torch."""
+
+    def __init__(self, runnable, adapters):
+        self._runnable, self.engines = runnable, runnable.engines
+        runnable.over = lambda weights: weights if adapters() is None else adapters().over(weights)
+
+    def names(self):
+        return {name: slot.name for slot in self._runnable.slots if slot.kind == "weight" for name in (*slot.tied, slot.name)}
+
+    def base(self, name):
+        return self._runnable.followed.now(name)
+
+    def same(self, name):
+        own = self.base(name)
+        where = lambda t: (t.data_ptr(), t.shape, t.stride(), t.dtype)  # noqa: E731
+        return [s.name for s in self._runnable.slots if s.kind == "weight" and (s.name == name or own.numel() and where(self.base(s.name)) == where(own))]
+
+    def follow(self):
+        self._runnable.followed.follow()
+
+    def is_in_torch(self, name):
+        return self._runnable.way.value(name) is not None
+
+    def replace_in_torch(self, values):
+        self._runnable.way.replace(values)
+
+    def changing(self):
+        gate = getattr(self._runnable.way, "gate", None)
+        return contextlib.nullcontext() if gate is None else gate.changing()

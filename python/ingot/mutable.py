@@ -1,0 +1,255 @@
+"""`ingot.MutableModule`: a model that is compiled when it is called, and again when a call or a change asks for it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+
+import torch
+import torch.utils._pytree as pytree
+
+from . import ahead_of_time, atomic, processes, torch_archive
+from .errors import FormatError, InputError
+from .inputs import Input
+
+log = logging.getLogger("ingot")
+
+
+class Sizes:
+    """The ranges of sizes that a model is compiled for: of each tensor, by its path in the arguments, of each axis that varies. Axes of one name have one range."""
+
+    def __init__(self):
+        self.ranges: dict[str, dict[int, tuple[int, int]]] = {}
+        self.names: dict[str, dict[int, str]] = {}
+
+    def set(self, path, axis, low, high, name=None):
+        self.ranges.setdefault(path, {})[axis] = (low, high)
+        if name:
+            self.names.setdefault(path, {})[axis] = name
+
+    def copy(self) -> "Sizes":
+        made = Sizes()
+        made.ranges = {path: dict(axes) for path, axes in self.ranges.items()}
+        made.names = {path: dict(axes) for path, axes in self.names.items()}
+        return made
+
+    def widened(self, call, before) -> "Sizes":
+        """Those that hold the sizes of this call too. An axis whose size differs from that of the call before (None: there was none) varies from now on."""
+        made, old = self.copy(), _tensors(before) if before is not None else {}
+        for path, value in _tensors(call).items():
+            other = old.get(path)
+            for axis, size in enumerate(value.shape):
+                known = made.ranges.get(path, {}).get(axis)
+                if known is None and other is not None and other.dim() == value.dim() and other.shape[axis] != size:
+                    known = (other.shape[axis], other.shape[axis])
+                if known is not None:
+                    made.set(path, axis, min(known[0], size), max(known[1], size))
+        made._join()
+        return made
+
+    def _join(self):
+        joint: dict[str, tuple[int, int]] = {}
+        named = [(path, axis, name) for path, axes in self.names.items() for axis, name in axes.items()]
+        for path, axis, name in named:
+            low, high = self.ranges[path][axis]
+            least, most = joint.get(name, (low, high))
+            joint[name] = (min(low, least), max(high, most))
+        for path, axis, name in named:
+            self.ranges[path][axis] = joint[name]
+
+    def inputs(self, call):
+        """The arguments, with an `ingot.Input` for each tensor of which an axis varies."""
+
+        def given(path, value):
+            path = pytree.keystr(path)
+            if not isinstance(value, torch.Tensor) or not (axes := self.ranges.get(path)):
+                return value
+            low, high = list(value.shape), list(value.shape)
+            for axis, (least, most) in axes.items():
+                low[axis], high[axis] = min(least, low[axis]), max(most, high[axis])
+            return Input(min_shape=low, opt_shape=tuple(value.shape), max_shape=high, dtype=value.dtype, device=value.device, shared_dims=self.names.get(path))
+
+        return pytree.tree_map_with_path(given, call)
+
+
+class MutableModule:
+    """A model that is compiled by its first call, and anew when a call or a change asks for it.
+
+    Arguments:
+        model: an nn.Module. It stays the owner of its weights: attributes are read from it and written to it, and isinstance(m, type(model)) holds.
+        inputs, kwarg_inputs: `ingot.Input`s for the ranges to begin with, in the structure of the arguments. Without them the sizes of the first call.
+        strict: passed to torch.export. options, **option: those of `ingot.compile`.
+
+    Calls take and give what the model does. Weights that change (load_state_dict, another parameter, a write in place) are seen by the next call without a build. What else changes
+    through this object (a layer, a number, a device) is compiled anew, and so are new dtypes, ranks and sizes outside of the range, with the range widened to hold both.
+    `compiled` is the `ingot.Module`, None before the first call; `original_model` is the model. Threads may call side by side; one builds at a time.
+    """
+
+    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building")
+
+    def __init__(self, model: torch.nn.Module, inputs=None, *, kwarg_inputs=None, strict=False, options=None, **option):
+        self._begin(model, strict, ahead_of_time._merge(options, option))
+        flat = pytree.tree_flatten_with_path((tuple(inputs or ()), dict(kwarg_inputs or {})), is_leaf=lambda v: isinstance(v, Input))[0]
+        for path, value in flat:
+            for axis in range(len(value.min_shape)) if isinstance(value, Input) else ():
+                low, _, high = value.range_of(axis)
+                if low != high or axis in value.shared_dims:
+                    self._sizes.set(pytree.keystr(path), axis, low, high, value.shared_dims.get(axis))
+
+    def _begin(self, model, strict, options):
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(f"a model is an nn.Module, and this is of type {type(model).__name__}")
+        own = dict(original_model=model, compiled=None, _options=options, _sizes=Sizes(), _seen=None, _strict=strict, _touched=False, _built_from=None, _stale=True, _adapters={},
+                   _building=processes.Lock())  # fmt: skip
+        self.__dict__.update(own)
+
+    # -- the model's face
+
+    @property
+    def __class__(self):
+        return type(self.original_model) if "original_model" in self.__dict__ else type(self)
+
+    def __getattr__(self, name):
+        if name in type(self)._OWN:
+            raise AttributeError(name)
+        value = getattr(self.original_model, name)
+        if isinstance(value, torch.nn.Module) or inspect.ismethod(value):
+            self._touched = True  # what is done with it is looked for at the next call
+        return value
+
+    def __setattr__(self, name, value):
+        if name in type(self)._OWN:
+            object.__setattr__(self, name, value)
+            return
+        setattr(self.original_model, name, value)
+        self._changed(weights=isinstance(value, torch.Tensor))
+
+    def __delattr__(self, name):
+        delattr(self.original_model, name)
+        self._changed(weights=False)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.original_model!r})"
+
+    def __reduce_ex__(self, protocol):
+        from .errors import UnsupportedError
+
+        raise UnsupportedError("a mutable module is neither copied nor pickled", remedy="its save and load keep the model, the options and the ranges")
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """The model's; the next call has the new weights."""
+        found = self.original_model.load_state_dict(state_dict, strict=strict, assign=assign)
+        self._changed(weights=True)
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        return next((t.device for t in (*self.original_model.parameters(), *self.original_model.buffers())), torch.device("cpu"))
+
+    def to(self, *args, **kwargs):
+        """Moves the model; the next call builds."""
+        self.original_model.to(*args, **kwargs)
+        self._changed(weights=False)
+        return self
+
+    def _changed(self, weights: bool):
+        """Something was written through this object: a weight, which engines follow, or what a build hangs on."""
+        if not weights:
+            self._stale = True
+
+    # -- calls
+
+    def __call__(self, *args, **kwargs):
+        if self._touched:
+            self._look_for_changes()
+        compiled = self.compiled
+        if self._stale or compiled is None:
+            return self._built(args, kwargs)(*args, **kwargs)
+        try:
+            made = compiled(*args, **kwargs)
+        except InputError as problem:
+            log.info("compiled anew: %s", problem.message)
+            return self._built(args, kwargs)(*args, **kwargs)
+        self._seen = (args, kwargs)
+        return made
+
+    forward = __call__
+
+    def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):
+        """See `ingot.Module.add_lora`. The adapter stays when the model is compiled anew."""
+        if name in self._adapters:
+            raise InputError(f"there is an adapter {name!r} already", remedy="remove_lora it first, or give this one another name")
+        given = (adapter, {"scale": scale, "config": config})
+        if self.compiled is not None:
+            self._module(self.compiled).add_lora(name, adapter, scale=scale, config=config)
+        self._adapters[name] = given
+
+    def remove_lora(self, name: str):
+        """See `ingot.Module.remove_lora`."""
+        if name not in self._adapters:
+            raise InputError(f"there is no adapter {name!r}", remedy="those added are " + (", ".join(self._adapters) or "none"))
+        if self.compiled is not None:
+            self._module(self.compiled).remove_lora(name)
+        del self._adapters[name]
+
+    def _module(self, compiled):
+        """The ingot.Module in what is compiled."""
+        return compiled
+
+    def _look_for_changes(self):
+        self._touched = False
+        if self._built_from is not None and _built_from(self.original_model) != self._built_from:
+            self._changed(weights=False)
+
+    # -- building
+
+    def _built(self, args, kwargs):
+        """What is compiled for these arguments too. Another thread may put its own in the place of it."""
+        with self._building():
+            before = self._sizes
+            self._sizes = before.widened((args, kwargs), self._seen)
+            try:
+                made = self._compiled(self._sizes.inputs((args, kwargs)))
+            except InputError:
+                same, self._sizes = self._sizes.ranges == before.ranges, before  # the model fixes these sizes
+                if same:
+                    raise
+                made = self._compiled((args, kwargs))
+            for name, (adapter, more) in self._adapters.items():
+                self._module(made).add_lora(name, adapter, **more)
+            self.compiled, self._touched, self._stale, self._built_from = made, False, False, _built_from(self.original_model)
+            self._seen = (args, kwargs)
+            return made
+
+    def _compiled(self, call):
+        args, kwargs = call
+        return ahead_of_time.compile(self.original_model, arg_inputs=args, kwarg_inputs=kwargs or None, strict=self._strict, options=self._options)
+
+    # -- files
+
+    def save(self, path):
+        """Writes the model, the options and the ranges; engines are built again by the first call after `load`, or come from the cache. The file is a pickle. Adapters are not kept."""
+        content = {"ingot mutable module": 1, "model": self.original_model, "options": self._options, "strict": self._strict, "ranges": self._sizes.ranges, "names": self._sizes.names}
+        atomic.write(path, lambda temporary: torch.save(content, temporary))
+
+    @classmethod
+    def load(cls, path, *, trust="auto") -> "MutableModule":
+        """Reads what `save` wrote. **Loading runs what the pickle says**, so it needs trust="code": read no file of a stranger's."""
+        if trust != "code":
+            raise torch_archive.needs_code(path, "is a pickle of a model")
+        found = torch.load(path, weights_only=False)
+        if not isinstance(found, dict) or found.get("ingot mutable module") != 1:
+            raise FormatError(f"{path} holds no mutable module", remedy="give a file that MutableModule.save wrote")
+        made = cls(found["model"], strict=found["strict"], options=found["options"])
+        made._sizes.ranges, made._sizes.names = found["ranges"], found["names"]
+        return made
+
+
+def _tensors(call):
+    return {pytree.keystr(path): v for path, v in pytree.tree_flatten_with_path(call)[0] if isinstance(v, torch.Tensor)}
+
+
+def _built_from(model):
+    """What a build hangs on besides the weights: the modules and their numbers."""
+    plain = (bool, int, float, str, tuple, type(None))
+    return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, plain)]) for name, m in model.named_modules()]

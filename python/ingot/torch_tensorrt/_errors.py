@@ -1,0 +1,25 @@
+"""ingot's errors under the types that scripts catch."""
+
+from __future__ import annotations
+
+from ..errors import InputError, UnsupportedError
+
+
+class CallError(InputError, AssertionError):
+    """An entry point is called with arguments that do not go together."""
+
+
+class UnsupportedOperatorException(UnsupportedError, RuntimeError):
+    """An operator that no engine has, where the whole graph is to be one engine."""
+
+
+class PartialCompilationError(UnsupportedError, AssertionError):
+    """`require_full_compilation` is set and a part of the model would run in torch."""
+
+
+class BindingNameMismatchError(InputError):
+    """Names of bindings that do not fit the program's inputs or results."""
+
+
+def refusal(what: str, why: str, remedy: str = "") -> UnsupportedError:
+    return UnsupportedError(f"torch_tensorrt.{what} is refused: {why}", remedy=remedy)

@@ -1,0 +1,29 @@
+"""`ENABLED_FEATURES`: what scripts ask before they use a part of the API."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+FeatureSet = namedtuple(
+    "FeatureSet",
+    "torchscript_frontend torch_tensorrt_runtime dynamo_frontend fx_frontend refit qdp_plugin windows_cross_compile tensorrt_rtx trtllm_for_nccl native_trt_collectives complex_decomposition",
+)
+# torch_tensorrt_runtime is the C++ runtime that torch.classes.tensorrt comes from; ingot has its own.
+ENABLED_FEATURES = FeatureSet(
+    torchscript_frontend=True,
+    torch_tensorrt_runtime=False,
+    dynamo_frontend=True,
+    fx_frontend=False,
+    refit=True,
+    qdp_plugin=False,
+    windows_cross_compile=False,
+    tensorrt_rtx=False,
+    trtllm_for_nccl=False,
+    native_trt_collectives=False,
+    complex_decomposition=False,
+)
+
+
+def has_complex_decomposition() -> bool:
+    """Whether torch's decomposition of complex numbers is used: what is complex runs in torch."""
+    return ENABLED_FEATURES.complex_decomposition

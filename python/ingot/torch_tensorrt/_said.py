@@ -1,0 +1,20 @@
+"""What is said once in a process: that a name means something else here, or nothing."""
+
+from __future__ import annotations
+
+import logging
+
+log = logging.getLogger("torch_tensorrt")
+_said: set[str] = set()
+
+
+def once(key: str, text: str, level: int = logging.INFO):
+    """Logs `text` the first time that `key` comes. Where the level is not shown, it is said when it is."""
+    if key not in _said and log.isEnabledFor(level):
+        _said.add(key)
+        log.log(level, "%s", text)
+
+
+def forget():
+    """Says everything once more (for tests)."""
+    _said.clear()

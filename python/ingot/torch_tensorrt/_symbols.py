@@ -1,0 +1,200 @@
+"""Every name of upstream's API in one table: what it is here. docs/migration.md is made of it, and the names that are refused are functions made of it.
+
+Statuses: "works"; "differs" (the text says how); "not yet" (accepted, and says so, or absent); "refused" (calling it is an UnsupportedError with the text and the remedy).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._errors import refusal
+
+
+@dataclass(frozen=True)
+class Symbol:
+    name: str
+    status: str
+    text: str
+    remedy: str = ""
+
+
+def _group(prefix, *rows):
+    return [Symbol(f"{prefix}{row[0]}", *row[1:]) for row in rows]
+
+
+_ELSEWHERE = "compile on the machine that runs it"
+_PLUGIN = "an operator with a kernel of ingot.register_kernel is in the engine; any other runs in torch, between engines, which is said once. Nothing is generated"
+_EXECUTORCH = "ingot has no ExecuTorch backend"
+_NETWORK = "it builds layers of TensorRT"
+
+SYMBOLS: list[Symbol] = [
+    *_group(
+        "",
+        ("compile", "works", "ir default, dynamo, torch_compile, ts. Weights are the model's own and are followed; ir=\"fx\" is refused"),
+        ("convert_method_to_trt_engine", "differs", "the bytes are a plan of ingot's, not an engine of TensorRT's"),
+        ("save", "differs", "exported_program, aot_inductor, and ingot's own \"ingot\"; torchscript and executorch are refused. The file has the sizes of the build, so dynamic_shapes and retrace change nothing"),
+        ("load", "works", "exported programs, TorchScript, AOTInductor packages and .ingot files"),
+        ("cross_compile_for_windows", "refused", "ingot has no Windows runtime", _ELSEWHERE),
+        ("load_cross_compiled_exported_program", "refused", "ingot has no Windows runtime", _ELSEWHERE),
+        ("Input", "works", "shapes, ranges, shape_ranges, profiles, namedtuples, shared_dims, tensor_domain, formats. Profiles are one range, their union. A call outside of the range is an InputError (a ValueError)"),
+        ("Device", "differs", "a model runs where its tensors are; \"cpu\" is a device too; to compile for a dla is refused"),
+        ("dtype", "works", "without conversions to TensorRT's own types"),
+        ("memory_format", "differs", "contiguous, channels_last and channels_last_3d; TensorRT's own formats are refused when an Input has one"),
+        ("DeviceType", "works", "with CPU as a further member"),
+        ("EngineCapability", "differs", "STANDARD; the others are refused when set"),
+        ("Platform", "works", "of the machine"),
+        ("MutableTorchTensorRTModule", "differs", "an ingot.MutableModule: engines follow the weights, so a change (load_lora_weights and fuse_lora too) needs no refit; new sizes widen the range; a saved one is compiled again by its first call"),
+        ("TorchTensorRTModule", "differs", "of the bytes of a plan"),
+        ("ENABLED_FEATURES", "works", "torchscript_frontend, dynamo_frontend and refit are true, the others false"),
+    ),
+    *_group(
+        "dynamo.",
+        ("trace", "works", "torch.export with the sizes that Inputs leave open"),
+        ("compile", "works", "of an ExportedProgram"),
+        ("export", "works", "a program whose engines are one operator each, ingot::execute"),
+        ("convert_exported_program_to_serialized_trt_engine", "differs", "the bytes of a plan; names of inputs can be chosen, of outputs not yet"),
+        ("refit_module_weights", "differs", "in_place=True puts the weights in without a build; else the new program is built with the old settings. Works with immutable_weights too"),
+        ("CompilationSettings", "works", "a dataclass of the 51 fields below"),
+        ("Debugger", "differs", "lifts the log, writes and draws ingot's graphs before and after each of its own passes, engines' steps as JSON, and their profiles"),
+        ("cross_compile_for_windows", "refused", "ingot has no Windows runtime", _ELSEWHERE),
+        ("save_cross_compiled_exported_program", "refused", "ingot has no Windows runtime", _ELSEWHERE),
+        ("load_cross_compiled_exported_program", "refused", "ingot has no Windows runtime", _ELSEWHERE),
+        ("SourceIR", "works", "an enumeration"),
+        ("UnsupportedOperatorException", "works", "also an ingot.UnsupportedError: it lists every operator with the user's lines"),
+        ("_engine_cache.BaseEngineCache", "differs", "keeps bytes by a name; get_hash is of the whole graph. Without one, ingot's own cache is used"),
+        ("_engine_cache.DiskEngineCache", "differs", "a BaseEngineCache of files"),
+        ("utils", "works", "cosine_similarity, check_output_equal, get_model_device, prepare_inputs, to_torch_device and their like"),
+    ),
+    *_group(
+        "dynamo.runtime.",
+        ("TorchTensorRTModule", "differs", "engine is an ingot.Engine; get_layer_info and enable_profiling show ingot's steps"),
+        ("PythonTorchTensorRTModule", "differs", "the same class: there is one runtime"),
+        ("MutableTorchTensorRTModule", "differs", "see above"),
+        ("ResourceAllocationStrategy", "differs", "a context that changes nothing: the setting dynamically_allocate_resources decides"),
+    ),
+    *_group(
+        "dynamo.lowering.",
+        ("register_torch_trt_decomposition", "works", "applied to the program before ingot captures it"),
+        ("get_decompositions", "differs", "the user's; ingot expands the rest by its own table"),
+        ("pre_export_lowering", "differs", "gives the program as it is"),
+        ("post_lowering", "differs", "runs the user's passes"),
+        ("repair_input_aliasing", "works", "copies the inputs; ingot's own builds write inputs in place, as eager does"),
+        ("remove_num_users_is_0_nodes", "works", "a pass"),
+        ("passes.ATEN_LOWERING_PASSES", "differs", "holds the user's passes alone"),
+        ("passes._aten_lowering_pass", "works", "a pass over the graph; it is exported again behind it"),
+        ("passes._remove_lowering_pass", "works", "by index"),
+        ("passes.dump_lowering_passes", "works", "names of the user's passes"),
+        ("register_constant_fold_exclusion_rule", "refused", "what depends on weights alone is computed when weights are prepared, and follows them", "leave it out"),
+        ("unregister_constant_fold_exclusion_rule", "refused", "there are no such rules", "leave it out"),
+        ("SubgraphBuilder", "refused", "it inserts nodes with TensorRT's metadata", "graph.inserting_before(node) and graph.call_function of torch.fx"),
+    ),
+    *_group(
+        "dynamo.conversion.",
+        ("dynamo_tensorrt_converter", "differs", "a converter that composes torch's operators works, as a decomposition; one that asks ctx for TensorRT's network is an UnsupportedError when it is used"),
+        ("DYNAMO_CONVERTERS", "differs", "the user's converters, and ingot's table of operators for `in` and keys()"),
+        ("ConverterRegistry", "differs", "see above"),
+        ("ConverterSupport", "works", "a registered converter"),
+        ("ConverterPriority", "works", "HIGH goes first"),
+        ("CallingConvention", "works", "an enumeration"),
+        ("ConversionContext", "differs", "compilation_settings alone"),
+        ("has_static_shapes", "works", "a validator"),
+        ("node_has_dynamic_shapes", "works", "of a node and what it reads"),
+        ("has_static_shapes_in_args", "works", "a validator"),
+        ("has_dynamic_shapes_in_args", "works", "a validator"),
+        ("convert_module", "differs", "the engine is ingot's"),
+        ("interpret_module_to_result", "differs", "the bytes are a plan of ingot's"),
+        ("TRTInterpreter", "differs", "makes a plan of a GraphModule; there is no network behind it"),
+        ("TRTInterpreterResult", "differs", "engine can be serialized, and no more"),
+        ("infer_module_output_dtypes", "works", "from the graph's metadata"),
+        ("converter_utils", "refused", _NETWORK, "compose torch's operators"),
+        ("impl", "refused", _NETWORK, "compose torch's operators"),
+        ("plugins.custom_op", "differs", _PLUGIN),
+        ("plugins.generate_plugin", "differs", _PLUGIN),
+        ("plugins.generate_plugin_converter", "differs", _PLUGIN),
+    ),
+    *_group(
+        "dynamo.partitioning.",
+        ("fast_partition", "differs", "cuts a graph by ingot's table of operators, to look at; compile cuts in the library, by what a segment gains"),
+        ("global_partition", "differs", "the same, with as few blocks as the data flow allows"),
+        ("get_graph_converter_support", "works", "by ingot's table"),
+        ("hierarchical_adjacency_partition", "refused", "there is one backend to cut for", "fast_partition"),
+    ),
+    *_group(
+        "dynamo.tools.opset_coverage.",
+        ("opset_coverage", "works", "CONVERTED, LOWERED or FALLBACK for each operator; also python -m"),
+        ("get_aten_ops", "works", "the core operators of torch"),
+    ),
+    *_group(
+        "runtime.",
+        ("set_cudagraphs_mode", "differs", "noted; engines record their runs on a GPU by themselves"),
+        ("get_cudagraphs_mode", "works", "what was set"),
+        ("get_whole_cudagraphs_mode", "differs", "what torch runs is not part of a recording"),
+        ("enable_cudagraphs", "differs", "gives the module itself"),
+        ("enable_pre_allocated_outputs", "differs", "gives the module; torch's allocator keeps memory at hand"),
+        ("enable_output_allocator", "differs", "gives the module; results of any size get memory while the engine runs"),
+        ("weight_streaming", "not yet", "budgets are checked and noted; all weights stay on the device"),
+        ("set_multi_device_safe_mode", "differs", "every call checks the device of its inputs"),
+        ("optimization_profile", "differs", "checked; one plan serves the sizes of all profiles"),
+        ("RuntimeSettings", "differs", "checked and shown; they change nothing"),
+        ("RuntimeCache", "differs", "holds nothing: ingot keeps compiled GPU code in its own folder"),
+        ("runtime_cache", "differs", "see RuntimeCache"),
+        ("runtime_config", "differs", "see RuntimeSettings"),
+        ("set_dynamic_shapes_kernel_strategy", "differs", "see RuntimeSettings"),
+    ),
+    *_group(
+        "logging.",
+        ("set_level", "works", "of this package's logger and ingot's; INGOT_LOG is the library's"),
+        *((name, "works", "a context") for name in ("internal_errors", "errors", "warnings", "info", "debug", "graphs")),
+        ("TRT_LOGGER", "differs", "a logger of Python's"),
+    ),
+    *_group(
+        "ts.",
+        ("compile", "differs", "torch's converter makes a program of the module; what it does not convert runs as it was, with a warning. One set of sizes"),
+        ("convert_method_to_trt_engine", "differs", "the bytes of a plan"),
+        ("check_method_op_support", "differs", "by the names of the operators"),
+        ("embed_engine_in_new_module", "differs", "a TorchTensorRTModule"),
+        ("TensorRTCompileSpec", "refused", "modules are lowered by torch's own means no more", "torch_tensorrt.compile(module, inputs=...)"),
+    ),
+    *_group(
+        "distributed.",
+        ("distributed_context", "differs", "gives the module; collectives stay in torch, with the groups that they name"),
+        ("set_distributed_mode", "differs", "see above"),
+        ("setup_nccl_for_torch_tensorrt", "differs", "nothing is to be done"),
+    ),
+    *_group(
+        "kernels.",
+        ("cuda_kernel_op", "differs", "the kernel is compiled for the model's target and kept in the plan; aot_fn builds TensorRT's classes: give grid= (an ingot.Launch) instead"),
+        ("ptx_op", "differs", "the same of PTX; grid= in place of aot_fn"),
+        ("KernelSpec", "works", "inputs, outputs, extras and geometry give the schema, the fake kernel and the launch"),
+        *((name, "works", "a part of a KernelSpec") for name in ("InputDecl", "ScalarInput", "OutputDecl", "SameAs", "ReduceDims", "Numel", "DimSize", "Elementwise", "Reduction")),
+        ("Custom", "differs", "a launch of TensorRT's classes: refused when it is used; grid= instead"),
+    ),
+    *_group("executorch.", *((name, "refused", _EXECUTORCH, 'save(output_format="exported_program")') for name in ("export", "TensorRTPartitioner", "TensorRTBackend", "get_edge_compile_config"))),
+    *_group("fx.", ("compile", "refused", "the fx front end is retired", "torch_tensorrt.compile")),
+]  # fmt: skip
+
+
+def refused(name: str):
+    """The function that stands for a refused name."""
+    row = next(row for row in SYMBOLS if row.name == name and row.status == "refused")
+
+    def function(*args, **kwargs):
+        raise refusal(row.name, row.text, row.remedy)
+
+    function.__name__ = function.__qualname__ = row.name.rpartition(".")[2]
+    function.__doc__ = f"Refused: {row.text}. Instead: {row.remedy}."
+    return function
+
+
+def refused_names(module: str):
+    """A module's `__getattr__`: its refused names as functions."""
+    prefix = module.partition("torch_tensorrt")[2].lstrip(".")
+    prefix = prefix + "." if prefix else ""
+    names = {row.name.removeprefix(prefix) for row in SYMBOLS if row.status == "refused" and row.name.startswith(prefix)}
+
+    def __getattr__(name):
+        if name in names:
+            return refused(prefix + name)
+        raise AttributeError(f"module 'torch_tensorrt{'.' + prefix[:-1] if prefix else ''}' has no attribute {name!r}")
+
+    return __getattr__

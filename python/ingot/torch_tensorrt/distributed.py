@@ -1,0 +1,24 @@
+"""`torch_tensorrt.distributed`: collectives stay in torch, with the groups that they name, so nothing has to be set up."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from ._said import once
+
+
+def set_distributed_mode(group=None, module=None):
+    """Notes nothing; said once."""
+    once("distributed", "distributed: collectives of a model stay in torch, with the groups that they name; there is nothing to set")
+
+
+@contextmanager
+def distributed_context(group=None, module=None):
+    """A context that gives the module."""
+    set_distributed_mode(group, module)
+    yield module
+
+
+def setup_nccl_for_torch_tensorrt():
+    """Nothing: torch finds NCCL."""
+    set_distributed_mode()

@@ -1,0 +1,107 @@
+"""`torch_tensorrt.dynamo`: trace, compile, and the bytes of an engine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import torch
+
+from ... import ahead_of_time, export, files, given
+from ...errors import UnsupportedError
+from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
+from .._Input import Given
+from . import _debugger, lowering
+from ._binding_names import named
+from ._engine_cache import through
+from ._graph_module import graph_module
+from ._kept_in_torch import kept_in_torch
+from ._settings import Settings
+
+
+def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
+    """The inputs of an entry point; a CallError where they are given twice, or not at all."""
+    if inputs is not None and arg_inputs is not None:
+        raise CallError("inputs and arg_inputs are both given; they are the same thing", remedy="give arg_inputs, and kwarg_inputs for inputs by name")
+    if needed and inputs is None and arg_inputs is None and not kwarg_inputs:
+        raise CallError("no inputs are given", remedy="inputs=[torch_tensorrt.Input((1, 3, 224, 224))], or tensors")
+    return Given(inputs, arg_inputs, kwarg_inputs)
+
+
+def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, strict=False, dynamic_shapes=None, **settings) -> torch.export.ExportedProgram:
+    """torch.export of a module on inputs (Inputs, tensors, numbers; nested), with the sizes open that Inputs leave open. Other settings are for `compile`, and
+    are passed over. Raises CallError without inputs, InputError where the model does not go with them."""
+    taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
+    return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
+
+
+def compile(exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, **settings) -> torch.fx.GraphModule:
+    """Compiles an exported program; a GraphModule that is called as the program's module is.
+
+    inputs (or arg_inputs), kwarg_inputs: as `trace` takes them; Inputs narrow the sizes that the program leaves open, None takes these as they are. settings: see
+    docs/migration.md. Weights are the program's own tensors and are followed (docs/modules.md). Operators without an engine run in torch. Raises
+    PartialCompilationError with require_full_compilation, InputError, OptionError, UnsupportedError for what is refused.
+    """
+    read = Settings(settings)
+    return compiled(exported_program, inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False), read)
+
+
+def compiled(module, taken: Given, settings: Settings, **export_options) -> torch.fx.GraphModule:
+    """The GraphModule of a module or a program."""
+    if lowering.has_user_rules():
+        module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
+        module, export_options = lowering.with_user_rules(module, settings.compilation), {}
+    custom = settings.get("custom_engine_cache")
+    if custom is not None and not isinstance(module, torch.export.ExportedProgram):  # its name is the program's
+        module, export_options = _exported(module, taken, export_options), {}
+
+    def build(options):
+        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options, **export_options)
+
+    try:
+        specs = [*(taken.positional or ()), *taken.keywords.values()]
+        made = through(custom, lambda: module.graph_module, specs, settings.compilation, settings.options(), lambda options: kept_in_torch(options, build))
+    except UnsupportedError as problem:
+        if settings.get("require_full_compilation"):
+            raise PartialCompilationError(problem.message, problem.origin, problem.remedy) from None
+        raise
+    module = graph_module(made, settings.compilation, taken.profiles, lambda program: compiled(program, taken, settings))
+    _debugger.note(module)
+    return module
+
+
+def _exported(module, taken: Given, options) -> torch.export.ExportedProgram:
+    return export.export(module, given.read(None, taken.positional, taken.keywords), options.get("dynamic_shapes"), options.get("strict", False)).exported
+
+
+def convert_exported_program_to_serialized_trt_engine(
+    exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, arg_input_binding_names=None, kwarg_input_binding_names=None,
+    output_binding_names=None, lift_mutable_buffers=False, **settings,
+) -> bytes:  # fmt: skip
+    """The whole program as one engine: the bytes of a plan, as `ingot.save` writes them and `TorchTensorRTModule` and `ingot.load_engine` take them.
+
+    arg_input_binding_names, kwarg_input_binding_names: names for the inputs, in the structure of the inputs. Raises UnsupportedOperatorException, which lists every
+    operator without an engine; BindingNameMismatchError for names that do not fit; UnsupportedError for output_binding_names and lift_mutable_buffers.
+    """
+    if output_binding_names is not None:
+        raise UnsupportedError("names for the outputs of an engine cannot be chosen yet", remedy="TorchTensorRTModule(engine, output_binding_names=[...]) names them for its user")
+    if lift_mutable_buffers:
+        raise UnsupportedError("buffers that the model writes are states of the engine, and cannot be inputs of it", remedy="give the buffer to the model as an input that it writes")
+    taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
+    if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
+        taken = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names)
+    options = {**Settings({**settings, "require_full_compilation": True}).options()}
+    options.pop("dryrun", None)
+    try:
+        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options)
+        return _bytes(made)
+    except UnsupportedError as problem:
+        raise UnsupportedOperatorException(problem.message, problem.origin, problem.remedy) from None
+
+
+def _bytes(module) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "engine.ingot")
+        files.save(module, path)
+        with open(path, "rb") as file:
+            return file.read()

@@ -1,0 +1,116 @@
+"""Engine caches: ingot's own folder of plans (option cache), or an object of the user's that keeps bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ._settings import ROWS, CompilationSettings
+
+_CACHE = ("cache", "cache_dir", "cache_bytes")
+
+
+class BaseEngineCache(ABC):
+    """A cache of the user's: a subclass says how bytes are kept under a name. **What `load` gives is run as code is**: keep it where nobody else can write."""
+
+    @abstractmethod
+    def save(self, hash: str, blob: bytes, *args, **kwargs) -> None:
+        """Keeps the bytes."""
+
+    @abstractmethod
+    def load(self, hash: str, *args, **kwargs) -> bytes | None:
+        """The bytes that were saved under the name, or None."""
+
+    @staticmethod
+    def get_hash(gm: torch.fx.GraphModule, input_specs: Sequence, settings: CompilationSettings, weight_name_map=None) -> str:
+        """The name of a graph with these inputs and settings: its operators, arguments and sizes, without the values of weights. Two graphs of one name are told apart
+        by ingot itself, which compares all that a plan is made from."""
+        parts = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {_described(n.meta.get('val', n.meta.get('example_value')))}" for n in gm.graph.nodes]
+        parts += [f"{name} {_described(t)}" for name, t in (*gm.named_parameters(), *gm.named_buffers())]
+        parts += map(_described, input_specs)
+        for row in ROWS.values():
+            if row.group == "field" and row.status == "works" and row.to is not None and not row.name.startswith(("cache", "reuse")):
+                parts.append(f"{row.name} {sorted(row.to(getattr(settings, row.name)).items())}")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def insert(self, hash: str, blob: bytes, *args, **kwargs) -> None:
+        """What a build calls to keep bytes."""
+        self.save(hash, blob, *args, **kwargs)
+
+    def check(self, hash: str, *args, **kwargs) -> bytes | None:
+        """What a build calls to look for bytes."""
+        return self.load(hash, *args, **kwargs)
+
+
+class DiskEngineCache(BaseEngineCache):
+    """One file `<folder>/<hash>/blob.bin` an entry. ingot's own cache (cache_built_engines without custom_engine_cache) also looks after its size."""
+
+    def __init__(self, engine_cache_dir: str, engine_cache_size: int = ROWS["engine_cache_size"].initial):
+        self.engine_cache_dir, self.total_engine_cache_size = os.fspath(engine_cache_dir), engine_cache_size
+
+    def _path(self, hash):
+        return os.path.join(self.engine_cache_dir, hash, "blob.bin")
+
+    def save(self, hash, blob, *args, **kwargs):
+        from ... import atomic
+
+        if len(blob) <= self.total_engine_cache_size:
+            os.makedirs(os.path.dirname(self._path(hash)), exist_ok=True)
+            atomic.write_bytes(self._path(hash), blob)
+
+    def load(self, hash, *args, **kwargs):
+        try:
+            with open(self._path(hash), "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+
+def through(cache: BaseEngineCache | None, graph: Callable[[], torch.fx.GraphModule], specs: Sequence, settings: CompilationSettings, options: dict, build: Callable[[dict], object]):
+    """build(options), with the plans that it takes and keeps in a cache of the user's: they go through a folder that is there for the build alone."""
+    use = options.get("cache", "off")
+    if cache is None or use == "off":
+        return build(options)
+    name = cache.get_hash(graph(), specs, settings)
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        if "read" in use and (blob := cache.check(name)) is not None:
+            _unpack(blob, folder)
+        before = _entries(folder)
+        made = build({**{k: v for k, v in options.items() if k not in _CACHE}, "cache": "readwrite", "cache_dir": folder})
+        if "write" in use and (new := _entries(folder) - before):
+            cache.insert(name, _packed(folder, new))
+    return made
+
+
+def _described(value) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _entries(folder):
+    return {name for name in os.listdir(folder) if len(name) == 64}
+
+
+def _packed(folder, names) -> bytes:
+    """Files as bytes: for each its name, eight bytes of size, its content."""
+    packed = b""
+    for name in sorted(names):
+        with open(os.path.join(folder, name), "rb") as file:
+            content = file.read()
+        packed += name.encode() + len(content).to_bytes(8, "little") + content
+    return packed
+
+
+def _unpack(blob, folder):
+    at = 0
+    while at + 72 <= len(blob):
+        name, size = blob[at : at + 64], int.from_bytes(blob[at + 64 : at + 72], "little")
+        if not all(c in b"0123456789abcdef" for c in name):
+            return  # no entry of ours
+        with open(os.path.join(folder, name.decode()), "wb") as file:
+            file.write(blob[at + 72 : at + 72 + size])
+        at += 72 + size

@@ -1,0 +1,111 @@
+"""The GraphModule that stands for a compiled model."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+
+import torch
+from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+
+from ...module import Module
+from ...ways import TorchGraph
+from .runtime._TorchTensorRTModule import TorchTensorRTModule
+
+
+class CompiledModule(torch.fx.GraphModule):
+    """A compiled model: a torch.fx.GraphModule of engines (children `_run_on_acc_0`, ...) and what torch runs between them.
+
+    Calls take and give what the model does, and go through the `ingot.Module` in `ingot_module`, which checks them and follows the model's weights. When its graph
+    is edited and recompiled, calls run the edited graph with the weights of then. `report` is the `ingot.Report`; profiles the number of its inputs' profiles;
+    build_again(program) compiles another program with the same inputs and settings.
+    """
+
+    def __init__(self, root, graph, module: Module, profiles: int, build_again):
+        self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # beside the children: no part of the graph
+        super().__init__(root, graph, "CompiledModule")
+        run, written = module.__call__, inspect.signature(type(self).forward)
+
+        def forward(self, *args, **kwargs):
+            return run(*args, **kwargs)
+
+        forward.__signature__ = written  # the model's own names: torch.export matches dynamic_shapes with them
+        type(self).forward = forward
+
+    @property
+    def report(self):
+        return self.ingot_module.report
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["ingot_module"], name)  # the buffers that calls write
+
+    def recompile(self):
+        way = self.ingot_module._kind.way
+        if isinstance(way, TorchGraph):
+            for name in way.graph.ingot_weights.values():
+                setattr(self, name, getattr(way.graph, name))
+        return super().recompile()
+
+    def _apply(self, fn, recurse=True):
+        self.ingot_module._apply(fn)  # refuses to go elsewhere or to other types
+        return self
+
+    def __deepcopy__(self, memo):
+        return self.ingot_module.__reduce_ex__(2)  # which refuses, and says what to do instead
+
+    def __reduce_ex__(self, protocol):
+        return self.ingot_module.__reduce_ex__(protocol)
+
+
+def graph_module(module: Module, settings, profiles: int, build_again) -> torch.fx.GraphModule:
+    """The CompiledModule of an ingot.Module that was made from a model or a program. Where torch runs the program as it was, that program's module."""
+    runnable = getattr(module._kind, "runnable", None)
+    if runnable is None:
+        made = module._kind._function
+        made.__dict__.update(ingot_module=module, report=module.report, profiles=profiles, build_again=build_again)
+        return made
+    root, graph = (_of_torch_graph if isinstance(runnable.way, TorchGraph) else _of_one_call)(module._kind, settings)
+    call = runnable.functional.program.call_spec
+    positional, keywords = call.in_spec.children()
+    known = [parameter["name"] for parameter, _ in module._kind.form.arguments.by_position]
+    names = [known[i] if i < len(known) and known[i] else f"arg_{i}" for i in range(positional.num_children)]
+    graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo([*names, *keywords.context], call.in_spec, call.out_spec)))
+    return CompiledModule(root, graph, module, profiles, build_again)
+
+
+def _of_torch_graph(kind, settings):
+    """Engines among torch's operators: the graph that runs, with engine modules for its segments."""
+    source, root, graph, env = kind.runnable.way.graph, torch.nn.Module(), torch.fx.Graph(), {}
+    segments = {name: f"_run_on_acc_{i}" for i, name in enumerate(n for n, m in source.named_children() if m in kind.runnable.way.segments)}
+    single = set()
+    for node in source.graph.nodes:
+        if node.op == "get_attr":
+            value = getattr(source, node.target)
+            root.register_buffer(node.target, value, persistent=False) if isinstance(value, torch.Tensor) else setattr(root, node.target, value)
+        elif node.op == "call_module" and node.target in segments:
+            name, segment = segments[node.target], getattr(source, node.target)
+            root.add_module(name, TorchTensorRTModule._of(segment._runner, segment.engine, segment.function, name + "_engine", settings))
+            env[node] = graph.call_module(name, tuple(env[n] for n in node.args))
+            if len(segment.engine.outputs(segment.function)) == 1:
+                single.add(node)
+            continue
+        if node.op == "call_function" and node.target is operator.getitem and node.args[0] in single:
+            env[node] = env[node.args[0]]
+        elif node.op == "output":
+            graph.output(torch.fx.node.map_arg(node.args[0], lambda n: env[n]))
+        else:
+            env[node] = graph.node_copy(node, lambda n: env[n])
+    return root, graph
+
+
+def _of_one_call(kind, settings):
+    """One engine is the whole model."""
+    root, graph = torch.nn.Module(), torch.fx.Graph()
+    inputs = [graph.placeholder(slot.node.name) for slot in kind.runnable.slots if slot.kind == "input"]
+    root.add_module("_run_on_acc_0", TorchTensorRTModule._of(kind.run, kind.engine, 0, "_run_on_acc_0_engine", settings))
+    call, count = graph.call_module("_run_on_acc_0", tuple(inputs)), len(kind.engine.outputs())
+    graph.output([call] if count == 1 else [graph.call_function(operator.getitem, (call, i)) for i in range(count)])
+    return root, graph

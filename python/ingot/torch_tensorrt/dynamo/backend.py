@@ -1,0 +1,47 @@
+"""torch.compile(model, backend="tensorrt"), also "torch_tensorrt" and "aot_torch_tensorrt_aten"."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+from torch._dynamo.backends.registry import list_backends, register_backend
+
+from ... import backend as _backend
+from ...errors import Error
+from .._said import log, once
+from ._engine_cache import through
+from ._kept_in_torch import kept_in_torch
+from ._settings import CompilationSettings, Settings
+
+NAMES = ("tensorrt", "torch_tensorrt", "aot_torch_tensorrt_aten")
+
+
+def torch_tensorrt_backend(gm: torch.fx.GraphModule, sample_inputs, *, options=None, settings: CompilationSettings | None = None, **more):
+    """Compiles one graph of Dynamo's. options: settings by name (docs/migration.md). A graph that cannot be built runs as it was, with a warning; with
+    pass_through_build_failures its error is raised."""
+    read = Settings({**(options or {}), **more}, settings)
+    if read.get("require_full_compilation"):
+        once("jit full", "require_full_compilation has no effect in torch.compile, where a model may be several graphs")
+    chosen = {name: value for name, value in read.options().items() if name != "fallback"}
+    try:
+        build = lambda options: _backend.ingot_backend(gm, sample_inputs, options=options)  # noqa: E731
+        return through(read.get("custom_engine_cache"), lambda: gm, sample_inputs, read.compilation, chosen, lambda options: kept_in_torch(options, build))
+    except (Error, RuntimeError, AssertionError, TypeError) as problem:
+        if read.get("pass_through_build_failures"):
+            raise
+        log.warning("a graph could not be built and runs as it was (pass_through_build_failures=True raises this): %s", problem)
+        return gm
+
+
+aot_torch_tensorrt_aten_backend = torch_tensorrt_backend
+
+
+def register():
+    """Registers the names with torch.compile, where NVIDIA's package is not there to do so."""
+    genuine = importlib.util.find_spec("torch_tensorrt")
+    if genuine is not None and type(genuine.loader).__module__ != "ingot_torch_tensorrt":
+        return
+    for name in NAMES:
+        if name not in list_backends(exclude_tags=()):
+            register_backend(torch_tensorrt_backend, name=name)

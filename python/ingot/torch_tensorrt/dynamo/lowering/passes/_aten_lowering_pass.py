@@ -1,0 +1,113 @@
+"""Passes that the user adds: each takes a GraphModule and the CompilationSettings, and gives a GraphModule."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from ..... import passes
+from ...._said import log
+
+
+class _Passes:
+    """passes: the functions, in the order in which they run."""
+
+    def __init__(self):
+        self.passes: list = []
+
+
+ATEN_LOWERING_PASSES = _Passes()
+
+
+def _aten_lowering_pass(*functions, index=None, **configuration):
+    """A decorator, with or without arguments: the function runs over the graph of every build from now on, at `index` among the others, or last. Parameters are
+    get_attr nodes there. Nodes that it adds need no metadata: the graph is exported anew behind it."""
+
+    def add(function):
+        at = len(ATEN_LOWERING_PASSES.passes) if index is None else index
+        ATEN_LOWERING_PASSES.passes.insert(at, function)
+        return function
+
+    return add(functions[0]) if functions else add
+
+
+def _remove_lowering_pass(*, index: int):
+    """Takes a pass out again."""
+    del ATEN_LOWERING_PASSES.passes[index]
+
+
+def dump_lowering_passes() -> str:
+    """Logs and gives the names of the passes."""
+    text = "\n".join(f"{i}: {p.__name__}" for i, p in enumerate(ATEN_LOWERING_PASSES.passes)) or "no passes"
+    log.info("%s", text)
+    return text
+
+
+def post_lowering(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
+    """The graph without the copies of repair_input_aliasing that nothing needs any more, after the user's passes."""
+    _remove_copies_of_inputs(gm)
+    return _user_passes(gm, settings)
+
+
+def _remove_copies_of_inputs(gm: torch.fx.GraphModule):
+    """Only where the copy is all that reads the input, and is neither a result nor written."""
+    for node in list(gm.graph.nodes):
+        copies = node.op == "call_function" and node.target is torch.ops.aten.clone.default and len(node.all_input_nodes) == 1 and not node.kwargs
+        if copies and node.args[0].op == "placeholder" and len(node.args[0].users) == 1 and all(_only_reads(user) for user in node.users):
+            node.replace_all_uses_with(node.args[0])
+            gm.graph.erase_node(node)
+    gm.recompile()
+
+
+def _only_reads(node) -> bool:
+    """Whether it is an operator that writes nothing and gives no view of what it reads."""
+    return isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.is_mutable and not any(result.alias_info for result in node.target._schema.returns)
+
+
+def _user_passes(gm: torch.fx.GraphModule, settings) -> torch.fx.GraphModule:
+    from ..._settings import CompilationSettings
+
+    for function in ATEN_LOWERING_PASSES.passes:
+        gm = function(gm, settings if settings is not None else CompilationSettings())
+    return gm
+
+
+def remove_num_users_is_0_nodes(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
+    """The graph without what nobody reads."""
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+def repair_input_aliasing(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
+    """The graph with a copy in front of each input that it reads: what writes an input writes the copy, and no result is an input or a view of one.
+
+    torch's aot_export_joint_simple wants graphs like that. Builds by ingot need it not: there inputs are written in place, as in eager."""
+    inputs = [n for n in gm.graph.nodes if n.op == "placeholder" and n.users and not isinstance(n.meta.get("example_value"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float))]
+    for node in inputs:
+        with gm.graph.inserting_before(next(n for n in gm.graph.nodes if n.op != "placeholder")):
+            copied = gm.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copied.meta.update(node.meta)
+            node.replace_all_uses_with(copied, delete_user_cb=lambda user, copied=copied: user is not copied)
+    gm.graph.lint()
+    gm.recompile()
+    return gm
+
+
+def pre_export_lowering(ep: torch.export.ExportedProgram, settings=None) -> torch.export.ExportedProgram:
+    """The program as it is: ingot takes it so."""
+    return ep
+
+
+def over_program(program: torch.export.ExportedProgram, settings) -> torch.export.ExportedProgram:
+    """The program after the user's passes (ingot.compile's `passes`)."""
+
+    def with_settings(function):
+        @functools.wraps(function, updated=())
+        def run(gm):
+            return function(gm, settings)
+
+        return run
+
+    return passes.applied(program, [with_settings(f) for f in ATEN_LOWERING_PASSES.passes])

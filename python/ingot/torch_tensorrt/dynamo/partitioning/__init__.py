@@ -1,0 +1,118 @@
+"""`dynamo.partitioning`: a graph cut into what engines have and what they have not, by ingot's table of operators.
+
+`compile` does not use these: ingot cuts a model in the library, by what a segment gains (`ingot.explain` says how).
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.split_module import split_module
+
+from ..._errors import PartialCompilationError
+from ..._symbols import refused_names
+from .._settings import operator_name
+from ..conversion import DYNAMO_CONVERTERS
+from ..conversion._ConverterRegistry import native_targets
+
+__all__ = ["TorchTensorRTOperatorSupport", "fast_partition", "get_graph_converter_support", "global_partition"]
+__getattr__ = refused_names(__name__)
+
+
+class TorchTensorRTOperatorSupport(OperatorSupportBase):
+    """Whether an engine has a node's operator. supported, unsupported: what was asked so far, with counts."""
+
+    def __init__(self, torch_executed_ops=()):
+        self._kept = {operator_name(op) for op in torch_executed_ops}
+        self.supported_operators: dict[str, int] = {}
+        self.unsupported_operators: dict[str, int] = {}
+
+    def is_node_supported(self, submodules, node: torch.fx.Node) -> bool:
+        if node.op != "call_function":
+            return node.op == "get_attr"
+        name = operator_name(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", str(node.target))
+        takes = (node.target in DYNAMO_CONVERTERS or _named(node.target)) and not self._kept & {name, name.rpartition(".")[0]}
+        counts = self.supported_operators if takes else self.unsupported_operators
+        counts[name] = counts.get(name, 0) + 1
+        return takes
+
+
+def _named(target) -> bool:
+    """Whether a function of Python's or torch's that a symbolic trace records is an operator of the table by its name."""
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or target is operator.getitem:
+        return target is operator.getitem
+    name = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}.get(getattr(target, "__name__", ""), getattr(target, "__name__", ""))
+    return any(overload._opname == name for overload in native_targets())
+
+
+def get_graph_converter_support(graph_module: torch.fx.GraphModule, torch_executed_ops=()) -> tuple[int, int]:
+    """How many of a graph's operators an engine has, and how many there are."""
+    support, nodes = TorchTensorRTOperatorSupport(torch_executed_ops), [n for n in graph_module.graph.nodes if n.op == "call_function"]
+    return sum(support.is_node_supported({}, n) for n in nodes), len(nodes)
+
+
+def fast_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False, skip_fusion=False):
+    """The graph as submodules in its own order: `_run_on_acc_i` for what engines have, `_run_on_gpu_i` for the rest; and the TorchTensorRTOperatorSupport. Runs of
+    fewer operators than min_block_size stay with the rest. PartialCompilationError where require_full_compilation asks for one block and there are more."""
+    support = TorchTensorRTOperatorSupport(torch_executed_ops)
+    nodes = [n for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")]
+    takes = [support.is_node_supported({}, n) for n in nodes]
+    runs: list[list] = []
+    for node, here in zip(nodes, takes):
+        if not runs or runs[-1][0] != here:
+            runs.append([here, []])
+        runs[-1][1].append(node)
+    least = 1 if require_full_compilation else min_block_size
+    joined: list[list] = []
+    for here, members in runs:
+        here = here and len(members) >= least
+        if joined and not here and not joined[-1][0]:
+            joined[-1][1].extend(members)
+        else:
+            joined.append([here, list(members)])
+    if require_full_compilation and [here for here, _ in joined] != [True]:
+        raise _not_one(len(joined))
+    place = {n: i for i, (_, members) in enumerate(joined) for n in members}
+    made = split_module(gm, None, lambda n: place.get(n, 0), keep_original_order=True)
+    counts = {True: 0, False: 0}
+    for i, (here, _) in enumerate(joined):
+        _rename(made, f"submod_{i}", f"_run_on_{'acc' if here else 'gpu'}_{counts[here]}")
+        counts[here] += 1
+    made.graph.set_codegen(gm.graph._codegen)  # the structure of inputs and results
+    made.recompile()
+    return made, support
+
+
+def global_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False):
+    """The graph with as few submodules `_run_on_acc_i` as its data flow allows; the rest stays in line. Gives that and the TorchTensorRTOperatorSupport."""
+    support = TorchTensorRTOperatorSupport(torch_executed_ops)
+    partitioner = CapabilityBasedPartitioner(gm, support, allows_single_node_partition=True)
+    found = partitioner.propose_partitions()
+    size = lambda p: sum(n.op == "call_function" and n.target is not operator.getitem for n in p.nodes)  # noqa: E731
+    if not require_full_compilation:
+        found = [p for p in found if size(p) >= min_block_size]
+    if require_full_compilation and (len(found) != 1 or support.unsupported_operators):
+        raise _not_one(len(found))
+    made = partitioner.fuse_partitions(found)
+    for i, name in enumerate([n for n, _ in made.named_children() if n.startswith("fused_")]):
+        _rename(made, name, f"_run_on_acc_{i}")
+    return made, support
+
+
+def _not_one(count):
+    return PartialCompilationError(f"require_full_compilation asks for one engine, and the graph makes {count} pieces", remedy="leave require_full_compilation out; the rest runs in torch")
+
+
+def _rename(module, old, new):
+    if not hasattr(module, old):
+        return
+    part = getattr(module, old)
+    delattr(module, old)
+    module.add_module(new, part)
+    for node in module.graph.nodes:
+        if node.op == "call_module" and node.target == old:
+            node.target = new
+    module.recompile()

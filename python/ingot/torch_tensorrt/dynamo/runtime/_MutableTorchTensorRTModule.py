@@ -1,0 +1,156 @@
+"""`MutableTorchTensorRTModule`: `ingot.MutableModule` with upstream's names and settings."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import logging
+
+import torch
+import torch.utils._pytree as pytree
+
+from ....errors import InputError
+from ....mutable import MutableModule, Sizes
+from ..._errors import CallError
+from ..._Input import Given
+from ..._said import once
+from .._compiler import compiled
+from .._settings import ROWS, Settings, module_name, operator_name
+
+_OPEN = 4096  # the largest size of an axis that Dim.AUTO leaves open
+
+
+class RefitFlag(enum.Enum):
+    """What the next call does first: UNKNOWN and NEEDS_RECOMPILE build, NEEDS_REFIT and LIVE do not: engines follow the model's weights."""
+
+    UNKNOWN = enum.auto()
+    NEEDS_REFIT = enum.auto()
+    NEEDS_RECOMPILE = enum.auto()
+    LIVE = enum.auto()
+
+
+class RefitState:
+    def __init__(self):
+        self._state = RefitFlag.NEEDS_RECOMPILE
+
+    def set_state(self, state: RefitFlag):
+        self._state = state
+
+    def get_state(self) -> RefitFlag:
+        return self._state
+
+
+class MutableTorchTensorRTModule(MutableModule):
+    """A model that is compiled when it is first called.
+
+    Arguments:
+        pytorch_model: an nn.Module. It stays the owner of its weights: attributes are read from it and written to it.
+        device: see `torch_tensorrt.Device`.
+        immutable_weights: True is a CallError, since the point is to change them.
+        strict: passed to torch.export.
+        weight_streaming_budget: accepted with a warning; weights are not streamed yet.
+        settings: those of `torch_tensorrt.compile`.
+
+    Calls take and give what the model does; see `ingot.MutableModule`. `compiled` is the GraphModule, `original_model` the model, `refit_state` says what the next call does.
+    """
+
+    _OWN = (*MutableModule._OWN, "refit_state", "settings")
+
+    def __init__(self, pytorch_model: torch.nn.Module, *, device=None, immutable_weights=False, strict=True, prefer_deferred_runtime_asserts_over_guards=False, weight_streaming_budget=None,
+                 **settings):  # fmt: skip
+        if immutable_weights:
+            raise CallError("immutable_weights=True is given to a MutableTorchTensorRTModule", remedy="leave it out, or use torch_tensorrt.compile")
+        if weight_streaming_budget is not None:
+            once("mutable streaming", "weight_streaming_budget: weights are not streamed yet; all of them stay on the device", logging.WARNING)
+        settings = {**settings, "device": device, "immutable_weights": False}
+        Settings(settings).options()  # refuses what cannot be
+        self._begin(pytorch_model, strict, {})
+        self.refit_state, self.settings = RefitState(), settings
+
+    def _changed(self, weights):
+        super()._changed(weights)
+        self.refit_state.set_state(RefitFlag.NEEDS_REFIT if weights else RefitFlag.NEEDS_RECOMPILE)
+
+    def __call__(self, *args, **kwargs):
+        if self.refit_state.get_state() in (RefitFlag.UNKNOWN, RefitFlag.NEEDS_RECOMPILE):
+            self._stale = True
+        made = super().__call__(*args, **kwargs)
+        self.refit_state.set_state(RefitFlag.LIVE)
+        return made
+
+    forward = __call__
+
+    def compile(self):
+        """Builds for the inputs of the last call."""
+        if self._seen is None:
+            raise InputError("the module was not called yet, so its inputs are not known", remedy="call it; that compiles it")
+        self._built(*self._seen)
+        self.refit_state.set_state(RefitFlag.LIVE)
+
+    def refit_gm(self):
+        """Brings the model's weights to the engines now; the next call would."""
+        if self.compiled is not None:
+            self._module(self.compiled)._kind.follow()
+            self.refit_state.set_state(RefitFlag.LIVE)
+
+    def update_refit_condition(self):
+        """Looks for changes now; the next call would."""
+        self._look_for_changes()
+
+    def set_expected_dynamic_shape_range(self, args_dynamic_shape: tuple, kwargs_dynamic_shape: dict):
+        """The sizes that vary, as torch.export takes them: for each argument a {axis: torch.export.Dim}, in the structure of the arguments. The next call builds."""
+        self._sizes = Sizes()
+        flat, _ = pytree.tree_flatten_with_path((tuple(args_dynamic_shape or ()), dict(kwargs_dynamic_shape or {})), is_leaf=_is_dims)
+        for path, dims in flat:
+            for axis, dim in dims.items() if isinstance(dims, dict) else ():
+                self._sizes.set(pytree.keystr(path), axis, *_range_of(dim))
+        self._changed(weights=False)
+
+    def set_weight_streaming_ctx(self, requires_dynamic_shape=False):
+        once("mutable streaming", "weights are not streamed yet; all of them stay on the device", logging.WARNING)
+
+    def _module(self, compiled):
+        return compiled.ingot_module
+
+    def _compiled(self, call):
+        args, kwargs = call
+        return compiled(self.original_model, Given(None, args, kwargs), Settings(self.settings), strict=self._strict)
+
+    @staticmethod
+    def save(module: "MutableTorchTensorRTModule", path: str):
+        """Writes the model, its settings and ranges; engines are built again by the first call after `load`. The file is a pickle."""
+        settings = {n: _plain(n, v) for n, v in module.settings.items()}
+        torch.save({"model": module.original_model, "settings": settings, "ranges": module._sizes.ranges, "names": module._sizes.names, "strict": module._strict}, path)
+
+    @staticmethod
+    def load(path: str) -> "MutableTorchTensorRTModule":
+        """Reads what `save` wrote. **Loading runs what the pickle says**: read no file of a stranger's."""
+        found = torch.load(path, weights_only=False)
+        made = MutableTorchTensorRTModule(found["model"], strict=found["strict"], **found["settings"])
+        made._sizes.ranges, made._sizes.names = found["ranges"], found["names"]
+        return made
+
+
+def _is_dims(value):
+    return value is None or isinstance(value, dict) and bool(value) and all(isinstance(axis, int) for axis in value)
+
+
+def _range_of(dim):
+    """Least, most and name of a torch.export.Dim, a hint or a number."""
+    if isinstance(dim, int):
+        return dim, dim, None
+    low, high = getattr(dim, "min", None), getattr(dim, "max", None)
+    high = None if high is None or high > 2**31 else high
+    name = getattr(dim, "__name__", None) if inspect.isclass(dim) or type(dim).__name__ == "Dim" else None
+    return max(low or 1, 1), high or _OPEN, name
+
+
+def _plain(name, value):
+    """A setting as a file keeps it."""
+    if name == "torch_executed_ops":
+        return [operator_name(v) for v in value]
+    if name == "torch_executed_modules":
+        return [module_name(v) for v in value]
+    if name == "device" and value is not None:
+        return str(value) if not hasattr(value, "gpu_id") else "cpu" if value.gpu_id < 0 else f"cuda:{value.gpu_id}"
+    return ROWS[name].initial if name in ROWS and callable(value) else value

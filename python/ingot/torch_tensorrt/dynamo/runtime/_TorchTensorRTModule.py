@@ -1,0 +1,146 @@
+"""`TorchTensorRTModule`: one engine as a module."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import torch
+
+from .... import _engine, _op
+from ....errors import InputError
+from ..._errors import CallError, refusal
+from ...runtime._settings import RuntimeSettings
+from .._settings import CompilationSettings
+
+
+class TorchTensorRTModule(torch.nn.Module):
+    """An engine that takes and gives tensors: made of the bytes of `convert_exported_program_to_serialized_trt_engine` (or of a .ingot file), or a piece of a
+    compiled module, `compiled._run_on_acc_0`.
+
+    Arguments:
+        serialized_engine: bytes of a plan; None leaves the module empty until `load_state_dict` gives them.
+        input_binding_names, output_binding_names: the names that the caller has for inputs and results; as many as the engine has. None takes the engine's.
+        name, settings: shown.
+        weights: values for an engine that was saved without (strip_engine_weights), by state-dict name.
+
+    `engine` is the `ingot.Engine`. Loading bytes runs no code that they bring, and needs no pickle. Raises FormatError for bytes that are no plan (engines of
+    TensorRT's own among them), InputError for names that do not fit.
+    """
+
+    def __init__(self, serialized_engine=None, input_binding_names=None, output_binding_names=None, *, name="", settings=None, weights=None, requires_output_allocator=False,
+                 requires_native_multidevice=False, symbolic_shape_expressions=None, aliased_io=None):  # fmt: skip
+        super().__init__()
+        self.name, self.settings = name, settings if settings is not None else CompilationSettings()
+        self._names, self._weights, self._run, self.engine, self.function = (input_binding_names, output_binding_names), weights, None, None, 0
+        self._profile_to, self._runtime_settings = None, RuntimeSettings._quiet()
+        self.requires_output_allocator, self.requires_native_multidevice = requires_output_allocator, requires_native_multidevice
+        self._serialized = None
+        if serialized_engine is not None:
+            self._serialized = bytes(serialized_engine)
+            self.setup_engine()
+
+    @classmethod
+    def _of(cls, run, engine, function, name, settings):
+        """A function of an engine that is there already. run: flat tensors to a list of tensors."""
+        made = cls(name=name, settings=settings)
+        made._run, made.engine, made.function = run, engine, function
+        return made
+
+    def setup_engine(self):
+        """Loads the engine of the bytes; nothing when it is loaded."""
+        if self.engine is not None or self._serialized is None:
+            return
+        self.engine = _engine.load_engine(self._serialized, weights=self._weights)
+        self._run = _op.Runner(self.engine)
+        for given, known, what in zip(self._names, (self.engine.inputs(), self.engine.outputs()), ("input", "output")):
+            if given is not None and len(given) != len(known):
+                raise InputError(f"{len(given)} {what} binding names are given ({', '.join(map(str, given))}), but the engine has {len(known)} {what}s")
+
+    @property
+    def input_binding_names(self) -> list[str]:
+        return list(self._names[0] or (b["name"] for b in self.engine.inputs(self.function)))
+
+    @property
+    def output_binding_names(self) -> list[str]:
+        return list(self._names[1] or (b["name"] for b in self.engine.outputs(self.function)))
+
+    def forward(self, *inputs):
+        """One tensor, a tuple of them, or () for none."""
+        if self._run is None:
+            raise RuntimeError("the module has no engine: give serialized_engine, or load_state_dict, and call setup_engine()")
+        count = len(self.engine.inputs(self.function)) + len(self.engine.states(self.function))
+        if len(inputs) != count:
+            raise CallError(f"the engine takes {_op.count(count, 'tensor')} ({', '.join(self.input_binding_names)}), but {_op.given(inputs)}")
+        made = self._run([t if isinstance(t, torch.Tensor) else torch.tensor(t) for t in inputs])
+        if self._profile_to is not None:
+            self._write_profile(inputs)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    # -- what is known of the engine
+
+    def get_engine(self):
+        return self.engine
+
+    @property
+    def aliased_io(self) -> dict[int, int]:
+        """Result to the input whose memory it has: none; what a model writes, it writes in the caller's tensors, and gives no result for it."""
+        return {}
+
+    def get_layer_info(self) -> str:
+        """The engine's steps as JSON."""
+        return json.dumps(self.engine.inspect()["functions"][self.function], default=str)
+
+    def dump_layer_info(self):
+        print(self.get_layer_info())
+
+    def enable_profiling(self, profiling_results_dir=None, profile_format="perfetto"):
+        """From now on each call of a whole model's engine also writes `<name>_engine_execution_profile.trace` (a trace that Perfetto shows) to the folder."""
+        if profile_format not in ("perfetto", "trex"):
+            raise ValueError(f"profile_format is {profile_format!r}: \"perfetto\"")
+        if profile_format == "trex":
+            raise refusal('enable_profiling(profile_format="trex")', "that is the format of TensorRT's explorer", 'profile_format="perfetto"')
+        self._profile_to = os.fspath(profiling_results_dir) if profiling_results_dir is not None else os.curdir
+
+    def disable_profiling(self):
+        self._profile_to = None
+
+    def _write_profile(self, inputs):
+        os.makedirs(self._profile_to, exist_ok=True)
+        self.engine.session(self.function).profile(*map(_array, inputs), runs=1).trace(os.path.join(self._profile_to, f"{self.name or 'engine'}_engine_execution_profile.trace"))
+
+    # -- how it runs
+
+    @property
+    def runtime_settings(self) -> RuntimeSettings:
+        return self._runtime_settings
+
+    @runtime_settings.setter
+    def runtime_settings(self, value):
+        self._runtime_settings = value
+
+    def get_streamable_device_memory_budget(self) -> int:
+        """The bytes of the engine's weights."""
+        return sum(w["bytes"] for w in self.engine.inspect()["weights"])
+
+    get_automatic_device_memory_budget = get_device_memory_budget = get_streamable_device_memory_budget
+
+    # -- as part of a state dict
+
+    def get_extra_state(self):
+        """The name and the plan's bytes; of a piece of a compiled module the name alone."""
+        return {"name": self.name, "engine": torch.frombuffer(bytearray(self._serialized), dtype=torch.uint8) if self._serialized else None}
+
+    def set_extra_state(self, state):
+        if state.get("engine") is None:
+            return
+        self.name, self._serialized, self.engine = state["name"], state["engine"].numpy().tobytes(), None
+        self.setup_engine()
+
+    def extra_repr(self):
+        return f"{self.name}, {len(self.engine.inputs(self.function))} inputs, {len(self.engine.outputs(self.function))} outputs" if self.engine is not None else "empty"
+
+
+def _array(tensor):
+    tensor = tensor.detach().cpu()
+    return (tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16: its bits

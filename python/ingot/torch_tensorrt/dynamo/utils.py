@@ -1,0 +1,76 @@
+"""Helpers that scripts and tests import."""
+
+from __future__ import annotations
+
+import torch
+import torch.utils._pytree as pytree
+
+from .._Device import Device
+from .._Input import Given, Input
+
+COSINE_THRESHOLD = 0.99
+RTOL = 5e-3
+ATOL = 5e-3
+CPU_DEVICE = "cpu"
+
+
+def cosine_similarity(gt_tensor: torch.Tensor, pred_tensor: torch.Tensor) -> float:
+    """Of two tensors as flat vectors of float32; 1 where both are 0 throughout."""
+    one, other = gt_tensor.flatten().to("cpu", torch.float32), pred_tensor.flatten().to("cpu", torch.float32)
+    if torch.equal(one, other) or not one.any() and not other.any():
+        return 1.0
+    return torch.nn.functional.cosine_similarity(one, other, dim=0, eps=1e-4).item()
+
+
+def check_output_equal(output1, output2, rtol=RTOL, atol=ATOL) -> bool:
+    """Whether two results have the same structure and close values."""
+    (one, spec), (other, other_spec) = pytree.tree_flatten(output1), pytree.tree_flatten(output2)
+    if spec != other_spec:
+        return False
+    same = lambda a, b: a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, rtol=rtol, atol=atol) if isinstance(a, torch.Tensor) else a == b  # noqa: E731
+    return all(same(a, b) for a, b in zip(one, other))
+
+
+def get_model_device(module: torch.nn.Module) -> torch.device:
+    """Where a module's first parameter or buffer is; the current device for one without."""
+    tensors = [*module.parameters(), *module.buffers()] if isinstance(module, torch.nn.Module) else [*module.state_dict.values()]
+    return tensors[0].device if tensors else Device._current_device().to(torch.device)
+
+
+def to_torch_device(device=None) -> torch.device:
+    """Of a Device, a torch.device, a string or None (the current one)."""
+    return device if isinstance(device, torch.device) else Device._from(device).to(torch.device)
+
+
+def to_torch_tensorrt_device(device=None) -> Device:
+    return Device._from(device)
+
+
+def get_torch_tensor(input, device=None, mode="opt_shape"):
+    """One tensor of get_torch_inputs."""
+    return get_torch_inputs(input, device, mode)
+
+
+def get_torch_inputs(inputs, device=None, mode="opt_shape"):
+    """Tensors for Inputs, on a device: their examples, or random ones of the mode's shape; in the structure in which they are given."""
+    where = to_torch_device(device)
+    if isinstance(inputs, dict):
+        return {name: get_torch_inputs(v, where, mode) for name, v in inputs.items()}
+    if isinstance(inputs, (list, tuple)):
+        return type(inputs)(get_torch_inputs(v, where, mode) for v in inputs)
+    if isinstance(inputs, Input):
+        field = None if inputs.shape_mode is Input._ShapeMode.STATIC else mode or "opt_shape"
+        inputs = inputs.torch_tensor if inputs.torch_tensor is not None else inputs.example_tensor(field)
+    return inputs.to(where) if isinstance(inputs, torch.Tensor) else inputs
+
+
+def prepare_inputs(inputs, disable_memory_format_check=False):
+    """Inputs of tensors, in the structure in which they are given; Inputs, numbers and None stay."""
+    if isinstance(inputs, torch.Tensor):
+        return Input.from_tensor(inputs, disable_memory_format_check)
+    if isinstance(inputs, (list, tuple)):
+        return type(inputs)(prepare_inputs(v, disable_memory_format_check) for v in inputs)
+    if isinstance(inputs, dict):
+        return {name: prepare_inputs(v, disable_memory_format_check) for name, v in inputs.items()}
+    Given((inputs,))  # refuses what is no input
+    return inputs

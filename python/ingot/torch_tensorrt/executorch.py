@@ -1,0 +1,5 @@
+"""`torch_tensorrt.executorch`: refused; the table in _symbols.py says why."""
+
+from ._symbols import refused_names
+
+__getattr__ = refused_names(__name__)

@@ -1,0 +1,186 @@
+"""`torch_tensorrt.runtime`: how engines run.
+
+ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), take their results' memory from torch, and run in the caller's
+stream on the device of the inputs. Each name is accepted, checked, and says once what holds here.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+from .._said import log, once
+from ._settings import RuntimeCache, RuntimeSettings, engines_of, runtime_cache, runtime_config, set_dynamic_shapes_kernel_strategy
+
+__all__ = [
+    "RuntimeCache", "RuntimeSettings", "enable_cudagraphs", "enable_output_allocator", "enable_pre_allocated_outputs", "get_cudagraphs_mode", "get_whole_cudagraphs_mode",
+    "optimization_profile", "runtime_cache", "runtime_config", "set_cudagraphs_mode", "set_dynamic_shapes_kernel_strategy", "set_multi_device_safe_mode", "weight_streaming",
+]  # fmt: skip
+
+
+def __getattr__(name):
+    if name in ("TorchTensorRTModule", "PythonTorchTensorRTModule"):
+        from ..dynamo.runtime import TorchTensorRTModule
+
+        return TorchTensorRTModule
+    raise AttributeError(f"module 'torch_tensorrt.runtime' has no attribute {name!r}")
+
+
+class _Switch:
+    """A setting of the process that scripts set and read."""
+
+    value = False
+
+
+_cudagraphs, _whole, _safe = _Switch(), _Switch(), _Switch()
+
+
+def set_cudagraphs_mode(enabled: bool):
+    """Notes the mode. Runs on a GPU with the same addresses are recorded whatever it is (option cuda_graphs); on the CPU there is nothing to record."""
+    if enabled:
+        where = "engines record their runs by themselves (option cuda_graphs)" if torch.cuda.is_available() else "there is no GPU here, so nothing is recorded"
+        once("cudagraphs", f"CUDA graphs: {where}")
+    _cudagraphs.value = bool(enabled)
+
+
+def get_cudagraphs_mode() -> bool:
+    return _cudagraphs.value
+
+
+def get_whole_cudagraphs_mode() -> bool:
+    """Inside `enable_cudagraphs` of a module with parts in torch. Those parts run between the recordings, not inside one."""
+    return _whole.value
+
+
+class enable_cudagraphs:
+    """A context that gives the module, with `get_cudagraphs_mode()` true inside: see set_cudagraphs_mode. The old mode is back behind it."""
+
+    def __init__(self, compiled_module, *, cuda_graph_strategy=None):
+        if cuda_graph_strategy is not None:
+            raise RuntimeError(f"cuda_graph_strategy={cuda_graph_strategy!r} is TRT-RTX-only: leave it out")
+        self._module = compiled_module
+
+    def __enter__(self):
+        self._before = (_cudagraphs.value, _whole.value)
+        set_cudagraphs_mode(True)
+        report = getattr(self._module, "report", None)
+        _whole.value = report is not None and not report.whole
+        return self._module
+
+    def __exit__(self, *problem):
+        _cudagraphs.value, _whole.value = self._before
+
+
+class enable_pre_allocated_outputs:
+    """A context that gives the module. Results take memory from torch's allocator as they are made; nothing is allocated ahead."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def set_pre_allocated_output(self, enable: bool):
+        """Says once what holds."""
+        if enable:
+            once("pre_allocated_outputs", "enable_pre_allocated_outputs: results take their memory from torch's allocator, which keeps it at hand; nothing else is done")
+
+    def __enter__(self):
+        self.set_pre_allocated_output(True)
+        return self._module
+
+    def __exit__(self, *problem):
+        self.set_pre_allocated_output(False)
+
+
+class enable_output_allocator:
+    """A context that gives the module. Results whose sizes come from data get memory while the engine runs, always. RuntimeError while CUDA graphs are on."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def __enter__(self):
+        if _cudagraphs.value:
+            raise RuntimeError("an output allocator and CUDA graphs exclude one another: set_cudagraphs_mode(False) first")
+        once("output_allocator", "enable_output_allocator: results of any size get memory while the engine runs, with it or without")
+        return self._module
+
+    def __exit__(self, *problem):
+        pass
+
+
+class set_multi_device_safe_mode:
+    """A call, or a context that puts the old mode back. Every call of ingot's checks the device of its inputs, so the mode is only noted."""
+
+    def __init__(self, enabled: bool):
+        self._before = _safe.value
+        _safe.value = bool(enabled)
+        once("safe_mode", "multi-device safe mode: every call checks where its inputs are, in this mode or not")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        _safe.value = self._before
+
+
+def get_multi_device_safe_mode() -> bool:
+    return _safe.value
+
+
+class weight_streaming:
+    """A context with `device_budget` (settable, bytes), `total_device_budget` and `get_automatic_weight_streaming_budget()`.
+
+    Weights are not streamed yet: all of them stay on the device, and a smaller budget is logged as a warning. A budget below 0 is a RuntimeError. A module
+    without weights in engines has a total of 0.
+    """
+
+    def __init__(self, module):
+        self.total_device_budget = sum(w["bytes"] for engine in {id(e.engine): e.engine for e in engines_of(module)}.values() for w in engine.inspect()["weights"])
+        self._module = module
+
+    @property
+    def device_budget(self) -> int:
+        return self._module.__dict__.get("_device_budget", self.total_device_budget)
+
+    @device_budget.setter
+    def device_budget(self, bytes: int):
+        if bytes < 0:
+            raise RuntimeError(f"a budget of {bytes} bytes is below 0")
+        if bytes > self.total_device_budget:
+            log.error("a budget of %d bytes is more than all weights take: %d is taken", bytes, self.total_device_budget)
+        elif bytes < self.total_device_budget:
+            once("weight_streaming", "weight_streaming: weights are not streamed yet; all of them stay on the device, whatever the budget", logging.WARNING)
+        self._module.__dict__["_device_budget"] = min(bytes, self.total_device_budget)
+
+    def get_automatic_weight_streaming_budget(self) -> int:
+        """All of the weights."""
+        return self.total_device_budget
+
+    def get_required_device_budgets(self) -> int:
+        return self.total_device_budget
+
+    def __enter__(self):
+        self._before = self.device_budget
+        return self
+
+    def __exit__(self, *problem):
+        self._module.__dict__["_device_budget"] = self._before
+
+
+class optimization_profile:
+    """A context for one of the profiles of `Input(profiles=...)`: an index, "auto" or None. Every profile runs on the plan of their union, so the choice changes
+    nothing. A bad index is a ValueError, another type a TypeError."""
+
+    def __init__(self, module, profile):
+        count = getattr(module, "profiles", 1)
+        if isinstance(profile, bool) or not (profile is None or profile == "auto" or isinstance(profile, int)):
+            raise TypeError(f"profile is {profile!r}: an index, \"auto\" or None")
+        if isinstance(profile, int) and not 0 <= profile < count:
+            raise ValueError(f"profile {profile} is not one of the {count} that the module was compiled with")
+        once("optimization_profile", "optimization_profile: one plan serves the sizes of all profiles; choosing one changes nothing")
+        self._module = module
+
+    def __enter__(self):
+        return self._module
+
+    def __exit__(self, *problem):
+        pass

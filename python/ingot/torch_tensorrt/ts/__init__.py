@@ -1,0 +1,104 @@
+"""`torch_tensorrt.ts`: TorchScript modules. torch's own converter makes a program of one, which is compiled as any other; what it does not convert runs as it was."""
+
+from __future__ import annotations
+
+import torch
+
+from ...errors import InputError, UnsupportedError
+from .. import logging
+from .._errors import UnsupportedOperatorException
+from .._Input import Given, Input
+from .._said import log
+from .._symbols import refused_names
+from ..dynamo import _compiler
+from ..dynamo._settings import ROWS, Settings
+
+__all__ = ["check_method_op_support", "compile", "convert_method_to_trt_engine", "embed_engine_in_new_module", "logging"]
+__getattr__ = refused_names(__name__)
+_MIN_BLOCK_SIZE = 3  # of this front end
+
+
+def compile(module, inputs=None, input_signature=None, *, kwarg_inputs=None, method_name="forward", **settings):
+    """Compiles a ScriptModule, or an nn.Module that is traced first.
+
+    inputs: Inputs and tensors; input_signature: the same as one nested tuple. settings: as for `torch_tensorrt.compile`. Returns a GraphModule; where torch's converter does not take
+    the module, the module itself, with a warning that says why.
+    """
+    program = _program(module, _taken(inputs, input_signature), dict(kwarg_inputs or {}), required=False)
+    if program is None:
+        return module
+    return _compiler.compiled(program, Given(), Settings({"min_block_size": _MIN_BLOCK_SIZE, **_known(settings)}))
+
+
+def convert_method_to_trt_engine(module, method_name="forward", inputs=None, *, input_signature=None, kwarg_inputs=None, **settings) -> bytes:
+    """The module as one engine: the bytes of a plan. Raises UnsupportedOperatorException where torch's converter or an engine lacks something."""
+    if method_name != "forward":
+        raise UnsupportedError(f"method {method_name!r} of a ScriptModule cannot be converted", remedy="convert forward")
+    program = _program(module, _taken(inputs, input_signature), dict(kwarg_inputs or {}), required=True)
+    return _compiler.convert_exported_program_to_serialized_trt_engine(program, **_known(settings))
+
+
+def check_method_op_support(module, method_name="forward", inputs=None) -> bool:
+    """Whether every operator of the module has an engine. Without inputs, the operators' names alone are looked at."""
+    graph = getattr(module, method_name).inlined_graph if hasattr(getattr(module, method_name), "inlined_graph") else module.graph
+    from ..dynamo.conversion import DYNAMO_CONVERTERS
+
+    names = {str(target).split(".")[1] for target in DYNAMO_CONVERTERS.unique_targets() if str(target).startswith("aten.")}
+    kinds = {node.kind().removeprefix("aten::") for node in _nodes(graph) if node.kind().startswith("aten::")}
+    return kinds <= names
+
+
+def _nodes(owner):
+    for node in owner.nodes():
+        yield node
+        for block in node.blocks():
+            yield from _nodes(block)
+
+
+def embed_engine_in_new_module(serialized_engine, input_binding_names=None, output_binding_names=None, device=None, **more):
+    """An engine's bytes as a module that takes and gives tensors."""
+    from ..dynamo.runtime import TorchTensorRTModule
+
+    return TorchTensorRTModule(serialized_engine, input_binding_names, output_binding_names)
+
+
+def _taken(inputs, signature):
+    given = inputs if inputs is not None else signature
+    if given is None:
+        raise _compiler.CallError("no inputs are given", remedy="inputs=[torch_tensorrt.Input((1, 3, 224, 224))], or tensors")
+    given = given if isinstance(given, (list, tuple)) else (given,)
+    return tuple(_example(v) for v in given)
+
+
+def _example(value):
+    """TorchScript is converted on tensors."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_example, value))
+    if not isinstance(value, Input):
+        return value
+    if value.shape_mode is Input._ShapeMode.STATIC:
+        return value.example_tensor()
+    log.warning("a TorchScript module is converted for one set of sizes: those of opt_shape %s", value.shape["opt_shape"])
+    return value.example_tensor("opt_shape")
+
+
+def _program(module, args, kwargs, required):
+    from torch._export.converter import TS2EPConverter
+
+    if not isinstance(module, (torch.jit.ScriptModule, torch.nn.Module)):
+        raise InputError(f"a {type(module).__name__} is no ScriptModule", remedy="torch.jit.script(model) or torch.jit.trace(model, example)")
+    try:
+        if not isinstance(module, torch.jit.ScriptModule):
+            return torch.export.export(module, args, kwargs, strict=False)
+        with torch.no_grad():
+            return TS2EPConverter(module, args, kwargs).convert()
+    except Exception as problem:  # the converter raises all kinds
+        why = f"torch's converter of TorchScript does not take the module: {type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem).strip() else ''}"
+        if required:
+            raise UnsupportedOperatorException(why, remedy="compile the nn.Module that the ScriptModule was made of") from problem
+        log.warning("%s; it runs as it was. Compile the nn.Module it was made of", why)
+        return None
+
+
+def _known(settings):
+    return {name: value for name, value in settings.items() if name in ROWS or name not in ("truncate_long_and_double", "allow_shape_tensors", "calibrator")}

@@ -1,0 +1,83 @@
+#include "backend/cpu/kernels/fused/run/stage.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backend/cpu/kernels/fused/run/cut.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+constexpr int64_t least_stride = 8, least_rows = 4, least_columns = 16;
+
+// The axis along which the operand's elements are neighbours, when that is not `axis`; -1: none.
+int axis_along(const Bound& b, size_t operand, int axis) {
+  const std::vector<int64_t>& strides = b.strides[operand];
+  if (std::abs(strides[static_cast<size_t>(axis)]) < least_stride || b.domain[static_cast<size_t>(axis)] < least_columns) return -1;
+  for (int a = 0; a < static_cast<int>(b.domain.size()); ++a) {
+    if (a != axis && strides[static_cast<size_t>(a)] == 1 && b.domain[static_cast<size_t>(a)] >= least_rows) return a;
+  }
+  return -1;
+}
+
+bool is_plain(const Program& p, const ProgramInstruction& i) {
+  return i.kind == Kind::load && i.in.empty() && i.lower.empty() && i.operand < p.operands && p.memory[i.operand] == ir::DType::f32;
+}
+
+}  // namespace
+
+bool may_stage(const Bound& b, const Program& p, const ProgramInstruction& load, int axis) {
+  return p.code.size() > 1 && !p.has_reductions && is_plain(p, load) && axis_along(b, load.operand, axis) >= 0;
+}
+
+void stage_operands(Bound& b, Program& p) {
+  const int last = p.domain_rank - 1;
+  if (p.has_reductions || b.across != 0 || p.row_rank != 1 || last < 1 || p.code.size() < 2 || p.operands > StageTile::most_operands) return;
+  if (std::find(b.domain.begin(), b.domain.end(), 0) != b.domain.end()) return;
+  std::vector<int> along(static_cast<size_t>(p.operands), -1);
+  std::vector<uint8_t> stays(static_cast<size_t>(p.operands), 0);
+  for (const ProgramStore& s : p.stores) {
+    if (s.operand < p.operands) stays[s.operand] = 1;
+  }
+  for (const ProgramInstruction& i : p.code) {
+    if ((i.kind != Kind::load && i.kind != Kind::place) || i.operand >= p.operands) continue;
+    if (!is_plain(p, i)) stays[i.operand] = 1;
+    if (i.kind == Kind::load) along[i.operand] = axis_along(b, i.operand, last);
+  }
+  int axis = -1;  // the first operand's; others that lie along another one are read as they are
+  for (size_t k = 0; k < along.size() && axis < 0; ++k) {
+    if (stays[k] == 0) axis = along[k];
+  }
+  if (axis < 0) return;
+  std::vector<size_t> order;
+  for (int a = 0; a < last; ++a) {
+    if (a != axis) order.push_back(static_cast<size_t>(a));
+  }
+  order.push_back(static_cast<size_t>(axis));
+  order.push_back(static_cast<size_t>(last));
+  reorder_axes(b, p, order);
+  for (size_t k = 0; k < along.size(); ++k) {
+    if (stays[k] != 0 || along[k] != axis) continue;
+    b.staged.push_back({static_cast<uint16_t>(k), b.strides[k]});
+    std::fill(b.strides[k].begin(), b.strides[k].end(), 0);
+    b.strides[k][static_cast<size_t>(last)] = 1;
+    b.strides[k][static_cast<size_t>(last) - 1] = StageTile::pitch;
+  }
+}
+
+void bring_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
+                std::span<TensorRef> local) {
+  const size_t last = b.domain.size() - 1;
+  for (const Bound::Staged& s : b.staged) {
+    int64_t from = column * s.strides[last];
+    for (size_t a = 0; a < last; ++a) from += at[a] * s.strides[a];
+    const auto* data = reinterpret_cast<const float*>(operands[s.operand].data) + from;
+    block_ops().transpose(reinterpret_cast<float*>(scratch), StageTile::pitch, data, s.strides[last], columns, rows);
+    // Of the first element of the domain, as for operands in memory.
+    local[s.operand].data = scratch - (at[last - 1] * StageTile::pitch + column) * static_cast<int64_t>(sizeof(float));
+    scratch += StageTile::bytes;
+  }
+}
+
+}  // namespace ingot::kernels

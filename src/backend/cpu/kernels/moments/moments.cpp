@@ -1,0 +1,34 @@
+#include "backend/cpu/compile/offers.h"
+#include "kernels/moments/run/moments_args.h"
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+// Normalisations of groups and of long rows, for which memory is best read once in its own order. A short row stays in the first-level cache: a fused body reads it
+// there as often as it needs.
+bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
+  constexpr int64_t long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
+  int64_t rows = 1, length = 1, axes = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
+    axes += args.reduced[d];
+  }
+  return axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows);
+}
+
+}  // namespace
+
+void moments_offers(const Site& site, const Settings&, Offers& out) {
+  constexpr std::string_view name = "moments";
+  const auto* p = std::get_if<Plain>(&site.kernel);
+  if (p == nullptr || p->kernel != name) return;
+  const ir::DType type = p->types[0];
+  if (type != ir::DType::f16 && type != ir::DType::bf16 && type != ir::DType::f32) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
+  if (!site.operands.empty() && !pays(kernels::parse_moments(p->constants), site.operands[0].dims)) {
+    return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows"});
+  }
+  offer_plain(site, {name}, "columns", out);
+}
+
+}  // namespace ingot::backend::cpu

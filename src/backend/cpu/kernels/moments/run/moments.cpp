@@ -1,0 +1,199 @@
+// Moments on the CPU: sums and sums of squares in double, of columns side by side, in one pass over memory in its own order. In double the square of a float is
+// exact, so that the difference of two sums is as good as a second pass.
+//
+// Memory is cut along one reduced axis, the places; what lies inside of it without gaps are the columns: a row of an image with channels last, or part of a row that
+// is summed as a whole. Chunks of places are added up by themselves and then in order: results do not depend on the number of threads.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "kernels/moments/run/moments_args.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using ir::DType;
+
+constexpr int64_t most_columns = 4096, chunk_elements = 65536, most_parts = 1 << 16, wide = 64, piece_elements = 4096;
+
+struct Axis {
+  int64_t extent, stride;
+  bool reduced;
+  int64_t to;  // of a kept axis: elements of the results, counted densely
+};
+
+struct Plan {
+  std::vector<Axis> outer;           // everything but places and columns
+  int64_t blocks = 1;                // elements of outer
+  int64_t places = 1, place_step = 0;
+  int64_t columns = 1;
+  std::vector<int64_t> of_column;    // the dense result of each column
+  int64_t chunk = 1, chunks = 1;     // places of a chunk; chunks of a block
+  int64_t results = 1, count = 1;    // kept elements; reduced ones of each
+  std::vector<int64_t> sum_at, square_at;  // of each result, in elements
+  size_t part_bytes = 0, widened = 0;      // of one chunk's sums; of one worker's places as floats one behind another
+  size_t totals = 0;                       // of the results' sums
+};
+
+size_t padded(int64_t bytes) { return static_cast<size_t>((bytes + 63) / 64 * 64); }
+
+// The input's axes from the outermost in memory to the innermost; those that are walked as one are one.
+std::vector<Axis> axes_in_memory(const TensorRef& in, const MomentsArgs& args) {
+  std::vector<Axis> axes;
+  int64_t to = 1;
+  for (int d = in.rank; d-- > 0;) {
+    const bool reduced = args.reduced[static_cast<size_t>(d)] != 0;
+    if (in.dims[d] != 1) axes.push_back({in.dims[d], in.strides[d], reduced, reduced ? 0 : to});
+    if (!reduced) to *= in.dims[d];
+  }
+  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::abs(a.stride) > std::abs(b.stride); });
+  for (size_t a = axes.size(); a-- > 1;) {
+    const Axis &inner = axes[a], &outer = axes[a - 1];
+    if (!inner.reduced || !outer.reduced || outer.stride != inner.stride * inner.extent) continue;
+    axes[a - 1] = {inner.extent * outer.extent, inner.stride, true, 0};
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(a));
+  }
+  return axes;
+}
+
+void cut(Plan& p, std::vector<Axis> axes) {
+  // Places: the longest reduced axis.
+  size_t place = axes.size();
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (axes[a].reduced && (place == axes.size() || axes[a].extent > axes[place].extent)) place = a;
+  }
+  int64_t dense = 1;
+  size_t first = axes.size();  // of the columns
+  while (first > place + 1 && first > 0 && axes[first - 1].stride == dense && dense * axes[first - 1].extent <= most_columns) dense *= axes[--first].extent;
+  p.of_column.assign(static_cast<size_t>(dense), 0);
+  p.columns = dense;
+  for (int64_t c = 0; c < dense; ++c) {
+    int64_t rest = c;
+    for (size_t a = axes.size(); a-- > first;) {
+      p.of_column[static_cast<size_t>(c)] += rest % axes[a].extent * axes[a].to;
+      rest /= axes[a].extent;
+    }
+  }
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (a == place || a >= first) continue;
+    p.outer.push_back(axes[a]);
+    p.blocks *= axes[a].extent;
+  }
+  if (place < axes.size()) {
+    p.places = axes[place].extent;
+    p.place_step = axes[place].stride;
+  }
+}
+
+Resolved resolve(const Call& call) {
+  check_moments(call);
+  const auto& args = *static_cast<const MomentsArgs*>(call.constants);
+  const TensorRef &in = call.operands[0], &sums = call.operands[1], &squares = call.operands[2];
+  auto p = std::make_shared<Plan>();
+  for (int d = 0; d < in.rank; ++d) (args.reduced[static_cast<size_t>(d)] != 0 ? p->count : p->results) *= in.dims[d];
+  for (const auto& [of, at] : {std::pair(&sums, &p->sum_at), std::pair(&squares, &p->square_at)}) {
+    for (int64_t r = 0; r < p->results; ++r) {
+      int64_t rest = r, place = 0;
+      for (int d = of->rank; d-- > 0; rest /= of->dims[d]) place += rest % of->dims[d] * of->strides[d];
+      at->push_back(place);
+    }
+  }
+  if (p->results == 0 || p->count == 0) return {0, p};
+  cut(*p, axes_in_memory(in, args));
+  p->chunk = std::max<int64_t>(1, chunk_elements / p->columns);
+  // Not more parts than their memory is worth.
+  p->chunk = std::max(p->chunk, (p->places * p->blocks + most_parts - 1) / most_parts);
+  p->chunks = (p->places + p->chunk - 1) / p->chunk;
+  p->part_bytes = padded(p->columns * 16);
+  p->widened = in.dtype == DType::f32 && p->columns > 1 ? 0 : padded(std::max(piece_elements, p->columns) * 4);
+  p->totals = padded(p->results * 16);
+  return {p->totals + static_cast<size_t>(p->blocks * p->chunks) * p->part_bytes + static_cast<size_t>(call.workers->count()) * p->widened, p};
+}
+
+// Places that lie one behind another: few columns are taken several places at a time.
+void add_places(const Plan& p, double* sums, const float* from, int64_t places, bool first) {
+  const BlockOps& ops = block_ops();
+  const int64_t times = wide / p.columns, whole = times > 1 ? places / times : 0;
+  if (whole > 0) {
+    double s[2 * wide];
+    ops.take_moments(s, s + wide, from, times * p.columns, whole, true, times * p.columns);
+    for (int64_t c = 0; c < p.columns; ++c) {
+      double sum = first ? 0 : sums[c], square = first ? 0 : sums[p.columns + c];
+      for (int64_t t = 0; t < times; ++t) sum += s[t * p.columns + c], square += s[wide + t * p.columns + c];
+      sums[c] = sum, sums[p.columns + c] = square;
+    }
+    from += whole * times * p.columns;
+    places -= whole * times;
+    first = false;
+  }
+  if (places > 0) ops.take_moments(sums, sums + p.columns, from, p.columns, places, first, p.columns);
+}
+
+// One chunk's sums, and behind them its sums of squares, one of each for each column.
+void add_chunk(const Plan& p, const TensorRef& in, int64_t part, double* sums, float* widened) {
+  const int64_t chunk = part % p.chunks, first = chunk * p.chunk, places = std::min(p.chunk, p.places - first), size = static_cast<int64_t>(ir::size_of(in.dtype));
+  int64_t rest = part / p.chunks, from = first * p.place_step;
+  for (size_t a = p.outer.size(); a-- > 0; rest /= p.outer[a].extent) from += rest % p.outer[a].extent * p.outer[a].stride;
+  const std::byte* data = in.data + from * size;
+  const auto* floats = reinterpret_cast<const float*>(data);
+  const BlockOps& ops = block_ops();
+  if (in.dtype == DType::f32 && p.place_step == p.columns) return add_places(p, sums, floats, places, true);
+  if (in.dtype == DType::f32 && p.columns > 1) return ops.take_moments(sums, sums + p.columns, floats, p.place_step, places, true, p.columns);
+  const int64_t piece = std::max<int64_t>(1, piece_elements / p.columns);
+  for (int64_t done = 0; done < places; done += piece) {
+    const int64_t n = std::min(piece, places - done);
+    const std::byte* of_piece = data + done * p.place_step * size;
+    if (p.columns == 1 || p.place_step == p.columns) {
+      ops.load(in.dtype, widened, of_piece, p.columns == 1 ? p.place_step : 1, n * p.columns);
+    } else {
+      for (int64_t k = 0; k < n; ++k) ops.load(in.dtype, widened + k * p.columns, of_piece + k * p.place_step * size, 1, p.columns);
+    }
+    add_places(p, sums, widened, n, done == 0);
+  }
+}
+
+void run(const Call& call) {
+  const auto& p = *static_cast<const Plan*>(call.prepared);
+  const TensorRef &in = call.operands[0], &sums = call.operands[1], &squares = call.operands[2];
+  if (p.results == 0) return;
+  auto put = [](const TensorRef& to, int64_t at, double x) { reinterpret_cast<float*>(to.data)[at] = static_cast<float>(x); };
+  if (p.count == 0) {
+    for (size_t r = 0; r < p.sum_at.size(); ++r) put(sums, p.sum_at[r], 0), put(squares, p.square_at[r], 0);
+    return;
+  }
+  auto* totals = reinterpret_cast<double*>(call.scratch);
+  std::byte *parts = call.scratch + p.totals, *widened = parts + static_cast<size_t>(p.blocks * p.chunks) * p.part_bytes;
+  auto of_part = [&](int64_t part) { return reinterpret_cast<double*>(parts + static_cast<size_t>(part) * p.part_bytes); };
+  const int64_t count = p.blocks * p.chunks, tasks = p.count * p.results < 30000 ? 1 : std::min<int64_t>(count, 4 * call.workers->count());
+  call.workers->run(tasks, [&](int64_t task, int worker) {
+    auto* own = reinterpret_cast<float*>(widened + static_cast<size_t>(worker) * p.widened);
+    for (int64_t part = count * task / tasks; part < count * (task + 1) / tasks; ++part) add_chunk(p, in, part, of_part(part), own);
+  });
+  std::fill(totals, totals + 2 * p.results, 0.0);
+  for (int64_t part = 0; part < count; ++part) {
+    int64_t rest = part / p.chunks, block = 0;
+    for (size_t a = p.outer.size(); a-- > 0; rest /= p.outer[a].extent) block += rest % p.outer[a].extent * p.outer[a].to;
+    const double* from = of_part(part);
+    for (int64_t c = 0; c < p.columns; ++c) {
+      const int64_t r = block + p.of_column[static_cast<size_t>(c)];
+      totals[2 * r] += from[c];
+      totals[2 * r + 1] += from[p.columns + c];
+    }
+  }
+  for (size_t r = 0; r < p.sum_at.size(); ++r) {
+    const double sum = totals[2 * r], square = totals[2 * r + 1];
+    put(sums, p.sum_at[r], sum);
+    put(squares, p.square_at[r], std::max(square - sum * sum / static_cast<double>(p.count), 0.0) + (square - square));
+  }
+}
+
+}  // namespace
+
+std::span<const RunKernel> moments_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"moments", load_moments, resolve, run}};
+  return list;
+}
+
+}  // namespace ingot::kernels

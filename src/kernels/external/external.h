@@ -1,0 +1,35 @@
+// A kernel that the user registered for a torch operator of theirs: ingot knows its types and where its code is, and nothing else (docs/own_kernels.md).
+//
+// It has no Definition: what it computes only its code says. The node (Op::external) holds all that is needed to build it again from a plan's graph.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "kernels/external/run/external_args.h"
+
+namespace ingot::kernels {
+
+struct External {
+  std::string name;                      // of the operator: "mylib::scale"
+  std::vector<int64_t> written;          // operands that it writes in place; their new values are the first results
+  std::vector<ir::Scalar> numbers;       // arguments that are no tensors, in order
+  std::optional<HostCode> cpu;           // a function in a shared library
+  struct Gpu {
+    bool ptx = false;                    // else CUDA C++
+    std::string text;
+    std::string entry;                   // the kernel's name in it
+    ir::Dims grid;                       // blocks along x, y, z
+    std::vector<int64_t> block;          // threads along x, y, z
+    ir::Dim shared = 0;                  // bytes of dynamic shared memory
+    ir::Dims sizes;                      // numbers behind the operator's own
+    int64_t number_bytes = 8;           // of ints, floats and sizes as parameters: 4 or 8
+  };
+  std::optional<Gpu> gpu;
+};
+
+// Error (format) where the attributes are not those of an external kernel.
+External external_of(const ir::Node&);
+
+}  // namespace ingot::kernels

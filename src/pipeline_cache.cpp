@@ -1,0 +1,118 @@
+// Plans that were built before: option `cache`.
+#include "pipeline.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/own_file.h"
+#include "base/store.h"
+
+namespace ingot {
+
+namespace {
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// This library's file, which a new build replaces.
+std::string library() {
+  Dl_info info;
+  struct stat status;
+  if (::dladdr(reinterpret_cast<const void*>(&cache_key), &info) == 0 || info.dli_fname == nullptr || ::stat(info.dli_fname, &status) != 0) return "unknown";
+  return fmt::format("{} bytes of {}.{:09}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+void tell(const std::string& text) {
+  if (is_set("INGOT_LOG")) std::fprintf(stderr, "ingot: cache: %s\n", text.c_str());
+}
+
+// The plan in an entry with the weights of this model; nothing where they are not those that it reads.
+std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const capture::Model& model, const compile::Options& options) {
+  auto keep = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  plan::Plan made = *plan::read(*keep, keep, plan::Trust::code);  // no other user can have written it
+  std::unordered_map<std::string_view, const ir::Weight*> given;
+  for (const ir::Weight& w : model.graph.weights) given.emplace(w.name, &w);
+  for (plan::Weight& w : made.weights) {
+    auto found = given.find(w.name);
+    if (found == given.end() || found->second->bytes != w.bytes) return std::nullopt;
+    w.data = found->second->data;
+    w.keep = found->second->keep;
+    w.source = plan::Weight::Source::embedded;
+  }
+  made.values = options.text("weights") == "strip" ? plan::Values::left_out : plan::Values::embedded;
+  made.code_from = plan::CodeFrom::here;
+  made.hash = {};
+  made.weights_hash.reset();
+  return made;
+}
+
+void tell_of_miss(const Store& store, const std::string& key) {
+  if (!is_set("INGOT_LOG")) return;
+  const std::optional<std::string> near = store.nearest(key);
+  const std::optional<Store::Content> other = near ? store.read(*near) : std::nullopt;
+  if (!other) return tell("no such plan");
+  const std::vector<std::string> lines = key_difference(other->key, key);
+  std::string text = fmt::format("no such plan; the nearest one, {}, differs in {} lines", near->substr(0, 12), lines.size());
+  for (size_t i = 0; i < std::min<size_t>(lines.size(), 6); ++i) text += "\n  " + lines[i].substr(0, 160);
+  tell(text);
+}
+
+}  // namespace
+
+std::string cache_key(const capture::Model& model, const compile::Options& options) {
+  std::string key = fmt::format("library: {}\n", library());
+  for (const compile::Option& o : compile::option_table()) {
+    if (changes_plan(o.kind)) key += fmt::format("option {}: {}\n", o.name, options.text(o.name));
+  }
+  key += fmt::format("signature: {}\n", model.signature);
+  return key + "graph:\n" + ir::print(model.graph);
+}
+
+plan::Plan build_or_take(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
+  const std::string& use = options.text("cache");
+  const char* log = std::getenv("INGOT_LOG");
+  const bool looked_into = (log != nullptr && std::string_view(log) == "debug") || is_set("INGOT_DUMP") || is_set("INGOT_DISABLE") || options.number("build_seconds") > 0 ||
+                           !options.text("timing_cache").empty();
+  if (use == "off" || looked_into || options.text("dryrun") != "false") return build(model, options, progress);
+  const std::string& folder = options.text("cache_dir");
+  const Store store(folder.empty() ? cache_folder("built") : folder, static_cast<uint64_t>(options.number("cache_bytes")));
+  if (!store.problem().empty()) {
+    say_once("plans are not cached: " + store.problem());
+    return build(model, options, progress);
+  }
+  const std::string key = cache_key(model, options);
+  if (use != "write") {
+    if (auto bytes = store.find(key)) {
+      try {
+        if (auto taken = with_weights(std::move(*bytes), model, options)) {
+          tell("the plan was built before");
+          return std::move(*taken);
+        }
+      } catch (const Error& e) {  // an entry that this library does not read
+        if (e.code != Code::format && e.code != Code::version) throw;
+        tell("an entry is not used: " + e.message);
+      }
+    } else {
+      tell_of_miss(store, key);
+    }
+  }
+  plan::Plan made = build(model, options, progress);
+  try {
+    if (use != "read") store.put(key, plan::write(made, plan::Values::left_out));
+  } catch (const Error& e) {  // the plan is good whatever happens to the file
+    if (e.code != Code::io) throw;
+    say_once("plans are not cached: " + e.message);
+  }
+  return made;
+}
+
+}  // namespace ingot

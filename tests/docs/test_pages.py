@@ -1,0 +1,91 @@
+"""What pages say of other things is true: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
+
+import importlib.util
+import re
+import sys
+
+import pytest
+import yaml
+from blocks import ROOT
+
+import ingot
+from ingot import errors
+
+sys.path.insert(0, str(ROOT / "tools"))
+import options_page
+
+spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / "tools/site.py")  # `site` is a module of Python's
+site = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(site)
+
+OWN = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
+PAGES = OWN | site.reference()
+FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"]
+
+
+def test_the_options_page_is_made_of_the_table():
+    assert options_page.PAGE.read_text() == options_page.page(), "run python tools/options_page.py"
+
+
+def test_the_reference_has_every_public_name():
+    text = "".join(site.reference().values())
+    names = {name for group in site.groups().values() for name in group}
+    assert names | {n for n in ingot.__all__ if hasattr(errors, n)} == set(ingot.__all__)
+    for name in names:
+        assert re.search(rf"^## {re.escape(site.SHOWN_AS.get(name, name))}$", text, re.M), f"{name} has no docstring, or is neither a class nor a function"
+
+
+def test_every_error_has_a_place():
+    for name in ingot.__all__:
+        kind = getattr(ingot, name)
+        if isinstance(kind, type) and issubclass(kind, ingot.Error) and kind is not ingot.Error:
+            assert f"\n## {name}\n" in OWN["errors.md"] and f"](#{name.lower()})" in OWN["errors.md"]
+
+
+def test_docstrings_become_lists():
+    text = "First.\n\n    Arguments:\n        shape: sizes, of\n            all axes.\n        low, high: ends.\n\n    Raises InputError.\n    "
+    assert site.prose(text) == "First.\n\n**Arguments**\n\n- `shape`: sizes, of\n  all axes.\n- `low`, `high`: ends.\n\nRaises InputError."
+    assert site.split("a, b=(1, 2), c=',', **d") == ["a", "b=(1, 2)", "c=','", "**d"]
+
+
+def test_names_of_pages_become_links():
+    pages = {"modules.md", "decisions/0021-weights.md"}
+    assert site.linked("see docs/modules.md, docs/decisions/0021.", "tutorials/x.md", pages) == "see [docs/modules.md](../modules.md), [docs/decisions/0021](../decisions/0021-weights.md)."
+    assert site.linked("`docs/modules.md` [docs/modules.md](modules.md)", "x.md", pages) == "`docs/modules.md` [docs/modules.md](modules.md)"
+    with pytest.raises(SystemExit, match="docs/x.md names docs/nowhere.md"):
+        site.linked("docs/nowhere.md", "x.md", pages)
+
+
+def slug(heading):
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower())
+
+
+@pytest.mark.parametrize("page", OWN)
+def test_links_lead_somewhere(page):
+    site.linked(OWN[page], page, set(PAGES))
+    text = re.sub(r"```.*?```", "", OWN[page], flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        assert not target.startswith("http"), f"{page}: {target} is on another site"
+        file, _, anchor = target.partition("#")
+        found = (ROOT / "docs" / page).parent.joinpath(file).resolve().relative_to(ROOT / "docs").as_posix() if file else page
+        assert found in PAGES, f"{page} links to {target}"
+        if anchor:
+            assert anchor in map(slug, re.findall(r"^#+ (.*)$", PAGES[found], re.M)), f"{page} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text()
+    nav = yaml.safe_load(text.replace("!!", ""))["nav"]
+
+    pages = {page for page in OWN if not page.startswith("decisions/")}
+    assert site.listed(nav) <= pages and site.listed(nav) | set(site.unlisted(nav)) == pages
+    assert "concepts.md" in site.unlisted([{"Home": "index.md"}]) and "index.md" not in site.unlisted([{"Home": "index.md"}])
+
+
+@pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if not name.startswith("decisions/"))])
+def test_paths_are_there(page):
+    """Paths from the root in a page's text. Those of records of decisions were true when they were written."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
+    for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
+        found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))
+        assert found or list((ROOT / path).parent.glob((ROOT / path).name + "*")), f"{page} names {path}"

@@ -1,0 +1,286 @@
+"""runtime.*, logging, Debugger, MutableTorchTensorRTModule."""
+
+import json
+import logging
+import xml.etree.ElementTree
+
+import pytest
+import torch
+from eager import Small, same
+
+import ingot
+import ingot.torch_tensorrt as torch_tensorrt
+from ingot.torch_tensorrt import _said, runtime
+from ingot.torch_tensorrt.dynamo.runtime import RefitFlag
+
+X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
+ONE = {"min_block_size": 1}
+
+
+@pytest.fixture
+def made():
+    return torch_tensorrt.compile(Small(), inputs=[X], **ONE)
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    _said.forget()
+    with torch_tensorrt.logging.info():
+        yield
+    runtime.set_cudagraphs_mode(False)
+
+
+def told(caplog, text):
+    return [r for r in caplog.records if text in r.getMessage()]
+
+
+def test_cuda_graphs(made, caplog):
+    assert not runtime.get_cudagraphs_mode()
+    for _ in range(2):
+        with runtime.enable_cudagraphs(made) as module:
+            assert module is made and runtime.get_cudagraphs_mode() and not runtime.get_whole_cudagraphs_mode()
+            same(module(X), Small(), X)
+    assert not runtime.get_cudagraphs_mode() and len(told(caplog, "CUDA graphs")) == 1
+    torch_tensorrt.runtime.set_cudagraphs_mode(True)
+    with pytest.raises(RuntimeError, match="exclude one another"):
+        runtime.enable_output_allocator(made).__enter__()
+    with pytest.raises(RuntimeError, match="TRT-RTX-only"):
+        runtime.enable_cudagraphs(made, cuda_graph_strategy="whole_graph_capture")
+
+
+def test_cuda_graphs_of_a_module_with_parts_in_torch():
+    mixed = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops=["aten.sin"], **ONE)
+    with runtime.enable_cudagraphs(mixed) as module:
+        assert runtime.get_whole_cudagraphs_mode()
+        same(module(X), Small(), X)
+    assert not runtime.get_whole_cudagraphs_mode()
+
+
+@pytest.mark.parametrize("context", [runtime.enable_pre_allocated_outputs, runtime.enable_output_allocator, torch_tensorrt.dynamo.runtime.ResourceAllocationStrategy])
+def test_contexts_that_give_the_module(made, caplog, context):
+    for _ in range(2):
+        with context(made) as module:
+            same(module(X), Small(), X)
+    assert len(caplog.records) == 1
+
+
+def test_safe_mode():
+    with runtime.set_multi_device_safe_mode(True):
+        assert runtime.get_multi_device_safe_mode()
+    assert not runtime.get_multi_device_safe_mode()
+    runtime.set_multi_device_safe_mode(True)
+    assert runtime.get_multi_device_safe_mode()
+    runtime.set_multi_device_safe_mode(False)
+
+
+def test_weight_streaming(made, caplog):
+    with runtime.weight_streaming(made) as weights:
+        total = weights.total_device_budget
+        assert total == 4 * (16 * 32 + 32 + 32 * 4 + 4) == weights.get_automatic_weight_streaming_budget()
+        weights.device_budget = total // 2
+        assert weights.device_budget == total // 2 and told(caplog, "not streamed yet")[0].levelno == logging.WARNING
+        same(made(X), Small(), X)
+        with runtime.weight_streaming(made) as inner:
+            assert inner.device_budget == total // 2
+            inner.device_budget = 0
+        assert weights.device_budget == total // 2
+        weights.device_budget = 2 * total
+        assert weights.device_budget == total
+        with pytest.raises(RuntimeError, match="below 0"):
+            weights.device_budget = -1
+    without = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
+    for module in (without, torch_tensorrt.compile(without, inputs=[X], **ONE)):
+        with runtime.weight_streaming(module) as weights:
+            weights.device_budget = 10
+            assert weights.total_device_budget == weights.device_budget == 0
+
+
+def test_profiles():
+    shape = lambda *rows: dict(zip(("min_shape", "opt_shape", "max_shape"), [(n, 16) for n in rows]))  # noqa: E731
+    made = torch_tensorrt.compile(Small(), inputs=[torch_tensorrt.Input(profiles=[shape(1, 1, 1), shape(2, 4, 8)])], **ONE)
+    for profile in (0, 1, "auto", None):
+        with runtime.optimization_profile(made, profile) as module:
+            same(module(X), Small(), X)
+    with pytest.raises(ValueError, match="one of the 2"):
+        runtime.optimization_profile(made, 2)
+    for wrong in (True, "best", 1.0):
+        with pytest.raises(TypeError):
+            runtime.optimization_profile(made, wrong)
+
+
+def test_runtime_settings(made):
+    settings = runtime.RuntimeSettings(cuda_graph_strategy="whole_graph_capture")
+    assert settings.merge(runtime_cache="here").runtime_cache == "here" and settings.cuda_graph_strategy == "whole_graph_capture"
+    with pytest.raises(ValueError):
+        runtime.RuntimeSettings(cuda_graph_strategy="fast")
+    for wrong in (lambda: settings.merge(not_a_real_field=1), lambda: runtime.runtime_config(torch.nn.ReLU(), not_a_real_field=1)):
+        with pytest.raises(TypeError):
+            wrong()
+    engine = made._run_on_acc_0
+    with runtime.runtime_config(made, cuda_graph_strategy="whole_graph_capture"):
+        assert engine.runtime_settings == settings
+        with runtime.set_dynamic_shapes_kernel_strategy([made], "eager"):
+            assert engine.runtime_settings.dynamic_shapes_kernel_specialization_strategy == "eager"
+    assert engine.runtime_settings == runtime.RuntimeSettings()
+    with runtime.runtime_cache(made, "path") as cache:
+        assert isinstance(cache, runtime.RuntimeCache) and engine.runtime_settings.runtime_cache is cache
+
+
+def test_levels():
+    log = logging.getLogger("ingot")
+    before = log.level
+    with torch_tensorrt.logging.errors():
+        assert log.level == logging.ERROR == logging.getLogger("torch_tensorrt").level
+        with torch_tensorrt.logging.graphs():
+            assert log.level < logging.DEBUG
+    assert log.level == before
+    with pytest.raises(ValueError, match="not known"):
+        torch_tensorrt.logging.set_level("loud")
+
+
+def test_debugger(tmp_path):
+    with torch_tensorrt.dynamo.Debugger("debug", capture_fx_graph_after=["constant_fold"], save_engine_profile=True, save_layer_info=True, logging_dir=str(tmp_path)):
+        made = torch_tensorrt.compile(Small(), inputs=[X], **ONE)
+        made._run_on_acc_0(X)
+    assert json.loads((tmp_path / "_run_on_acc_0_engine_layer_info.json").read_text())["inputs"][0]["name"] == "x"
+    events = json.loads((tmp_path / "_run_on_acc_0_engine_engine_execution_profile.trace").read_text())["traceEvents"]
+    assert events and all(e["dur"] >= 0 for e in events if e["ph"] == "X")
+    graphs = sorted(p.stem for p in tmp_path.glob("*.txt"))
+    assert "00_captured" in graphs and len(graphs) > 4  # the library's own passes
+    assert graphs == sorted(p.stem for p in tmp_path.glob("*.svg"))
+    boxes = [t.text for t in xml.etree.ElementTree.parse(tmp_path / "00_captured.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert "aten.linear.default" in boxes and "input x" in boxes
+
+
+# ---- the mutable module
+
+
+def test_it_compiles_when_it_is_called():
+    model = Small()
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    assert isinstance(module, Small) and isinstance(module, torch_tensorrt.MutableTorchTensorRTModule) and module.compiled is None
+    same(module(X), model, X)
+    assert module.refit_state.get_state() is RefitFlag.LIVE
+    built = module.compiled
+    same(module(X + 1), model, X + 1)
+    assert module.compiled is built and module.first is model.first and module.device == torch.device("cpu")
+
+
+def test_weights_are_followed_without_a_build():
+    model = Small()
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    module(X)
+    built = module.compiled
+    module.load_state_dict(Small(1).state_dict())
+    assert module.refit_state.get_state() is RefitFlag.NEEDS_REFIT
+    same(module(X), Small(1), X)
+    with torch.no_grad():
+        module.first.weight.mul_(2)
+    module.second.bias = torch.nn.Parameter(torch.ones(4))
+    same(module(X), model, X)
+    assert module.compiled is built
+
+
+def test_adapters_that_the_models_own_methods_load_and_fuse():
+    class Low(torch.nn.Module):  # as PEFT's layers are
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.down, self.up, self.merged = base, torch.nn.Linear(16, 2, bias=False), torch.nn.Linear(2, 32, bias=False), False
+
+        def forward(self, x):
+            return self.base(x) if self.merged else self.base(x) + self.up(self.down(x))
+
+    class Loading(Small):
+        def load_lora_weights(self):
+            self.first = Low(self.first)
+
+        @torch.no_grad()
+        def fuse_lora(self):
+            self.first.base.weight.add_(self.first.up.weight @ self.first.down.weight)
+            self.first.merged = True
+
+        def unload_lora_weights(self):
+            self.first = self.first.base
+
+    model = Loading()
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    same(module(X), model, X)
+    before = module(X)
+    for change in ("load_lora_weights", "fuse_lora", "unload_lora_weights"):
+        getattr(module, change)()
+        same(module(X), model, X)
+        assert not torch.allclose(module(X), before)
+
+
+def test_other_changes_are_built():
+    model = Small()
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    module(X)
+    module.second = torch.nn.Sequential(torch.nn.Linear(32, 4), torch.nn.Tanh())
+    assert module.refit_state.get_state() is RefitFlag.NEEDS_RECOMPILE
+    same(module(X), model, X)
+    module.second[1] = torch.nn.ReLU()  # inside of what the module gave
+    same(module(X), model, X)
+    model.second[0] = torch.nn.Linear(32, 7)  # behind its back: the weights do not fit
+    same(module(X), model, X)
+    module.half_way = 3
+    assert model.half_way == 3
+    del module.half_way
+    assert not hasattr(model, "half_way")
+
+
+def test_new_sizes_widen_the_range():
+    model = Small()
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    for rows in (3, 7):
+        same(module(torch.ones(rows, 16)), model, torch.ones(rows, 16))
+    built = module.compiled
+    for rows in (3, 5, 7):
+        same(module(torch.ones(rows, 16)), model, torch.ones(rows, 16))
+    assert module.compiled is built
+    same(module(torch.ones(1, 16)), model, torch.ones(1, 16))
+    assert module.compiled is not built
+    same(module(X, k=torch.ones(32)), model, X, k=torch.ones(32))
+
+
+def test_sizes_that_the_model_fixes_are_built_each_by_itself():
+    class Fixed(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(int(x.shape[0]), -1) * len(x)
+
+    module = torch_tensorrt.MutableTorchTensorRTModule(Fixed(), strict=False, **ONE)
+    for rows in (3, 7, 3):
+        same(module(torch.ones(rows, 4)), Fixed(), torch.ones(rows, 4))
+
+
+def test_the_expected_range():
+    model, batch = Small(), torch.export.Dim("batch", min=1, max=8)
+    module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)
+    module.set_expected_dynamic_shape_range(({0: batch},), {"k": {0: torch.export.Dim.AUTO}} and {})
+    for rows in (3, 1, 8):
+        same(module(torch.ones(rows, 16)), model, torch.ones(rows, 16))
+        built = module.compiled
+    assert module.compiled is built and module.compiled.ingot_module.engine.symbols()["batch"]["max"] == 8
+
+
+def test_save_and_load(tmp_path):
+    module = torch_tensorrt.MutableTorchTensorRTModule(Small(), torch_executed_ops={torch.ops.aten.sin.default}, device=torch_tensorrt.Device("cpu"), **ONE)
+    module.set_expected_dynamic_shape_range(({0: torch.export.Dim("batch", min=1, max=8)},), {})
+    module(X)
+    torch_tensorrt.MutableTorchTensorRTModule.save(module, str(tmp_path / "module.pt"))
+    loaded = torch_tensorrt.MutableTorchTensorRTModule.load(str(tmp_path / "module.pt"))
+    same(loaded(X), Small(), X)
+    built = loaded.compiled
+    same(loaded(X[:1]), Small(), X[:1])
+    assert loaded.compiled is built and "_run_on_acc_1" in dict(built.named_children())
+
+
+def test_what_it_refuses(caplog):
+    with pytest.raises(AssertionError, match="immutable_weights"):
+        torch_tensorrt.MutableTorchTensorRTModule(Small(), immutable_weights=True)
+    with pytest.raises(ingot.UnsupportedError, match="DLA"):
+        torch_tensorrt.MutableTorchTensorRTModule(Small(), device="dla:0")
+    with pytest.raises(ingot.InputError, match="not called yet"):
+        torch_tensorrt.MutableTorchTensorRTModule(Small()).compile()
+    torch_tensorrt.MutableTorchTensorRTModule(Small(), weight_streaming_budget=100)
+    assert told(caplog, "not streamed yet")

@@ -1,0 +1,141 @@
+"""`ingot.MutableModule`: a model that is compiled when it is called, and anew when its sizes, layers or numbers change."""
+
+import concurrent.futures
+import copy
+
+import pytest
+import torch
+
+import ingot
+
+
+class Small(torch.nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first, self.last, self.factor = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4), 1.0
+
+    def forward(self, x, *, shift=None):
+        y = self.last(torch.relu(self.first(x))) * self.factor
+        return y if shift is None else y + shift
+
+    def doubled(self):
+        return self.factor * 2
+
+
+X = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+
+
+def of(model, **more):
+    return ingot.MutableModule(model, min_block_size=1, **more)
+
+
+def same(module, model, *args, **kwargs):
+    torch.testing.assert_close(module(*args, **kwargs), model(*args, **kwargs), atol=1e-5, rtol=1e-5)
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def test_its_face():
+    model = Small().eval()
+    module = of(model)
+    assert isinstance(module, Small) and isinstance(module, ingot.MutableModule) and module.compiled is None and module.first is model.first and module.doubled() == 2
+    assert module.state_dict().keys() == model.state_dict().keys() and not hasattr(module, "lost")
+    same(module, model, X)
+    assert isinstance(module.compiled, ingot.Module)
+    with pytest.raises(ingot.UnsupportedError, match="neither copied nor pickled"):
+        copy.deepcopy(module)
+    with pytest.raises(ingot.InputError, match="of type int"):
+        of(3)
+    with pytest.raises(ingot.OptionError, match="min_block_sise"):
+        same(ingot.MutableModule(model, min_block_sise=1), model, X)
+
+
+def test_weights_without_a_build_and_the_rest_with_one():
+    model = Small().eval()
+    module = of(model)
+    same(module, model, X)
+    built = module.compiled
+    module.load_state_dict(Small(1).state_dict())
+    same(module, Small(1), X)
+    model.first.weight.mul_(2)
+    module.last.bias = torch.nn.Parameter(torch.ones(4))
+    same(module, model, X)
+    assert module.compiled is built
+    module.factor = 3.0
+    same(module, model, X)
+    assert module.compiled is not built
+    module.last = torch.nn.Linear(16, 6)
+    same(module, model, X)
+    built = module.compiled
+    module.add_module("unused", torch.nn.ReLU())  # by a method of the model
+    same(module, model, X)
+    assert module.compiled is not built
+
+
+def test_sizes_widen_the_range():
+    model = Small().eval()
+    module = of(model)
+    for rows in (3, 7):
+        same(module, model, torch.ones(rows, 8))
+    built = module.compiled
+    for rows in (3, 5, 7):
+        same(module, model, torch.ones(rows, 8))
+    assert module.compiled is built
+    same(module, model, torch.ones(12, 8))
+    same(module, model, torch.ones(4, 8))
+    assert module.compiled is not built
+    same(module, model, X, shift=torch.ones(4))
+    with pytest.raises(ingot.InputError):
+        module(torch.ones(3, 9))
+    same(module, model, X)
+
+
+def test_ranges_to_begin_with_and_files(tmp_path):
+    model = Small().eval()
+    module = of(model, inputs=[ingot.Input(min_shape=(1, 8), opt_shape=(4, 8), max_shape=(9, 8), shared_dims={0: "rows"})])
+    same(module, model, X)
+    module.save(tmp_path / "module.pt")
+    with pytest.raises(ingot.InputError, match='trust="code"'):
+        ingot.MutableModule.load(tmp_path / "module.pt")
+    loaded = ingot.MutableModule.load(tmp_path / "module.pt", trust="code")
+    for each in (module, loaded):
+        same(each, model, X)
+        built = each.compiled
+        for rows in (1, 9):
+            same(each, model, torch.ones(rows, 8))
+        assert each.compiled is built
+    torch.save({"model": 1}, tmp_path / "other.pt")
+    with pytest.raises(ingot.FormatError, match="no mutable module"):
+        ingot.MutableModule.load(tmp_path / "other.pt", trust="code")
+
+
+def test_adapters_stay():
+    model = Small().eval()
+    module = of(model)
+    a, b = torch.randn(2, 8), torch.randn(16, 2)
+    module.add_lora("style", {"first.weight": (a, b, 0.5)})
+    changed = copy.deepcopy(model)
+    changed.first.weight.add_(0.5 * b @ a)
+    for rows in (3, 6, 2):
+        same(module, changed, torch.ones(rows, 8))
+    with pytest.raises(ingot.InputError, match="already"):
+        module.add_lora("style", {"first.weight": (a, b, 0.5)})
+    with pytest.raises(ingot.InputError, match="did you mean 'last.weight'"):
+        module.add_lora("other", {"lats.weight": (a, b, 0.5)})
+    module.remove_lora("style")
+    same(module, model, X)
+    with pytest.raises(ingot.InputError, match="no adapter 'style'"):
+        module.remove_lora("style")
+
+
+def test_threads():
+    model = Small().eval()
+    module = of(model)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for made, rows in zip(pool.map(lambda rows: module(torch.ones(rows, 8)), [2, 3, 4, 5] * 4), [2, 3, 4, 5] * 4):
+            torch.testing.assert_close(made, model(torch.ones(rows, 8)), atol=1e-5, rtol=1e-5)

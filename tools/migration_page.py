@@ -1,0 +1,69 @@
+"""Writes docs/migration.md from the tables of python/ingot/torch_tensorrt: `python tools/migration_page.py` (needs torch).
+
+The names are SYMBOLS in _symbols.py, the settings TABLE in dynamo/_settings.py; tests/dropin/test_migration_page.py compares the page with them.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+PAGE = ROOT / "docs/migration.md"
+
+HEAD = """# From Torch-TensorRT
+
+`import ingot.torch_tensorrt as torch_tensorrt` gives Torch-TensorRT's Python API (of version 2.14) on ingot: its scripts run unchanged on a CPU or an NVIDIA GPU, without
+TensorRT. With the wheel `ingot-torch-tensorrt` installed, `import torch_tensorrt` itself does, where NVIDIA's package is not installed; where it is, that one keeps the name.
+
+Engines are ingot's. Files and bytes that hold engines of TensorRT have to be made again from the model. docs/modules.md says what a compiled module promises: its weights are the
+model's own tensors and are followed, so changing them needs no refit.
+
+Each name and setting below **works**, **differs** (the text says how), is **not yet** there (accepted, with one warning), or is **refused**: using it, or setting it to another value
+than its default, is an error that says what to do instead. What a setting means here is logged once, by the logger `torch_tensorrt`. A setting that is not known does nothing
+and is logged with the nearest name.
+
+This page is made by `python tools/migration_page.py` from the tables in `python/ingot/torch_tensorrt`.
+"""
+GROUPS = {"field": "## Settings", "call": "## Options of calls", "older": "## Of older documents"}
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def shown(value) -> str:
+    return f"`{value.name}`" if hasattr(value, "name") else "`{}`" if isinstance(value, set) else f"`{value!r}`"
+
+
+def table(head, rows) -> list[str]:
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(map(cell, row)) + " |" for row in rows), ""]
+
+
+def page() -> str:
+    from ingot.torch_tensorrt._symbols import SYMBOLS
+    from ingot.torch_tensorrt.dynamo._settings import TABLE
+
+    lines = [HEAD]
+    kinds = ("works", "differs", "not yet", "refused")
+    counted = [("names", collections.Counter(s.status for s in SYMBOLS))]
+    counted += [(what, collections.Counter(s.status for s in TABLE if s.group == group)) for what, group in (("settings", "field"), ("options of calls", "call"), ("of older documents", "older"))]
+    lines += table(["", *kinds, "all"], [[what, *(str(n[k]) for k in kinds), str(sum(n.values()))] for what, n in counted])
+    lines += ["## Names", ""]
+    groups: dict[str, list] = {}
+    for s in SYMBOLS:
+        groups.setdefault(s.name.rpartition(".")[0], []).append(s)
+    for prefix, rows in groups.items():
+        lines += [f"### torch_tensorrt{'.' + prefix if prefix else ''}", ""]
+        lines += table(["name", "", "here"], [[f"`{s.name.rpartition('.')[2]}`", s.status, s.text + (f". Instead: {s.remedy}" if s.remedy else "")] for s in rows])
+    for group, title in GROUPS.items():
+        lines += [title, ""]
+        lines += table(["setting", "default", "", "here"], [[f"`{s.name}`", shown(s.initial), s.status, s.text + (f". Instead: {s.remedy}" if s.remedy else "")] for s in TABLE if s.group == group])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(PAGE)

@@ -1,0 +1,216 @@
+"""Hooks of mkdocs.yml: what the site (`make docs`) has beside the pages of docs/. Needs neither torch nor a build of ingot.
+
+The API reference is made of the signatures and docstrings in python/ingot, which are parsed and not imported, and of the C and C++ headers.
+Where a page names another (docs/modules.md, docs/decisions/0021), the name becomes a link; a page that is not there fails the build.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "python/ingot"
+GROUPS = {
+    "Compiling and running": ("compile", "ingot_backend", "Input", "Module", "save", "load", "explain", "Report", "verify", "register_kernel", "Launch"),
+    "Engines and sessions": ("load_engine", "Engine", "Session", "State", "Weights"),
+    "The machine and the tables": ("machine", "options", "ops"),
+}
+HEADERS = {"C": "include/ingot/ingot.h", "C++": "include/ingot/ingot.hpp"}
+SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
+ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
+
+
+# -- what is public, and where it stands
+
+
+def public_names() -> dict[str, str]:
+    """Each name of `ingot` and the module that it comes from."""
+    found = {}
+    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found.update((alias.asname or alias.name, node.module) for alias in node.names)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_TORCH":
+            found.update(ast.literal_eval(node.value))
+    return found
+
+
+def definition(name: str, module: str):
+    """The class or function of that name, and None for a name that is neither."""
+    path = PACKAGE / module.replace(".", "/")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return next((node for node in ast.parse(path.read_text()).body if isinstance(node, kinds) and node.name == name), None)
+
+
+def groups() -> dict[str, list[str]]:
+    """The names of each page; what no group names comes last. Errors have a page of their own (docs/errors.md)."""
+    names = public_names()
+    known = {name for group in GROUPS.values() for name in group}
+    missing = known - set(names)
+    if missing:
+        raise SystemExit(f"tools/site.py names {', '.join(sorted(missing))}, which ingot does not have: take it out of GROUPS")
+    rest = sorted(name for name, module in names.items() if name not in known and module != "errors")
+    return {title: list(group) for title, group in GROUPS.items()} | ({"More": rest} if rest else {})
+
+
+# -- one definition as Markdown
+
+
+def signature(name: str, function: ast.FunctionDef, method: bool) -> str:
+    """`name(arguments) -> result`, one argument a line where it is long."""
+    arguments = function.args
+    if method and (arguments.posonlyargs or arguments.args):
+        (arguments.posonlyargs or arguments.args).pop(0)
+    inside = ast.unparse(arguments)
+    result = f" -> {ast.unparse(function.returns)}".replace("'", "").replace('"', "") if function.returns else ""
+    if len(name) + len(inside) + len(result) < 100:
+        return f"{name}({inside}){result}"
+    pieces = [ast.unparse(ast.parse(f"def f({piece}): pass").body[0].args) if "*" != piece else "*" for piece in split(inside)]
+    return f"{name}(\n    " + ",\n    ".join(pieces) + f",\n){result}"
+
+
+def split(arguments: str) -> list[str]:
+    """Arguments as text, cut at the commas that stand outside of brackets and quotes."""
+    pieces, depth, start, quote = [], 0, 0, ""
+    for at, char in enumerate(arguments):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            pieces.append(arguments[start:at].strip())
+            start = at + 1
+    return [*pieces, arguments[start:].strip()]
+
+
+def prose(text: str) -> str:
+    """A docstring as Markdown. Lines `name: what it is` become a list; a line that is indented deeper than its item goes on with it."""
+    out, item = [], None
+    for line in inspect.cleandoc(text).splitlines():
+        words, indent = line.strip(), len(line) - len(line.lstrip())
+        match = ITEM.fullmatch(words)
+        if not words:
+            item = None
+            out.append("")
+        elif words == "Arguments:":
+            out += ["**Arguments**", ""]
+        elif match and (item is None or indent <= item):
+            names = ", ".join(f"`{name}`" for name in match.group(1).split(", ")) + (f" (or `{match.group(2)}`)" if match.group(2) else "")
+            if item is None and out and out[-1]:
+                out.append("")
+            out.append(f"- {names}: {match.group(3)}")
+            item = indent
+        elif item is not None and (indent > item or indent == item == 0):
+            out.append("  " + words)
+        else:
+            if item is not None:
+                out.append("")
+            item = None
+            out.append(words)
+    return "\n".join(out)
+
+
+def described(name: str, node, level: int = 2) -> list[str]:
+    """The heading, the signature and the docstring of a function or a class, and of a class's public methods."""
+    doc = ast.get_docstring(node, clean=False) or ""
+    lines = [f"{'#' * level} {name.rpartition('.')[2] if level > 2 else SHOWN_AS.get(name, name)}", ""]
+    if isinstance(node, ast.ClassDef):
+        methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+        first = next((m for m in methods if m.name == "__init__"), None)
+        made = first if first is not None and name == "Input" else None
+        lines += ["```python", signature(f"class ingot.{name}", made, True) if made else f"class ingot.{name}", "```", "", prose(doc), ""]
+        for method in methods:
+            if not method.name.startswith("_") and ast.get_docstring(method):
+                lines += described(f"{name}.{method.name}", method, level + 1)
+        return lines
+    decorators = [ast.unparse(d) for d in node.decorator_list]
+    method = "." in name
+    shown = name if "property" in decorators else signature(f"ingot.{name}" if not method else name, node, method and "staticmethod" not in decorators)
+    if name in SHOWN_AS:
+        shown = SHOWN_AS[name]
+    return [*lines, "```python", shown, "```", "", prose(doc), ""]
+
+
+def reference() -> dict[str, str]:
+    """The generated pages: path below docs/ and text."""
+    names, pages = public_names(), {}
+    for title, group in groups().items():
+        lines = [f"# {title}", ""]
+        for name in group:
+            node = definition(name, names[name])
+            if node is not None:
+                lines += described(name, node)
+        pages[f"reference/{title.lower().replace(' ', '-')}.md"] = "\n".join(lines).rstrip() + "\n"
+    for title, header in HEADERS.items():
+        language = title.lower().replace("++", "pp")
+        pages[f"reference/{language}.md"] = f"# {title}\n\n`{header.removeprefix('include/')}`, whole: its comments are the manual.\n\n```{language}\n{(ROOT / header).read_text()}```\n"
+    return pages
+
+
+# -- links
+
+
+def linked(markdown: str, page: str, pages: set[str]) -> str:
+    """The page with names of other pages as links. Code and links that are there stay as they are. page, pages: paths below docs/."""
+    up = "../" * page.count("/")
+
+    def link(match):
+        name = match.group(0).removeprefix("docs/")
+        target = next((p for p in sorted(pages) if p == name or re.fullmatch(r"decisions/\d{4}", name) and p.startswith(name + "-")), None)
+        if target is None:
+            raise SystemExit(f"docs/{page} names docs/{name}, which is not there")
+        return f"[{match.group(0)}]({up}{target})"
+
+    kept = re.compile(r"```.*?```|^ {4}.*?$|`[^`\n]*`|\[[^\]\n]*\]\([^)\n]*\)", re.S | re.M)
+    named = re.compile(r"\bdocs/(?:decisions/\d{4}|[\w/-]+\.md)")
+    out, last = [], 0
+    for match in kept.finditer(markdown):
+        out += [named.sub(link, markdown[last : match.start()]), match.group(0)]
+        last = match.end()
+    return "".join(out) + named.sub(link, markdown[last:])
+
+
+# -- what mkdocs calls
+
+
+def listed(nav) -> set[str]:
+    """The pages that a navigation names."""
+    if isinstance(nav, str):
+        return {nav}
+    return {page for entry in (nav.values() if isinstance(nav, dict) else nav) for page in listed(entry)}
+
+
+def unlisted(nav) -> list[str]:
+    """Pages of docs/ itself that mkdocs.yml does not name: they come last among the guides."""
+    return sorted({p.name for p in (ROOT / "docs").glob("*.md")} - listed(nav))
+
+
+def on_config(config):
+    config.nav[[next(iter(section)) for section in config.nav].index("Guides")]["Guides"] += unlisted(config.nav)
+    decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("*.md"))
+    generated = [{title: f"reference/{title.lower().replace(' ', '-')}.md"} for title in groups()]
+    for section in config.nav:
+        if "Reference" in section:
+            section["Reference"] = generated + [{title: f"reference/{title.lower().replace('++', 'pp')}.md"} for title in HEADERS] + section["Reference"]
+        if "Inside" in section:
+            section["Inside"].append({"Decisions": [f"decisions/{name}" for name in decisions]})
+    return config
+
+
+def on_files(files, config):
+    from mkdocs.structure.files import File
+
+    for path, text in reference().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    return linked(markdown, page.file.src_uri, {f.src_uri for f in files.documentation_pages()})
