@@ -135,7 +135,7 @@ def test_names_that_the_model_does_not_have(caplog):
 
 def test_dryrun(capsys, tmp_path):
     made = torch_tensorrt.compile(Small(), inputs=[X], dryrun=True)
-    assert "operators in 1 engine segment" in capsys.readouterr().out and engines(made) == []
+    assert "TRT Engine #1 - Submodule name: _run_on_acc_0" in capsys.readouterr().out and engines(made) == []
     same(made(X), Small(), X)
     torch_tensorrt.compile(Small(), inputs=[X], dryrun=str(tmp_path / "report.txt"), **ONE)
     assert "engine segment" in (tmp_path / "report.txt").read_text()

@@ -41,7 +41,7 @@ def plan(tmp_path_factory, cache):
 
 def environment(cache, pretend="", folder=BUILD / "pretend", **more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("INGOT_") and k != "LD_LIBRARY_PATH"}
-    return {**kept, "LD_LIBRARY_PATH": str(folder), "INGOT_PRETEND": pretend, "INGOT_CACHE_DIR": str(cache), "INGOT_LIBRARY_DIR": str(BUILD), **more}
+    return {**kept, "LD_LIBRARY_PATH": str(folder), "INGOT_PRETEND": pretend, "INGOT_CACHE": "off", "INGOT_CACHE_DIR": str(cache), "INGOT_LIBRARY_DIR": str(BUILD), **more}
 
 
 def command(arguments, cache, pretend="", nvrtc=True, **more):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import shutil
 import stat
@@ -349,8 +350,12 @@ def execute(plan, weights, x):
     return out
 
 
+WIDTHS = itertools.count(8)
+
+
 def call_another_program(x):
-    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, 8)).eval(), inputs=[ingot.Input(tuple(x.shape))])._kind.program(empty_lists=True).module()(x)
+    """One that was never called: where the memory of a plan is used again, a program of the same bytes is the one of before."""
+    ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, next(WIDTHS))).eval(), inputs=[ingot.Input(tuple(x.shape))])._kind.program(empty_lists=True).module()(x)
 
 
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"
