@@ -18,7 +18,8 @@ bool has_narrow_tiles(int64_t channels, int64_t columns) {
          (columns == 4 && (channels == 1 || channels == 2 || channels == 4 || channels == 8));
 }
 constexpr int64_t vector = 8;          // columns
-constexpr int64_t most_columns = 128;  // for which rows are not worth a copy
+constexpr int64_t most_columns = 128;  // for which rows are not worth a copy, whatever the lines
+constexpr int64_t long_line = 12;      // outputs that fill a tile: as many products as a copied row has, without the copy
 
 // A product whose A is a matrix for each batch index reads it through a map too.
 Gemm mapped(const Gemm& g) {
@@ -159,7 +160,8 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   const Sizes sizes = *sizes_of(*g, *site.body);
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
   constexpr double half = 0.5;  // of the windows: where more of them is outside, what is copied costs more than B that is read again
-  const bool few = given->map ? sizes.n <= most_columns || inside(*g) < half
+  const int64_t line = given->map ? g->map->dims[g->batch_rank + g->m_rank - 1].constant().value_or(0) : 0;
+  const bool few = given->map ? sizes.n <= most_columns || line >= long_line || inside(*g) < half
                               : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place", .cost = -1, .side_by_side = true, .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});

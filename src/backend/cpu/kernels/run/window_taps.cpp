@@ -57,13 +57,37 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
 
 int64_t WindowTaps::taps(const Run& run, const IndexMap::Position& start, WindowTap* to) const {
   int64_t count = 0;
-  for (uint32_t k : run.places) {
-    const Place& place = places_[k];
+  for (size_t i = 0; i < run.places.size(); ++i) {
+    const Place& place = places_[run.places[i]];
     bool in = true;
     for (int axis = 0; axis < axes_; ++axis) in = in && (across_[axis] || is_inside(axis, start.along[axis] + place.along[axis]));
-    if (in) to[count++] = {static_cast<int64_t>(start.offset) + place.tap.a, place.tap.b};
+    if (in) to[count++] = {static_cast<int64_t>(start.offset) + place.tap.a, place.tap.b, run.ends.empty() ? WindowTap::none : run.ends[i]};
   }
   return count;
+}
+
+void WindowTaps::join_ends() {
+  std::vector<Run> joined;
+  auto join = [](Run& run, const Run& end, WindowTap::Ends which) {
+    const bool joined_before = std::any_of(run.ends.begin(), run.ends.end(), [&](uint32_t e) { return (e & which) != 0; });
+    if (joined_before || !end.ends.empty() || end.end - end.begin != 1 || run.end - run.begin < 2) return false;
+    if (!std::includes(run.places.begin(), run.places.end(), end.places.begin(), end.places.end())) return false;
+    run.ends.resize(run.places.size());
+    for (size_t i = 0; i < run.places.size(); ++i) {
+      if (!std::binary_search(end.places.begin(), end.places.end(), run.places[i])) run.ends[i] |= which;
+    }
+    run.begin = std::min(run.begin, end.begin);
+    run.end = std::max(run.end, end.end);
+    return true;
+  };
+  for (Run& run : runs_) {
+    if (!joined.empty() && join(run, joined.back(), WindowTap::first)) {
+      joined.back() = std::move(run);
+    } else if (joined.empty() || !join(joined.back(), run, WindowTap::last)) {
+      joined.push_back(std::move(run));
+    }
+  }
+  runs_ = std::move(joined);
 }
 
 }  // namespace ingot::kernels

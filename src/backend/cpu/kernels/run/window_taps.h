@@ -8,9 +8,11 @@
 
 namespace ingot::kernels {
 
-// A place of a window: where it is in A and in B, for the first output.
+// A place of a window: where it is in A and in B, for the first output. It is outside for the outputs at `ends` of the run.
 struct WindowTap {
+  enum Ends : uint32_t { none, first, last };
   int64_t a, b;
+  uint32_t ends = none;
 };
 
 class WindowTaps {
@@ -19,6 +21,7 @@ class WindowTaps {
   struct Run {
     int64_t begin, end;
     std::vector<uint32_t> places;
+    std::vector<uint32_t> ends = {};  // of each place, or none
   };
 
   // `line`: the index along it. `before`: the indices of lines; where one of them moves along an axis that `line` moves along too and that can be left, `fits`
@@ -26,6 +29,9 @@ class WindowTaps {
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
              std::span<const int64_t> b_steps, int64_t most);
+
+  // A single output at the end of a run that sees fewer places than the run joins it.
+  void join_ends();
 
   bool fits = true;
   size_t places() const { return places_.size(); }

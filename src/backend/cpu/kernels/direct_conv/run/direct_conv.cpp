@@ -51,7 +51,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t most_places = 1 << 16;
+constexpr int64_t most_units = 16, most_places = 1 << 16, most_zeros = 2048;
+const float zeros[most_zeros] = {};
 
 // Columns that are computed together.
 struct Columns {
@@ -79,6 +80,7 @@ struct Plan {
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1, tasks;
+  int64_t units = 1;                   // pieces of lines that go through the columns together: each panel of B is read once for all of them
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // where `simple` is not enough
@@ -147,6 +149,7 @@ void find_indices(Plan& p, const Constants& c) {
   for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;
   p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places);
   if (!p.taps.fits) refuse("an axis is left along two indices");
+  if (!narrow && p.inner_step == 1 && p.inner <= most_zeros) p.taps.join_ends();
 }
 
 void find_columns(Plan& p) {
@@ -219,6 +222,14 @@ void find_end(Plan& p, const Constants& c) {
   s = {};
 }
 
+// Units whose part of A fits into half of a second-level cache, beside a panel of B.
+int64_t units_together(const Plan& p) {
+  constexpr int64_t most_bytes = 256 << 10, most_taps = 4096;
+  if (!p.direct || p.columns.size() < 2) return 1;
+  const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.places());
+  return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
+}
+
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   auto p = std::make_shared<Plan>();
@@ -254,7 +265,8 @@ Resolved resolve(const Call& call) {
   const int64_t wanted = work < 400000 ? 1 : workers * 4;  // below 10 us a thread is not worth waking
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   p->tasks = std::min(p->line_count * p->pieces, wanted);
-  p->tap_bytes = padded(p->taps.places() * sizeof(WindowTap));
+  p->units = units_together(*p);
+  p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.places() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
   p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
@@ -298,45 +310,24 @@ class Worker {
     }
   }
 
-  void run(int64_t line, int64_t piece) {
-    const int64_t x0 = p_.line.extent * piece / p_.pieces, x1 = p_.line.extent * (piece + 1) / p_.pieces, all = p_.groups * p_.n;
-    const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
-    IndexMap::Position start = p_.map.start;
-    int64_t rest = line, m = x0, step = p_.line.extent;
-    for (size_t i = p_.lines.size(); i-- > 0; rest /= p_.lines[i].extent) {
-      const int64_t at = rest % p_.lines[i].extent;
-      start.move(p_.lines[i], at, p_.map.axes);
-      if (i < batch) {
-        at_[i] = at;
-      } else {
-        m += at * step;
-        step *= p_.lines[i].extent;
-      }
-    }
-    at_[batch] = m;
-    if (p_.direct) {
-      DirectTile d = tile();
+  // Units [first, first + count), at most `units` of the plan.
+  void run(int64_t first, int64_t count) {
+    if (!p_.direct) return by_lines(first);
+    for (int64_t i = 0; i < count; ++i) {
+      Unit& u = units_[i];
+      set(u, first + i);
+      DirectTile& d = u.tile;
+      const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
       const auto to = static_cast<int>(c_.body->stores[0].operand);
+      d.to = floats(to);
       d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
       d.end.set(p_.simple);
-      d.end.scale = p_.simple.scale >= 0 ? scale_ : nullptr;
-      d.end.bias = p_.simple.bias >= 0 ? bias_ : nullptr;
-      VectorEnd program;
-      if (p_.program) {
-        program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
-        d.end.program = &program;
-      }
-      if (p_.simple.residual >= 0) d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
-      return outputs(d, start, x0, x1, floats(to), p_.simple.residual >= 0 ? floats(p_.simple.residual) : nullptr);
+      if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
+      if (p_.simple.residual < 0) continue;
+      d.end.residual = floats(p_.simple.residual);
+      d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
     }
-    DirectTile d = tile();
-    d.to_step = all;
-    outputs(d, start, x0, x1, sums_, nullptr);
-    Evaluator evaluator(p_.bound, operands(), body_);
-    const auto block = static_cast<int64_t>(p_.bound.block);
-    for (int64_t x = x0; x < x1; ++x, ++at_[batch]) {
-      for (int64_t n = 0; n < all; n += block) evaluator.segment(at_, n, std::min(block, all - n), sums_ + (x - x0) * all + n);
-    }
+    outputs({units_, static_cast<size_t>(count)});
   }
 
  private:
@@ -350,41 +341,92 @@ class Worker {
     return data;
   }
 
-  DirectTile tile() const {
-    DirectTile d;
-    d.a_step = static_cast<int64_t>(p_.line.step);
-    d.taps = taps_;
-    d.inner = p_.inner;
-    d.inner_step = p_.inner_step;
-    d.b_row = p_.panel_row;
-    return d;
+  // A piece of a line: outputs [x0, x1) of it. `tile` has the first one's `to` and `residual`.
+  struct Unit {
+    IndexMap::Position start;
+    int64_t x0 = 0, x1 = 0, begin = 0, end = 0;  // begin, end: in the run at hand
+    DirectTile tile;
+    VectorEnd program;
+  };
+  // And moves `at_` there.
+  void set(Unit& u, int64_t index) {
+    const int64_t piece = index % p_.pieces;
+    u.start = p_.map.start;
+    u.x0 = p_.line.extent * piece / p_.pieces;
+    u.x1 = p_.line.extent * (piece + 1) / p_.pieces;
+    const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
+    int64_t rest = index / p_.pieces, m = u.x0, step = p_.line.extent;
+    for (size_t i = p_.lines.size(); i-- > 0; rest /= p_.lines[i].extent) {
+      const int64_t at = rest % p_.lines[i].extent;
+      u.start.move(p_.lines[i], at, p_.map.axes);
+      if (i < batch) {
+        at_[i] = at;
+      } else {
+        m += at * step;
+        step *= p_.lines[i].extent;
+      }
+    }
+    at_[batch] = m;
+    u.tile.a_step = static_cast<int64_t>(p_.line.step);
+    u.tile.inner = p_.inner;
+    u.tile.inner_step = p_.inner_step;
+    u.tile.b_row = p_.panel_row;
+    u.tile.zeros = zeros;
   }
 
-  // Outputs [x0, x1) of a line; `to` and `residual` are those of the first.
-  void outputs(DirectTile d, const IndexMap::Position& start, int64_t x0, int64_t x1, float* to, const float* residual) {
-    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data);
-    const float *scale = d.end.scale, *bias = d.end.bias;
+  // One unit: its sums, then the body.
+  void by_lines(int64_t index) {
+    Unit& u = units_[0];
+    set(u, index);
+    const int64_t all = p_.groups * p_.n;
+    u.tile.to = sums_;
+    u.tile.to_step = all;
+    outputs({&u, 1});
+    Evaluator evaluator(p_.bound, operands(), body_);
+    const auto block = static_cast<int64_t>(p_.bound.block);
+    int64_t& m = at_[c_.batch_rank - (c_.grouped ? 1 : 0)];
+    for (int64_t x = u.x0; x < u.x1; ++x, ++m) {
+      for (int64_t n = 0; n < all; n += block) evaluator.segment(at_, n, std::min(block, all - n), sums_ + (x - u.x0) * all + n);
+    }
+  }
+
+  void outputs(std::span<Unit> units) {
     for (const WindowTaps::Run& run : p_.taps.runs()) {
-      const int64_t begin = std::max(run.begin, x0), end = std::min(run.end, x1);
-      if (begin >= end) continue;
-      d.count = p_.taps.taps(run, start, taps_);
-      for (const Columns& columns : p_.columns) {
-        const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
-        const int64_t most = p_.narrow == nullptr && columns.vectors == 1 ? DirectTiles::outputs_of_one : DirectTiles::outputs_of_two, parts = (end - begin + most - 1) / most;
-        d.b = panels_ + columns.b;
-        d.columns = columns.count;
-        if (scale != nullptr) d.end.scale = scale + columns.first;
-        if (bias != nullptr) d.end.bias = bias + columns.first;
-        for (int64_t i = 0; i < parts; ++i) {
-          const int64_t x = begin + (end - begin) * i / parts, count = begin + (end - begin) * (i + 1) / parts - x;
-          d.a = a + columns.a + x * d.a_step;
-          d.to = to + (x - x0) * d.to_step + columns.first;
-          d.end.row = x - x0;
-          d.end.column = columns.first;
-          d.end.residual = residual != nullptr ? residual + (x - x0) * d.end.residual_step + columns.first : nullptr;
-          tiles[count](d);
-        }
+      for (size_t i = 0; i < units.size(); ++i) {
+        Unit& u = units[i];
+        u.begin = std::max(run.begin, u.x0);
+        u.end = std::min(run.end, u.x1);
+        if (u.begin >= u.end) continue;
+        WindowTap* taps = taps_ + i * p_.taps.places();
+        u.tile.taps = taps;
+        u.tile.count = p_.taps.taps(run, u.start, taps);
       }
+      for (const Columns& columns : p_.columns) {
+        for (const Unit& u : units) tiles(u, run, columns);
+      }
+    }
+  }
+
+  void tiles(const Unit& u, const WindowTaps::Run& run, const Columns& columns) const {
+    const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
+    const int64_t most = p_.narrow != nullptr ? DirectTiles::outputs_of_groups : columns.vectors == 2 ? p_.tiles->outputs_of_two : DirectTiles::outputs_of_one;
+    const int64_t length = u.end - u.begin, parts = (length + most - 1) / most;
+    DirectTile d = u.tile;
+    d.b = panels_ + columns.b;
+    d.columns = columns.count;
+    d.end.column = columns.first;
+    if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
+    if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
+    if (p_.program) d.end.program = &u.program;
+    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data) + columns.a;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t x = u.begin + length * i / parts, count = u.begin + length * (i + 1) / parts - x, row = x - u.x0;
+      d.ends = (x == run.begin ? WindowTap::first : WindowTap::none) | (x + count == run.end ? WindowTap::last : WindowTap::none);
+      d.a = a + x * d.a_step;
+      d.to = u.tile.to + row * d.to_step + columns.first;
+      d.end.row = row;
+      if (u.tile.end.residual != nullptr) d.end.residual = u.tile.end.residual + row * d.end.residual_step + columns.first;
+      tiles[count](d);
     }
   }
 
@@ -395,6 +437,7 @@ class Worker {
   WindowTap* taps_;
   float *bias_, *scale_, *sums_;
   std::byte* body_;
+  Unit units_[most_units];
   TensorRef joined_[256];
   int64_t at_[max_rank] = {};
 };
@@ -413,7 +456,8 @@ void run(const Call& call) {
   const int64_t units = p.line_count * p.pieces;
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Worker work(call, c, p, worker);
-    for (int64_t u = units * task / p.tasks; u < units * (task + 1) / p.tasks; ++u) work.run(u / p.pieces, u % p.pieces);
+    const int64_t end = units * (task + 1) / p.tasks;
+    for (int64_t u = units * task / p.tasks; u < end; u += p.units) work.run(u, std::min(p.units, end - u));
   });
 }
 

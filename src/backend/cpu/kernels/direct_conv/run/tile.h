@@ -1,5 +1,7 @@
 // Register tiles of convolutions that read windows where they lie, one table an instruction set.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -15,6 +17,8 @@ struct DirectTile {
   int64_t a_step = 0;             // from output to output
   const WindowTap* taps = nullptr;
   int64_t count = 0;
+  uint32_t ends = WindowTap::none;        // of its run that the tile begins or ends with
+  const float* zeros = nullptr;           // what an output reads that a place is outside for
   int64_t inner = 1, inner_step = 1;      // of each tap: elements of A, so far apart, each times a row of B
   const float* b = nullptr;
   int64_t b_row = 0;
@@ -25,8 +29,8 @@ struct DirectTile {
 };
 
 struct DirectTiles {
-  static constexpr int outputs_of_two = 6, outputs_of_one = 12;
-  int lanes;
+  static constexpr int outputs_of_one = 12, outputs_of_groups = 6;
+  int lanes, outputs_of_two;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by outputs: of two vectors of columns, of one; all columns read the same elements of A
   // Groups of fewer columns than a vector has: each vector has several, one behind another in A and B. Null where there is none for groups of these sizes.
