@@ -59,7 +59,7 @@ def test_kinds(kind, dtype):
 @pytest.mark.parametrize("columns", [3, 8, 16, 40])
 def test_ends_of_few_columns(columns):
     """Panels that are not full end in registers where the end is short; of several blocks of K, with a residual, and depthwise; more rows than a tile has."""
-    ends = (nn.Hardswish(), nn.ReLU6(), nn.ReLU(), nn.SiLU(), nn.Mish(), nn.LeakyReLU(0.1))
+    ends = (nn.Hardswish(), nn.ReLU6(), nn.ReLU(), nn.SiLU(), nn.Mish(), nn.LeakyReLU(0.1), nn.PReLU(), nn.PReLU(columns, -0.3))
 
     class Net(nn.Module):
         def __init__(self, end):

@@ -72,6 +72,7 @@ void find_end(Plan& p, const Program& body) {
     if (!s.valid || s.type != DType::f32) return false;
     s.order(is_row);
     if (s.activates_last) return false;
+    if (s.slope_operand >= 0 && !p.bound.is_one(s.slope_operand)) return false;
     for (int operand : {s.scale, s.bias}) {
       if (operand >= 0 && (!is_row(operand) || body.memory[static_cast<size_t>(operand)] != DType::f32)) return false;
     }
@@ -145,7 +146,7 @@ class Line {
       const auto to = static_cast<size_t>(c_.body->stores[0].operand);
       auto row = [&](int operand) { return operand >= 0 ? floats(static_cast<size_t>(operand)) : nullptr; };
       SumEnd end;
-      end.set(p_.simple);
+      end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[2 + static_cast<size_t>(p_.simple.slope_operand)].data);
       end.scale = row(p_.simple.scale);
       end.bias = row(p_.simple.bias);
       end.residual = row(p_.simple.residual);

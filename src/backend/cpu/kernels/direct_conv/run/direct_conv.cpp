@@ -210,6 +210,7 @@ void find_end(Plan& p, const Constants& c) {
     s.order(is_row);
     if (s.activates_last) return false;
     if ((s.bias >= 0 && !is_row(s.bias)) || (s.scale >= 0 && !is_row(s.scale))) return false;
+    if (s.slope_operand >= 0 && !p.bound.is_one(s.slope_operand)) return false;
     for (int operand : {s.scale, s.bias, s.residual}) {
       if (operand >= 0 && c.body->memory[static_cast<size_t>(operand)] != DType::f32) return false;
     }
@@ -321,7 +322,7 @@ class Worker {
       const auto to = static_cast<int>(c_.body->stores[0].operand);
       d.to = floats(to);
       d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
-      d.end.set(p_.simple);
+      d.end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : operand(p_.simple.slope_operand).data);
       if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
       if (p_.simple.residual < 0) continue;
       d.end.residual = floats(p_.simple.residual);

@@ -157,6 +157,29 @@ std::optional<HardSwish> hard_swish(const Program& p, uint32_t at, uint32_t& of)
   return std::nullopt;
 }
 
+// x > 0 ? x : x * slope, with x in `of`. `is_load`: whether an instruction is a load that an epilogue may have.
+template <class IsLoad>
+bool leaky(const Program& p, uint32_t at, IsLoad is_load, uint32_t& of, SimpleEpilogue& s) {
+  const ProgramInstruction& select = p.code[at];
+  if (select.kind != Kind::map || select.op != ir::Op::select || select.dtype != DType::f32) return false;
+  const ProgramInstruction &test = p.code[select.in[0]], &product = p.code[select.in[2]];
+  const uint32_t x = select.in[1];
+  if (test.kind != Kind::map || test.op != ir::Op::gt || test.in[0] != x || number_at(p, test.in[1]) != 0.0f) return false;
+  if (product.kind != Kind::map || product.op != ir::Op::mul || product.dtype != DType::f32) return false;
+  const bool first = product.in[0] == x;
+  const uint32_t slope = product.in[first ? 1 : 0];
+  if (product.in[first ? 0 : 1] != x) return false;
+  if (const auto number = number_at(p, slope)) {
+    s.slope = *number;
+  } else if (is_load(slope) && p.memory[p.code[slope].operand] == DType::f32) {
+    s.slope_operand = p.code[slope].operand;
+  } else {
+    return false;
+  }
+  of = x;
+  return true;
+}
+
 SimpleEpilogue find_simple(const Program& p) {
   SimpleEpilogue s;
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
@@ -188,6 +211,13 @@ SimpleEpilogue find_simple(const Program& p) {
       before_activation = added.size();
       s.activation = SimpleEpilogue::hard_swish;
       s.hard_swish_by = *found;
+      at = of;
+      continue;
+    }
+    if (!activated && leaky(p, at, plain_load, of, s)) {
+      activated = true;
+      before_activation = added.size();
+      s.activation = SimpleEpilogue::leaky;
       at = of;
       continue;
     }

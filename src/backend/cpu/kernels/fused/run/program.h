@@ -1,6 +1,7 @@
 // A fused body's byte code at run time: verified once at load, bound once per set of sizes, then evaluated block by block.
 // Also the epilogue of matmul (accumulator = the sums) and the mask of attention (accumulator = the scaled score).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,7 +49,7 @@ struct HardSwish {
 };
 
 struct SimpleEpilogue {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish, leaky };
   bool valid = false;
   ir::DType type = ir::DType::f32; // of the result: f32, f16 or bf16
   int bias = -1, residual = -1;    // operands
@@ -57,6 +58,8 @@ struct SimpleEpilogue {
   bool activates_last = false;     // it stands behind the residual
   float low = 0, high = 0;         // of clamp
   HardSwish hard_swish_by;
+  float slope = 0;                 // of leaky: numbers that are not above 0 are multiplied by it
+  int slope_operand = -1;          // whose one element is the slope
 
   // Which of two sums is the bias: `is_row` says whether an operand is the same for all rows.
   template <class IsRow>
@@ -141,6 +144,12 @@ struct Bound {
   std::vector<Staged> staged;
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
+
+  // Everywhere in the domain the operand is the same element.
+  bool is_one(int operand) const {
+    const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
+    return std::all_of(of.begin(), of.end(), [](int64_t x) { return x == 0; });
+  }
 };
 
 // Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.

@@ -83,7 +83,7 @@ void find_end(Plan& p, const Program& body) {
   if (s.valid) {
     s.order(is_row);
     const bool residual = s.residual < 0 || strides[static_cast<size_t>(s.residual)].back() == 1;
-    p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual;
+    p.direct = (s.scale < 0 || is_row(s.scale)) && (s.bias < 0 || is_row(s.bias)) && residual && (s.slope_operand < 0 || p.bound.is_one(s.slope_operand));
     auto is_f32 = [&](int k) { return k < 0 || body.memory[static_cast<size_t>(k)] == DType::f32; };
     const bool f32 = s.type == DType::f32 && is_f32(s.scale) && is_f32(s.bias) && is_f32(s.residual);
     const int64_t width = tile_ops().columns, count = p.n % width;
@@ -370,6 +370,7 @@ class Block {
     end.low = s.low;
     end.high = s.high;
     end.hard_swish_by = s.hard_swish_by;
+    end.slope = s.slope_operand < 0 ? s.slope : *reinterpret_cast<const float*>(call_.operands[2 + static_cast<size_t>(s.slope_operand)].data);
     end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;

@@ -11,7 +11,7 @@ namespace ingot::kernels {
 
 // How the last K block of a tile ends.
 struct TileEnd {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish };
+  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish, leaky };
   const void* scale = nullptr;     // of the tile's columns, before the bias, or null
   const void* bias = nullptr;      // of the tile's columns, or null
   const void* residual = nullptr;  // of the tile, or null
@@ -20,6 +20,7 @@ struct TileEnd {
   bool activates_last = false;     // behind the residual
   float low = 0, high = 0;         // of clamp
   HardSwish hard_swish_by;
+  float slope = 0;                 // of leaky
   ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
   // Where the results go as numbers of a half type; null: they take the place of the sums.
   uint16_t* half = nullptr;
@@ -28,7 +29,7 @@ struct TileEnd {
   const VectorEnd* program = nullptr;  // instead of scale, bias, activation and residual
 
   // Few instructions: a tile does them before its sums leave the registers.
-  static bool is_short(int activation) { return activation == none || activation == relu || activation == clamp || activation == hard_swish; }
+  static bool is_short(int activation) { return activation == none || activation == relu || activation == clamp || activation == hard_swish || activation == leaky; }
   bool is_short() const { return is_short(activation) && program == nullptr && half == nullptr && (residual == nullptr || residual_type == ir::DType::f32); }
 };
 
