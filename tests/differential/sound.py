@@ -85,7 +85,7 @@ def before(chosen, args, kwargs) -> bool:
         return False
     if "_weight_norm_interface" in chosen.row and not all(t.is_contiguous() for t in tensors):
         return False
-    if chosen.kind == "out" and ("avg_pool3d" in chosen.row or "col2im" in chosen.row) and not kwargs["out"].is_contiguous():  # torch writes it as if it were
+    if chosen.kind == "out" and any(name in chosen.row for name in ("avg_pool3d", "col2im", "tril", "triu")) and not kwargs["out"].is_contiguous():  # torch writes it as if it were
         return False
     if ("circular" in values or "circular" in chosen.row) and any(isinstance(n, int) and n < 0 for n in args[1]):  # wraps around what is not written yet
         return False

@@ -44,6 +44,10 @@ void assign_slots(const Bound& b, Program& p) {
     ProgramInstruction& i = p.code[k];
     bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
     if (number || b.uniform[k] || b.together[k].kind == Together::absorbed) continue;
+    if (b.repeats[k] != 0) {
+      i.slot = p.slots++;
+      continue;
+    }
     if (free.empty()) {
       i.slot = p.slots++;
     } else {
@@ -66,9 +70,9 @@ void list_work(Bound& b, const Program& p) {
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
       bool same = t == DType::f32 || t == DType::f64 || t == DType::i64 || (t == DType::b8 && i.operand >= p.operands);  // bools that are held are 0 or 1
-      const bool beside = b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 1] == 1;
+      const bool beside = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
-      if (p.row_rank == 1 && same && i.lower.empty() && along_indices && (b.uniform[k] || beside)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
+      if (one_row && same && i.lower.empty() && along_indices && (b.uniform[k] || beside)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
       if (p.row_rank == 1 && same && !i.lower.empty() && beside && b.step[k].back() == 1) b.straight[k] = Bound::inside;
       fixed = b.straight[k] == Bound::always;
       for (int a = 0; a < p.domain_rank - p.row_rank; ++a) fixed = fixed && b.strides[i.operand][static_cast<size_t>(a)] == 0;
@@ -213,6 +217,28 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
   return b;
 }
 
+bool may_join_lines(const Bound& b, const Program& p) {
+  constexpr int64_t longest = 128;  // an instruction takes longer to begin than for so many elements
+  if (p.has_reductions || p.has_accumulator || b.across != 0 || !b.staged.empty() || p.row_rank != 1 || p.domain_rank < 2 || p.code.size() < 2) return false;
+  const int64_t line = b.domain.back(), lines = b.domain[b.domain.size() - 2];
+  if (line < 2 || line > longest || lines < 2) return false;
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::place || (i.kind == Kind::index && i.axis >= p.domain_rank - 2)) return false;
+    if (i.kind == Kind::load && (!i.in.empty() || !i.lower.empty())) return false;
+  }
+  return std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) {
+    if (s.operand >= b.dims.size()) return false;
+    const std::vector<int64_t>& dims = b.dims[s.operand];
+    return dims.back() == line && dims[dims.size() - 2] == lines;
+  });
+}
+
+void join_lines(Bound& b, Program& p) {
+  if (!may_join_lines(b, p)) return;
+  b.line = b.domain.back();
+  p.row_rank = 2;
+}
+
 void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   const Program& p = *own;
   // The same along the row?
@@ -231,6 +257,11 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
       }
     }
     b.uniform[k] = uniform;
+  }
+  b.repeats.assign(p.code.size(), 0);
+  for (size_t k = 0; b.line != 0 && k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    if (i.kind == Kind::load && b.uniform[k] == 0) b.repeats[k] = b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 2] == 0;
   }
   find_together(b, p);
   assign_slots(b, *own);
@@ -253,10 +284,10 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     int uses = 0;
     for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
     for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
-    bool contiguous = p.row_rank == 1 && b.strides[st.operand].back() == 1;
+    const bool contiguous = (p.row_rank == 1 || b.line != 0) && is_solid(b, p, st.operand);
     // The last instruction, so that nothing is read afterwards from memory that the store may share.
     bool last = st.reg + 1 == p.code.size();
-    const bool writes = (i.kind == Kind::map && i.op != ir::Op::cast) || (i.kind == Kind::load && b.straight[st.reg] == Bound::never);
+    const bool writes = (i.kind == Kind::map && i.op != ir::Op::cast) || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
     if (writes && same && last && uses == 1 && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
   }
   b.copies = only_copies(b, p);

@@ -12,6 +12,7 @@ namespace {
 // The nanoseconds of one element, about: what differs between axes.
 constexpr double per_block = 12;  // an instruction begins
 constexpr double staged = 0.25;   // transposed first
+constexpr double of_line = 0.25;  // copied line by line
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
 // Whether each value changes along an axis.
@@ -31,7 +32,9 @@ double cost_along(const Bound& b, const Program& p, int axis) {
   const std::vector<uint8_t> varies = varying(b, p, axis);
   const std::vector<Axes> axes = axes_of(b, p);
   const int64_t total = elements_of(b, all_axes);
-  const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a], 1, 512));
+  const bool lines = axis == p.domain_rank - 1 && may_join_lines(b, p);
+  const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, 512));
+  auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? of_line : of_stride(b.strides[operand][a]); };
   double cost = 0;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
@@ -48,9 +51,9 @@ double cost_along(const Bound& b, const Program& p, int axis) {
     cost += per_block / length;
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
-    cost += gathers ? 0.5 : may_stage(b, p, i, axis) ? staged : of_stride(b.strides[i.operand][a]);
+    cost += gathers ? 0.5 : may_stage(b, p, i, axis) ? staged : of_operand(i.operand);
   }
-  for (const ProgramStore& s : p.stores) cost += per_block / length + of_stride(b.strides[s.operand][a]);
+  for (const ProgramStore& s : p.stores) cost += per_block / length + of_operand(s.operand);
   return cost;
 }
 

@@ -42,6 +42,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   } else if (!p.has_reductions || b.across != 0) {
     w.piece = static_cast<int64_t>(b.block);
+    if (b.line != 0) w.piece = w.piece / b.line * b.line;
     // Few rows with much to reduce: shorter pieces, so that each thread has some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
     if (b.across != 0 && workers > 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);

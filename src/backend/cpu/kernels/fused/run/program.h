@@ -142,6 +142,9 @@ struct Bound {
     std::vector<int64_t> strides;             // in memory, of each axis
   };
   std::vector<Staged> staged;
+  // A short last axis is walked together with the one before it: a row has both (row_rank 2), and a block whole lines of so many elements. 0: it is not.
+  int64_t line = 0;
+  std::vector<uint8_t> repeats;               // per instruction: a load that is the same for all lines; it keeps its slot from block to block
   size_t block = 0;                           // elements of a slot
   size_t scratch = 0;                         // bytes one worker needs
 
@@ -162,6 +165,15 @@ Bound check_operands(const Program&, std::span<const TensorRef> operands, std::s
 bool limits(const Bound&, size_t k, const ProgramInstruction&, int axis);
 // Neighbouring axes that every operand walks as one become one.
 void merge_axes(Bound&, Program&);
+// Walks a short last axis together with the one before it, where all operands are read and stored plainly.
+bool may_join_lines(const Bound&, const Program&);
+void join_lines(Bound&, Program&);
+// Lines of an operand lie one behind another.
+inline bool is_solid(const Bound& b, const Program& p, size_t operand) {
+  const std::vector<int64_t>& s = b.strides[operand];
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  return s[last] == 1 && (b.line == 0 || s[last - 1] == b.line);
+}
 // What runs, where blocks lie, how much scratch it takes.
 void finish_binding(Bound&, std::shared_ptr<Program>);
 
@@ -191,6 +203,8 @@ class Evaluator {
   void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
   void load(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n, void* to);
   const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;
+  void load_lines(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
+  void write_lines(const ProgramStore&, const int64_t* at, int64_t begin, int64_t n);
   void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
   void gather_piece(const ProgramInstruction&, int64_t offset, int64_t n, void* to, int64_t done);
   int64_t index_at(const ProgramInstruction&, size_t k, int64_t e) const;

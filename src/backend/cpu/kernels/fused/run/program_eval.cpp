@@ -22,6 +22,7 @@ Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, st
     const ProgramInstruction& i = p_.code[k];
     Value& v = values_[k];
     v.data = &v.scalar;
+    v.started = false;
     if (b_.straight[k] == Bound::always) v.data = data(i.operand);  // of row 0: loads that differ between rows are set for each
     if (i.kind != Kind::literal && i.kind != Kind::size) continue;
     if (i.kind == Kind::size) {
@@ -208,6 +209,62 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   }
 }
 
+// Whole lines of an operand of short ones, n elements in all. What is the same for all lines is repeated once for each row.
+void Evaluator::load_lines(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
+  Value& v = values_[id];
+  const int64_t* strides = b_.strides[i.operand].data();
+  const int before = p_.domain_rank - 2;
+  int64_t offset = 0;
+  for (int a = 0; a < before; ++a) offset += at[a] * strides[a];
+  const bool repeats = b_.repeats[id] != 0;
+  if (repeats && v.started && v.best == offset) return;
+  const DType type = p_.memory[i.operand];
+  const auto memory = static_cast<int64_t>(ir::size_of(type)), stride = strides[before + 1];
+  const size_t element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8, bytes = static_cast<size_t>(b_.line) * element;
+  const bool same = stride == 1 && (type == DType::f32 || type == DType::f64 || type == DType::i64);
+  auto* to = static_cast<std::byte*>(repeats ? slot(id) : target(id, at, begin));
+  v.data = to;
+  auto line = [&](const std::byte* from) {
+    if (same) {
+      std::memcpy(to, from, bytes);
+    } else {
+      block_ops().load(type, to, from, stride, b_.line);
+    }
+    to += bytes;
+  };
+  const std::byte* from = data(i.operand) + (offset + begin / b_.line * strides[before]) * memory;
+  if (!repeats) {
+    for (int64_t done = 0; done < n; done += b_.line, from += strides[before] * memory) line(from);
+    return;
+  }
+  line(from);
+  for (int64_t more = static_cast<int64_t>(b_.block) / b_.line - 1; more > 0; --more, to += bytes) std::memcpy(to, to - bytes, bytes);
+  v.best = offset;
+  v.started = true;
+}
+
+// Whole lines of a store whose lines do not lie one behind another.
+void Evaluator::write_lines(const ProgramStore& st, const int64_t* at, int64_t begin, int64_t n) {
+  const DType type = p_.memory[st.operand];
+  const int64_t* strides = b_.strides[st.operand].data();
+  const int before = p_.domain_rank - 2;
+  const auto memory = static_cast<int64_t>(ir::size_of(type)), stride = strides[before + 1];
+  int64_t offset = begin / b_.line * strides[before];
+  for (int a = 0; a < before; ++a) offset += at[a] * strides[a];
+  BlockArgument x = argument(st.reg);
+  const size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8, bytes = static_cast<size_t>(b_.line) * element;
+  const bool same = !x.uniform && stride == 1 && (type == DType::f32 || type == DType::f64 || type == DType::i64);
+  std::byte* to = data(st.operand) + offset * memory;
+  for (int64_t done = 0; done < n; done += b_.line, to += strides[before] * memory) {
+    if (same) {
+      std::memcpy(to, x.data, bytes);
+    } else {
+      block_ops().store(type, to, stride, x, b_.line);
+    }
+    x.data = static_cast<const std::byte*>(x.data) + bytes;
+  }
+}
+
 // The usual arithmetic between uniform values, without the way through the tables.
 bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
   if (i.op != Op::add && i.op != Op::sub && i.op != Op::mul && i.op != Op::div && i.op != Op::rsqrt) return false;
@@ -318,6 +375,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
         v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
         return;
       }
+      if (b_.line != 0 && !uniform) return load_lines(i, id, at, begin, n);
       if (to == nullptr) to = target(id, at, begin);
       v.data = to;
       if (uniform) return load(i, id, at, 0, 1, to);
@@ -533,6 +591,10 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   if (p_.row_rank == 1) {
     const int64_t stride = strides[static_cast<size_t>(outer)];
     return ops.store(type, into + (base + begin * stride) * static_cast<int64_t>(memory), stride, x, n);
+  }
+  if (b_.line != 0) {
+    if (is_solid(b_, p_, st.operand)) return ops.store(type, into + (base + begin) * static_cast<int64_t>(memory), 1, x, n);
+    return write_lines(st, at, begin, n);
   }
   size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8;
   const int64_t* extent = b_.domain.data() + outer;
