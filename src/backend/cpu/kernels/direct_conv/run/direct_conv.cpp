@@ -254,7 +254,7 @@ Resolved resolve(const Call& call) {
   const int64_t wanted = work < 400000 ? 1 : workers * 4;  // below 10 us a thread is not worth waking
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   p->tasks = std::min(p->line_count * p->pieces, wanted);
-  p->tap_bytes = padded(p->taps.places() * sizeof(WindowTap));
+  p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
   p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
@@ -280,10 +280,9 @@ void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& c
 
 class Worker {
  public:
-  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p) {
-    std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
+  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : Worker(call, c, p, call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker) {}
+  Worker(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p), taps_(p.taps, reinterpret_cast<WindowTap*>(scratch)) {
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
-    taps_ = reinterpret_cast<WindowTap*>(scratch);
     bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
     body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes;
@@ -353,7 +352,6 @@ class Worker {
   DirectTile tile() const {
     DirectTile d;
     d.a_step = static_cast<int64_t>(p_.line.step);
-    d.taps = taps_;
     d.inner = p_.inner;
     d.inner_step = p_.inner_step;
     d.b_row = p_.panel_row;
@@ -362,12 +360,15 @@ class Worker {
 
   // Outputs [x0, x1) of a line; `to` and `residual` are those of the first.
   void outputs(DirectTile d, const IndexMap::Position& start, int64_t x0, int64_t x1, float* to, const float* residual) {
-    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data);
+    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(start.offset);
     const float *scale = d.end.scale, *bias = d.end.bias;
-    for (const WindowTaps::Run& run : p_.taps.runs()) {
+    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+      const WindowTaps::Run& run = p_.taps.runs()[r];
       const int64_t begin = std::max(run.begin, x0), end = std::min(run.end, x1);
       if (begin >= end) continue;
-      d.count = p_.taps.taps(run, start, taps_);
+      const std::span<const WindowTap> taps = taps_.of(r, start);
+      d.taps = taps.data();
+      d.count = std::ssize(taps);
       for (const Columns& columns : p_.columns) {
         const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
         const int64_t most = p_.narrow == nullptr && columns.vectors == 1 ? DirectTiles::outputs_of_one : DirectTiles::outputs_of_two, parts = (end - begin + most - 1) / most;
@@ -392,7 +393,7 @@ class Worker {
   const Constants& c_;
   const Plan& p_;
   const float* panels_;
-  WindowTap* taps_;
+  WindowTaps::Lists taps_;
   float *bias_, *scale_, *sums_;
   std::byte* body_;
   TensorRef joined_[256];
