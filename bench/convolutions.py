@@ -1,6 +1,6 @@
 """Convolutions of all kinds on the CPU beside eager, interleaved in one process.
 
-    python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone]
+    python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone] [--peers eager,inductor,onednn]
 
 Each problem is measured twice: `between` two 1x1 convolutions from and to four channels (its input and result are intermediates, whose layout is ours to
 choose), and `alone` on the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds; `ratio` is ours over
@@ -31,7 +31,7 @@ def dense(c, o, k, size, **more):
 
 
 def depthwise(c, k, size, stride=1, multiplier=1, **more):
-    return c, c * multiplier, k, size, {"groups": c, "stride": stride, "padding": k // 2, **more}
+    return c, c * multiplier, k, size, {"groups": c, "stride": stride, **({} if "padding" in more else {"padding": k // 2}), **more}
 
 
 def up(c, o, k, size, stride, **more):
@@ -59,6 +59,35 @@ PROBLEMS = {
     "few 3x3 8 at 128": dense(8, 8, 3, (128, 128), padding=1),
     "dilated 3x3 64 by 2 at 28": dense(64, 64, 3, (28, 28), padding=2, dilation=2),
     "dilated 3x3 64 by 4 at 28": dense(64, 64, 3, (28, 28), padding=4, dilation=4),
+    "dense 3x3 64 at 28 of 8": dense(64, 64, 3, (28, 28), padding=1, batch=8),
+    "dense 3x3 32 at 112": dense(32, 32, 3, (112, 112), padding=1),
+    "dense 3x3 96 at 35": dense(96, 96, 3, (35, 35), padding=1),
+    "dense 3x3 64 at 56 without padding": dense(64, 64, 3, (56, 56)),
+    "dense 3x3 /2 256 to 512 at 14": dense(256, 512, 3, (14, 14), padding=1, stride=2),
+    "dense 5x5 /2 16 to 32 at 112": dense(16, 32, 5, (112, 112), padding=2, stride=2),
+    "dense 7x7 64 at 28": dense(64, 64, 7, (28, 28), padding=3),
+    "dense 1x7 128 at 17": dense(128, 128, (1, 7), (17, 17), padding=(0, 3)),
+    "dense 7x1 128 at 17": dense(128, 128, (7, 1), (17, 17), padding=(3, 0)),
+    "dense 3x3 circular 32 at 28": dense(32, 32, 3, (28, 28), padding=1, padding_mode="circular"),
+    "dense 3x3 reflected 32 at 28": dense(32, 32, 3, (28, 28), padding=1, padding_mode="reflect"),
+    "dense 3x3 same 64 at 27": dense(64, 64, 3, (27, 27), padding="same"),
+    "dense 3x3 48 to 80 at 30": dense(48, 80, 3, (30, 30), padding=1),
+    "patches 16x16 3 to 384 at 224": dense(3, 384, 16, (224, 224), stride=16),
+    "patches 4x4 3 to 96 at 224": dense(3, 96, 4, (224, 224), stride=4),
+    "patches 2x2 96 to 192 at 56": dense(96, 192, 2, (56, 56), stride=2),
+    "first 3x3 /2 1 to 16 at 224": dense(1, 16, 3, (224, 224), padding=1, stride=2),
+    "first 3x3 3 to 64 at 128": dense(3, 64, 3, (128, 128), padding=1),
+    "last 9x9 64 to 3 at 64": dense(64, 3, 9, (64, 64), padding=4),
+    "last 1x1 64 to 21 at 64": dense(64, 21, 1, (64, 64)),
+    "1x1 512 to 2048 at 7": dense(512, 2048, 1, (7, 7)),
+    "1x1 2048 to 512 at 7": dense(2048, 512, 1, (7, 7)),
+    "1x1 1024 to 256 at 14": dense(1024, 256, 1, (14, 14)),
+    "1x1 32 to 16 at 112": dense(32, 16, 1, (112, 112)),
+    "1x1 128 at 28 of 8": dense(128, 128, 1, (28, 28), batch=8),
+    "1x1 960 to 160 at 7": dense(960, 160, 1, (7, 7)),
+    "1x1 3 to 16 at 128": dense(3, 16, 1, (128, 128)),
+    "1x1 512 to 1000 at 1": dense(512, 1000, 1, (1, 1)),
+    "dilated 3x3 256 by 12 at 33": dense(256, 256, 3, (33, 33), padding=12, dilation=12),
     # 2-D, grouped
     "grouped 3x3 128 in 2 at 28": dense(128, 128, 3, (28, 28), padding=1, groups=2),
     "grouped 3x3 128 in 4 at 28": dense(128, 128, 3, (28, 28), padding=1, groups=4),
@@ -67,6 +96,10 @@ PROBLEMS = {
     "grouped 3x3 512 in 32 at 14": dense(512, 512, 3, (14, 14), padding=1, groups=32),
     "grouped 1x1 256 in 8 at 28": dense(256, 256, 1, (28, 28), groups=8),
     "grouped 3x3 96 to 192 in 12 at 28": dense(96, 192, 3, (28, 28), padding=1, groups=12),
+    "grouped 3x3 48 in 3 at 40": dense(48, 48, 3, (40, 40), padding=1, groups=3),
+    "grouped 5x5 64 in 8 at 28": dense(64, 64, 5, (28, 28), padding=2, groups=8),
+    "grouped 3x3 240 in 10 at 28": dense(240, 240, 3, (28, 28), padding=1, groups=10),
+    "grouped 1x1 240 to 60 in 3 at 28": dense(240, 60, 1, (28, 28), groups=3),
     # 2-D, depthwise
     "depthwise 3x3 32 at 112": depthwise(32, 3, (112, 112)),
     "depthwise 3x3 /2 96 at 112": depthwise(96, 3, (112, 112), stride=2),
@@ -81,6 +114,13 @@ PROBLEMS = {
     "depthwise 3x3 x2 64 at 28": depthwise(64, 3, (28, 28), multiplier=2),
     "depthwise 3x3 x4 32 at 56": depthwise(32, 3, (56, 56), multiplier=4),
     "depthwise 3x3 64 by 2 at 28": depthwise(64, 3, (28, 28), padding=2, dilation=2),
+    "depthwise 3x3 64 at 56 of 4": depthwise(64, 3, (56, 56), batch=4),
+    "depthwise 3x3 3 at 224": depthwise(3, 3, (224, 224)),
+    "depthwise 3x3 16 without padding at 113": depthwise(16, 3, (113, 113), padding=0),
+    "depthwise 3x3 /2 32 at 113": depthwise(32, 3, (113, 113), stride=2),
+    "depthwise 7x7 768 at 7": depthwise(768, 7, (7, 7)),
+    "depthwise 1x21 64 at 64": depthwise(64, (1, 21), (64, 64), padding=(0, 10)),
+    "depthwise 21x1 64 at 64": depthwise(64, (21, 1), (64, 64), padding=(10, 0)),
     # 2-D, transposed
     "transposed 2x2 /2 64 to 32 at 32": up(64, 32, 2, (32, 32), 2),
     "transposed 3x3 /2 64 to 32 at 32": up(64, 32, 3, (32, 32), 2, padding=1, output_padding=1),
@@ -90,6 +130,9 @@ PROBLEMS = {
     "transposed 4x4 /2 64 in 4 at 28": up(64, 64, 4, (28, 28), 2, padding=1, groups=4),
     "transposed 4x4 /2 64 in 64 at 28": up(64, 64, 4, (28, 28), 2, padding=1, groups=64),
     "transposed 5x5 /2 64 to 3 at 64": up(64, 3, 5, (64, 64), 2, padding=2, output_padding=1),
+    "transposed 2x2 /2 256 to 128 at 14": up(256, 128, 2, (14, 14), 2),
+    "transposed 4x4 /2 512 to 256 at 4": up(512, 256, 4, (4, 4), 2, padding=1),
+    "transposed 3x3 /2 16 to 1 at 14": up(16, 1, 3, (14, 14), 2, padding=1, output_padding=1),
     # 1-D
     "1-D 3 128 at 2000": dense(128, 128, 3, (2000,), padding=1),
     "1-D 8 /4 1 to 64 at 16000": dense(1, 64, 8, (16000,), stride=4),
@@ -101,6 +144,13 @@ PROBLEMS = {
     "1-D transposed 8 /4 128 to 64 at 1000": up(128, 64, 8, (1000,), 4, padding=2),
     "1-D transposed 16 /8 128 to 64 at 500": up(128, 64, 16, (500,), 8, padding=4),
     "1-D transposed 8 /4 64 to 1 at 4000": up(64, 1, 8, (4000,), 4),
+    "1-D 1 256 at 1000": dense(256, 256, 1, (1000,)),
+    "1-D 10 /5 1 to 512 at 16000": dense(1, 512, 10, (16000,), stride=5),
+    "1-D 3 /2 80 to 384 at 3000": dense(80, 384, 3, (3000,), padding=1, stride=2),
+    "1-D 3 64 at 1000 of 8": dense(64, 64, 3, (1000,), padding=1, batch=8),
+    "1-D 7 32 to 1 at 8000": dense(32, 1, 7, (8000,), padding=3),
+    "1-D depthwise 4 768 at 512": depthwise(768, 4, (512,), padding=3),
+    "1-D depthwise 3 by 4 128 at 3000": depthwise(128, 3, (3000,), padding=4, dilation=4),
     # 3-D
     "3-D 3 16 at 24": dense(16, 16, 3, (24, 24, 24), padding=1),
     "3-D 3 64 at 12": dense(64, 64, 3, (12, 12, 12), padding=1),
@@ -110,6 +160,12 @@ PROBLEMS = {
     "3-D grouped 3 32 in 4 at 16": dense(32, 32, 3, (16, 16, 16), padding=1, groups=4),
     "3-D transposed 2 /2 32 to 16 at 12": up(32, 16, 2, (12, 12, 12), 2),
     "3-D transposed 4 /2 32 to 16 at 12": up(32, 16, 4, (12, 12, 12), 2, padding=1),
+    "3-D 1 64 at 16": dense(64, 64, 1, (16, 16, 16)),
+    "3-D 1x3x3 32 at 8 x 28": dense(32, 32, (1, 3, 3), (8, 28, 28), padding=(0, 1, 1)),
+    "3-D 3x1x1 32 at 8 x 28": dense(32, 32, (3, 1, 1), (8, 28, 28), padding=(1, 0, 0)),
+    "3-D first 3x7x7 /2 3 to 32 at 8 x 56": dense(3, 32, (3, 7, 7), (8, 56, 56), padding=(1, 3, 3), stride=(1, 2, 2)),
+    "3-D depthwise 5 16 at 16": depthwise(16, 5, (16, 16, 16)),
+    "3-D dilated 3 16 by 2 at 16": dense(16, 16, 3, (16, 16, 16), padding=2, dilation=2),
 }
 
 
@@ -117,20 +173,40 @@ def layers(problem, form):
     """The module, an input, and how many multiply-adds the convolution does."""
     c, o, k, size, more = problem
     more = dict(more)
-    transposed = more.pop("transposed", False)
+    transposed, batch = more.pop("transposed", False), more.pop("batch", 1)
     layer = CONVOLUTIONS[transposed][len(size) - 1](c, o, k, **more)
     point = CONVOLUTIONS[False][len(size) - 1]
-    x = torch.randn(1, c, *size)
+    x = torch.randn(batch, c, *size)
     y = layer(x)
     places = math.prod(size) if transposed else math.prod(y.shape[2:])
-    work = places * layer.weight.numel() // (1 if transposed else 1)
+    work = batch * places * layer.weight.numel()
     if form == "alone":
         return layer.eval(), x, work
     model = nn.Sequential(point(4, c, 1), nn.ReLU(), layer, nn.ReLU(), point(o, 4, 1)).eval()
-    return model, torch.randn(1, 4, *size), work + 4 * (c * math.prod(size) + o * math.prod(y.shape[2:]))
+    return model, torch.randn(batch, 4, *size), work + 4 * batch * (c * math.prod(size) + o * math.prod(y.shape[2:]))
 
 
-def measure(only, forms, rounds, threads, peak):
+def inductor(model, x):
+    """torch.compile with weights packed for oneDNN beforehand."""
+    torch._dynamo.reset()
+    compiled = torch.compile(model, options={"freezing": True})
+    return peer(lambda: compiled(x))
+
+
+def onednn(layer, x):
+    """oneDNN on a packed weight, its result in the layout that it likes best; None for what torch has no such call for."""
+    if not isinstance(layer, CONVOLUTIONS[False][1:]) or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
+        return None
+    order = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+    shape, image = (layer.padding, layer.stride, layer.dilation, layer.groups), x.contiguous(memory_format=order)
+    weight = torch.ops.mkldnn._reorder_convolution_weight(layer.weight, *shape, list(x.shape))
+    return peer(lambda: torch.ops.mkldnn._convolution_pointwise(image, weight, layer.bias, *shape, "none", [], ""))
+
+
+PEERS = {"eager": lambda model, x: peer(lambda: model(x)), "inductor": inductor, "onednn": onednn}
+
+
+def measure(only, forms, peers, rounds, threads, peak):
     for name, problem in PROBLEMS.items():
         if not re.search(only, name):
             continue
@@ -138,8 +214,8 @@ def measure(only, forms, rounds, threads, peak):
             torch.manual_seed(0)
             model, x, work = layers(problem, form)
             compiled = ingot.compile(model, inputs=[x])
-            calls = {"ingot": peer(lambda: compiled(x)), "eager": peer(lambda: model(x))}
-            best = interleave(calls, rounds, 3)
+            calls = {"ingot": peer(lambda: compiled(x)), **{name: PEERS[name](model, x) for name in peers}}
+            best = interleave({name: call for name, call in calls.items() if call}, rounds, 3)
             yield {
                 "kernel": f"convolution {name}, {form}",
                 "ms": {n: round(t * 1e3, 4) for n, t in best.items()},
@@ -149,10 +225,12 @@ def measure(only, forms, rounds, threads, peak):
 
 
 def main():
-    arguments = problems_parser(__doc__.split("\n")[0]).parse_args()
+    parser = problems_parser(__doc__.split("\n")[0])
+    parser.add_argument("--peers", default="eager", help="eager, which is what ratios are of, inductor, onednn")
+    arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     peak = limits(arguments.threads, 0.3)["flops"]
-    report_problems(measure(arguments.only, arguments.form.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")
+    report_problems(measure(arguments.only, arguments.form.split(","), arguments.peers.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")
 
 
 if __name__ == "__main__":

@@ -499,6 +499,42 @@ std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::ve
   return put_back(y, after).id();
 }
 
+// As a concatenation of one part, which is stored.
+ValueId copied(Graph& g, ValueId v) {
+  ir::Attributes axis;
+  axis.set("axis", int64_t{0});
+  ir::Type type = g.type(v);
+  return g.add(Op::concat, {v}, std::move(axis), std::move(type));
+}
+
+// True if pointwise work and chosen elements alone stand between a value and the model's results.
+bool ends_outside(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, ValueId v) {
+  constexpr size_t most = 64;  // values that are looked at
+  std::vector<ValueId> seen{v};
+  for (size_t k = 0; k < seen.size(); ++k) {
+    for (ir::NodeId user : users[seen[k]]) {
+      const Node& node = g.nodes[user];
+      const bool goes_on = is_map(node.op) || node.op == Op::view || node.op == Op::reshape || (node.op == Op::gather && node.in[0] == seen[k]);
+      if (!goes_on || seen.size() == most) return false;
+      if (std::find(seen.begin(), seen.end(), node.out[0]) == seen.end()) seen.push_back(node.out[0]);
+    }
+  }
+  return true;
+}
+
+// Elements chosen along one axis, more than there were, that leave the model: what they are chosen from is copied once into the model's order. A copy of the results
+// would be larger.
+std::optional<ValueId> gather_in_model_order(Graph& g, const Node& node, const std::vector<ValueId>& in, std::map<ValueId, ValueId>& copies) {
+  const std::optional<Order> order = order_of(g, in[0]);
+  const std::vector<int64_t> axes = node.attributes.integers("axes");
+  if (!order || !turns(*order, g.type(in[0]).dims) || axes.size() != 1) return std::nullopt;
+  const auto from = g.type(in[0]).dims[static_cast<size_t>(axes[0])].constant(), to = ir::product(g.type(in[1]).dims).constant();
+  if (!from || !to || *to <= *from) return std::nullopt;
+  auto [copy, is_new] = copies.try_emplace(in[0], in[0]);
+  if (is_new) copy->second = copied(g, in[0]);
+  return ir::gather(Handle(&g, copy->second), {axes[0]}, {Handle(&g, in[1])}, node.attributes.integer("position"), node.attributes.boolean("wrap")).id();
+}
+
 // Elements chosen along merged axes whose merge would be a copy: they are chosen along the axes as they were, by the parts of each index.
 std::optional<ValueId> gather_before_merge(Graph& g, const Node& node, const std::vector<ValueId>& in) {
   const Node reshape = maker(g, in[0]);
@@ -550,11 +586,7 @@ std::optional<ValueId> with_channels_last(Graph& g, size_t first, size_t rank, V
     Order order{0};
     for (size_t a = first; a < rank; ++a) order.push_back(a);
     for (size_t a = 1; a < first; ++a) order.push_back(a);
-    const std::vector<ValueId> part{ir::permute(Handle(&g, base), axes_of(order)).id()};
-    ir::Attributes axis;
-    axis.set("axis", int64_t{0});
-    ir::Type type = g.type(part[0]);
-    copy->second = put_back(Handle(&g, g.add(Op::concat, part, std::move(axis), std::move(type))), order).id();
+    copy->second = put_back(Handle(&g, copied(g, ir::permute(Handle(&g, base), axes_of(order)).id())), order).id();
   }
   return pads ? pad_in_order(g, made.attributes.map("map"), copy->second) : copy->second;
 }
@@ -605,6 +637,9 @@ void propagate_layout(Graph& g) {
     if (node.op == Op::reshape) return reshape_in_order(to, in[0], dims);
     if (node.op == Op::concat) return concat_in_order(to, node, in, dims);
     if (node.op == Op::gather) {
+      if (ends_outside(g, users, node.out[0])) {
+        if (const auto plain = gather_in_model_order(to, node, in, copies)) return plain;
+      }
       const std::optional<ValueId> turned = gather_in_order(to, node, in);
       return turned ? turned : gather_before_merge(to, node, in);
     }

@@ -172,7 +172,11 @@ Value resized(const Value& given, const Factors& factors, const Dims& sizes, boo
   for (size_t i = 0; i < sizes.size(); ++i) unchanged = unchanged && given.dim(first + static_cast<Axis>(i)) == sizes[i];
   if (unchanged && !cubic) return given;
   Value x = antialias ? cast(given, wide) : given;
-  for (size_t i = sizes.size(); i-- > 0;) {  // the last axis first, as ATen
+  // The last axis first, as ATen; but what is filtered is smaller where an axis in front of it, whose lines are read whole, has shrunk.
+  bool shrinks = antialias;
+  for (size_t i = 0; i < sizes.size(); ++i) shrinks = shrinks && known_less(sizes[i], given.dim(first + static_cast<Axis>(i)), given.graph().symbols) == Truth::yes;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const size_t i = shrinks ? k : sizes.size() - 1 - k;
     const Axis axis = first + static_cast<Axis>(i);
     const Dim from = x.dim(axis);
     if (antialias && from == sizes[i] && factors[i].value_or(1) == 1) continue;

@@ -21,13 +21,39 @@ plan::BufferId Buffers::leaf(plan::Buffer::Kind kind, uint32_t index, const Dim&
 
 namespace {
 
-// The layout of a stored value in a buffer of its own: row-major, unless a view chain ends in a reshape that only
+// True for [groups, .., columns] of a convolution's groups: its products, or pointwise work on them.
+bool is_of_groups(const StoragePlan& s, ValueId v) {
+  const Graph& g = s.graph();
+  const Dims& dims = g.type(v).dims;
+  for (;;) {
+    const Node& node = g.producer(v);
+    if (node.op == Op::matmul) return is_convolution(node) && dims.size() > 2 && !(dims[0] == Dim(1)) && g.type(node.in[1]).dims[0] == dims[0];
+    if (!is_map(node.op)) return false;
+    const auto whole = std::find_if(node.in.begin(), node.in.end(), [&](ValueId in) { return g.type(in).dims == dims && !is_leaf(g.producer(in).op); });
+    if (whole == node.in.end() || s.stored[*whole]) return false;
+    v = *whole;
+  }
+}
+
+// The columns of all groups are neighbours.
+StridedLayout groups_side_by_side(const Dims& dims) {
+  Dims order(dims.begin() + 1, dims.end() - 1);
+  order.push_back(dims.front());
+  order.push_back(dims.back());
+  StridedLayout w = row_major(order);
+  w.dims = dims;
+  std::rotate(w.strides.begin(), w.strides.end() - 2, w.strides.end() - 1);
+  return w;
+}
+
+// The layout of a stored value in a buffer of its own: row-major, unless kernels write groups side by side, or a view chain ends in a reshape that only
 // another order of axes can express (attention's heads before a projection).
 StridedLayout layout_of(const StoragePlan& s, ValueId v) {
   const Context& c = *s.context;
   const Graph& g = c.graph;
   StridedLayout plain = row_major(g.type(v).dims);
   if (g.producer(v).op == Op::external) return plain;  // it writes no other
+  if (is_of_groups(s, v)) return groups_side_by_side(g.type(v).dims);
   std::vector<NodeId> chain;
   for (ValueId at = v; c.uses[at] == 1 && c.users[at].size() == 1;) {
     const Node& user = g.nodes[c.users[at][0]];

@@ -8,7 +8,7 @@
 namespace ingot::kernels {
 
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-                       std::span<const int64_t> b_steps, int64_t most)
+                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
     : axes_(map.axes) {
   std::copy(map.size, map.size + axes_, size_);
   int64_t count = 1;
@@ -53,17 +53,51 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
       runs_.push_back({*cut, *std::next(cut), std::move(seen)});
     }
   }
+  if (joins_ends) join_ends();
+  for (int axis = 0; axis < axes_; ++axis) {
+    std::set<int64_t> begins;
+    for (const Place& place : places_) {
+      if (!across_[axis]) begins.insert({-place.along[axis], size_[axis] - place.along[axis]});
+    }
+    cuts_[axis].assign(begins.begin(), begins.end());
+  }
+  constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
+  for (const Run& run : runs_) {
+    first_.push_back(memory_);
+    memory_ += 1 + run.places.size();
+  }
+  if (memory_ > most_kept) {
+    first_.clear();
+    memory_ = 1 + places_.size();
+  }
 }
 
-int64_t WindowTaps::taps(const Run& run, const IndexMap::Position& start, WindowTap* to) const {
-  int64_t count = 0;
-  for (size_t i = 0; i < run.places.size(); ++i) {
-    const Place& place = places_[run.places[i]];
+void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, WindowTap* to) const {
+  WindowTap* next = to + 1;
+  const Run& of = taps_->runs_[run];
+  for (size_t i = 0; i < of.places.size(); ++i) {
+    const Place& place = taps_->places_[of.places[i]];
     bool in = true;
-    for (int axis = 0; axis < axes_; ++axis) in = in && (across_[axis] || is_inside(axis, start.along[axis] + place.along[axis]));
-    if (in) to[count++] = {static_cast<int64_t>(start.offset) + place.tap.a, place.tap.b, run.ends.empty() ? WindowTap::none : run.ends[i]};
+    for (int axis = 0; axis < taps_->axes_; ++axis) in = in && (taps_->across_[axis] || taps_->is_inside(axis, start.along[axis] + place.along[axis]));
+    if (in) *next++ = {place.tap.a, place.tap.b, of.ends.empty() ? WindowTap::none : of.ends[i]};
   }
-  return count;
+  to->a = next - to - 1;
+}
+
+std::span<const WindowTap> WindowTaps::Lists::of(size_t run, const IndexMap::Position& start) {
+  const bool keeps = !taps_->first_.empty();
+  bool same = made_ && keeps;
+  for (int axis = 0; axis < taps_->axes_; ++axis) {
+    const std::vector<int64_t>& cuts = taps_->cuts_[axis];
+    const auto between = static_cast<size_t>(std::upper_bound(cuts.begin(), cuts.end(), start.along[axis]) - cuts.begin());
+    same = same && between == between_[axis];
+    between_[axis] = between;
+  }
+  for (size_t r = 0; keeps && !same && r < taps_->runs_.size(); ++r) fill(r, start, memory_ + taps_->first_[r]);
+  if (!keeps) fill(run, start, memory_);
+  made_ = true;
+  const WindowTap* list = memory_ + (keeps ? taps_->first_[run] : 0);
+  return {list + 1, static_cast<size_t>(list->a)};
 }
 
 void WindowTaps::join_ends() {

@@ -117,7 +117,7 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < 200000 ? 1 : workers * 4);  // below 10 us a thread is not worth waking
-  p->tap_bytes = padded(p->taps.places() * sizeof(WindowTap));
+  p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
   p->per_worker = padded(p->tap_bytes + p->line_bytes + p->bound.scratch);
   return {static_cast<size_t>(workers) * p->per_worker, p};
@@ -125,9 +125,8 @@ Resolved resolve(const Call& call) {
 
 class Line {
  public:
-  Line(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p) {
-    std::byte* scratch = call.scratch + static_cast<size_t>(worker) * p.per_worker;
-    taps_ = reinterpret_cast<WindowTap*>(scratch);
+  Line(const Call& call, const Constants& c, const Plan& p, int worker) : Line(call, c, p, call.scratch + static_cast<size_t>(worker) * p.per_worker) {}
+  Line(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p), taps_(p.taps, reinterpret_cast<WindowTap*>(scratch)) {
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
     body_ = scratch + p.tap_bytes + p.line_bytes;
   }
@@ -177,15 +176,16 @@ class Line {
 
   void sums(const IndexMap::Position& start, int64_t b, const SumEnd& end, float* to, int64_t to_step) {
     const DepthwiseConvTiles& tiles = depthwise_conv_tiles();
-    const auto* from = reinterpret_cast<const float*>(call_.operands[0].data);
+    const auto* from = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(start.offset);
     const auto* with = reinterpret_cast<const float*>(call_.operands[1].data) + b;
     const IndexMap::Index& across = p_.map.indices[size_t{c_.args.kept} - 2];
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
     // A block of channels of a line at a time: what it needs of B stays in the first-level cache.
     const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
-    for (const WindowTaps::Run& run : p_.taps.runs()) {
-      const int64_t count = p_.taps.taps(run, start, taps_);
+    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+      const WindowTaps::Run& run = p_.taps.runs()[r];
+      const std::span<const WindowTap> taps = taps_.of(r, start);
       const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
@@ -197,7 +197,7 @@ class Line {
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
           if (end.residual != nullptr) part.residual += (run.begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps_, count, to + (run.begin + x0) * to_step + c0, to_step,
+          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (run.begin + x0) * to_step + c0, to_step,
                               c1 - c0, part);
         }
       }
@@ -207,7 +207,7 @@ class Line {
   const Call& call_;
   const Constants& c_;
   const Plan& p_;
-  WindowTap* taps_;
+  WindowTaps::Lists taps_;
   float* sums_;
   std::byte* body_;
   int64_t at_[16] = {};

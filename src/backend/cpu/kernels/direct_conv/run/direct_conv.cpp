@@ -147,9 +147,9 @@ void find_indices(Plan& p, const Constants& c) {
   std::vector<int64_t> b_steps(k.size());
   int64_t row = p.inner * p.panel_row;
   for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;
-  p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places);
+  const bool joins_ends = !narrow && p.inner_step == 1 && p.inner <= most_zeros;
+  p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places, joins_ends);
   if (!p.taps.fits) refuse("an axis is left along two indices");
-  if (!narrow && p.inner_step == 1 && p.inner <= most_zeros) p.taps.join_ends();
 }
 
 void find_columns(Plan& p) {
@@ -227,7 +227,7 @@ void find_end(Plan& p, const Constants& c) {
 int64_t units_together(const Plan& p) {
   constexpr int64_t most_bytes = 256 << 10, most_taps = 4096;
   if (!p.direct || p.columns.size() < 2) return 1;
-  const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.places());
+  const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
 }
 
@@ -267,7 +267,7 @@ Resolved resolve(const Call& call) {
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   p->tasks = std::min(p->line_count * p->pieces, wanted);
   p->units = units_together(*p);
-  p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.places() * sizeof(WindowTap));
+  p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
   p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
@@ -293,10 +293,10 @@ void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& c
 
 class Worker {
  public:
-  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p) {
-    std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
+  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : Worker(call, c, p, call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker) {}
+  Worker(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p) {
+    for (int64_t i = 0; i < p.units; ++i) units_[i].lists = {p.taps, reinterpret_cast<WindowTap*>(scratch) + static_cast<size_t>(i) * p.taps.memory()};
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
-    taps_ = reinterpret_cast<WindowTap*>(scratch);
     bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
     body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes;
@@ -344,6 +344,7 @@ class Worker {
 
   // A piece of a line: outputs [x0, x1) of it. `tile` has the first one's `to` and `residual`.
   struct Unit {
+    WindowTaps::Lists lists;
     IndexMap::Position start;
     int64_t x0 = 0, x1 = 0, begin = 0, end = 0;  // begin, end: in the run at hand
     DirectTile tile;
@@ -392,15 +393,16 @@ class Worker {
   }
 
   void outputs(std::span<Unit> units) {
-    for (const WindowTaps::Run& run : p_.taps.runs()) {
+    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+      const WindowTaps::Run& run = p_.taps.runs()[r];
       for (size_t i = 0; i < units.size(); ++i) {
         Unit& u = units[i];
         u.begin = std::max(run.begin, u.x0);
         u.end = std::min(run.end, u.x1);
         if (u.begin >= u.end) continue;
-        WindowTap* taps = taps_ + i * p_.taps.places();
-        u.tile.taps = taps;
-        u.tile.count = p_.taps.taps(run, u.start, taps);
+        const std::span<const WindowTap> taps = u.lists.of(r, u.start);
+        u.tile.taps = taps.data();
+        u.tile.count = std::ssize(taps);
       }
       for (const Columns& columns : p_.columns) {
         for (const Unit& u : units) tiles(u, run, columns);
@@ -419,7 +421,7 @@ class Worker {
     if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
     if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
     if (p_.program) d.end.program = &u.program;
-    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data) + columns.a;
+    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(u.start.offset) + columns.a;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t x = u.begin + length * i / parts, count = u.begin + length * (i + 1) / parts - x, row = x - u.x0;
       d.ends = (x == run.begin ? WindowTap::first : WindowTap::none) | (x + count == run.end ? WindowTap::last : WindowTap::none);
@@ -435,7 +437,6 @@ class Worker {
   const Constants& c_;
   const Plan& p_;
   const float* panels_;
-  WindowTap* taps_;
   float *bias_, *scale_, *sums_;
   std::byte* body_;
   Unit units_[most_units];

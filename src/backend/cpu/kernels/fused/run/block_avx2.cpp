@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 #include "base/error.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/row_copy.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
 #include "backend/cpu/kernels/fused/run/transposed_copy.h"
 #include "base/error.h"
@@ -23,6 +24,7 @@ struct Schedule {
   Cut cut;
   std::vector<Walk> walks;        // of each part
   std::optional<TransposedCopy> copy;  // what the one part there is does
+  std::optional<RowCopy> rows;         // what the last part does
   size_t scratch = 0;             // bytes one worker needs
   size_t held = 0;                // of the scratch behind the workers': where pointers to what is held begin, then what is held
 };
@@ -144,6 +146,7 @@ Resolved resolve(const Call& call) {
     s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + part.bound.staged.size() * StageTile::bytes);
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
+  s->rows = row_copy(s->cut.parts.back().bound);
   fill_known(*s, call.operands);
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
   return {s->held + pointers_of(s->cut) + s->cut.bytes, s};
@@ -162,6 +165,10 @@ void run(const Call& call) {
   for (size_t n = 0; n < s.cut.parts.size(); ++n) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;
+    if (s.rows && n + 1 == s.cut.parts.size()) {
+      const int64_t rows = s.rows->rows, tasks = std::min(last.tasks, rows);
+      return call.workers->run(tasks, [&](int64_t task, int) { s.rows->run(call.operands, held, rows * task / tasks, rows * (task + 1) / tasks); });
+    }
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
       if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);

@@ -53,6 +53,16 @@ struct Line {
 
 int64_t index_of(const TensorRef& t, int64_t offset) { return PlainElement<int64_t>::get(element(t, offset)); }
 
+// Neighbours are added to neighbours.
+template <class M>
+void add_neighbours(M* to, const M* from, int64_t n) {
+  typedef M Vector __attribute__((vector_size(16), aligned(alignof(M)), may_alias));
+  constexpr auto lanes = static_cast<int64_t>(sizeof(Vector) / sizeof(M));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) *reinterpret_cast<Vector*>(to + i) += *reinterpret_cast<const Vector*>(from + i);
+  for (; i < n; ++i) to[i] += from[i];
+}
+
 // A line that goes to places equally far from one another.
 template <class M>
 void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
@@ -61,7 +71,7 @@ void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const st
   if (kind == ScatterArgs::Kind::set) {
     for (int64_t i = 0; i < n; ++i) to[i * to_step] = x[i * from_step];
   } else if (to_step == 1 && from_step == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] += x[i];
+    add_neighbours(to, x, n);
   } else {
     for (int64_t i = 0; i < n; ++i) to[i * to_step] += x[i * from_step];
   }
@@ -90,8 +100,11 @@ class Scatter {
       to_strides_[rest < args_.position ? rest : rest + first_.rank] = out_.strides[d];
       ++rest;
     }
-    if (last_ >= 0) line_ = {updates_.dims[last_], updates_.strides[last_], is_index(last_) ? 0 : to_strides_[last_], {}};
-    for (size_t k = 0; k < args_.axes.size(); ++k) line_.index_step[k] = last_ >= 0 && is_index(last_) ? index(k).strides[last_ - args_.position] : 0;
+    if (last_ >= 0) line_ = {updates_.dims[last_], updates_.strides[last_], to_strides_[last_], {}};
+    for (size_t k = 0; k < args_.axes.size(); ++k) {
+      for (int d = args_.position; d < args_.position + first_.rank; ++d) index_strides_[k][d] = index(k).strides[d - args_.position];
+      line_.index_step[k] = last_ >= 0 ? index_strides_[k][last_] : 0;
+    }
     lines_ = updates_;
     lines_.rank = std::max(last_, 0);
     const bool adds = args_.kind == ScatterArgs::Kind::add && (out_.dtype == ir::DType::f32 || out_.dtype == ir::DType::f64);
@@ -108,52 +121,74 @@ class Scatter {
   template <class E>
   void lines(int64_t begin, int64_t end) const {
     with_kind(args_.kind, [&](auto kind) {
-      int64_t at[max_rank], index_at[max_rank];
-      for (int64_t n = begin; n < end; ++n) {
-        coordinates(n, lines_, at);
-        int64_t from = 0, base = 0;
-        for (int d = 0; d < last_; ++d) {
-          from += at[d] * updates_.strides[d];
-          if (!is_index(d)) base += at[d] * to_strides_[d];
-        }
-        for (size_t k = 0; k < args_.axes.size(); ++k) {
-          index_at[k] = 0;
-          for (int d = args_.position; d < std::min(args_.position + first_.rank, last_); ++d) index_at[k] += at[d] * index(k).strides[d - args_.position];
-        }
-        int64_t to = base, step = line_.to_step;
-        if (plain_ && equal_steps(index_at, to, step)) {
-          put_line<typename E::Memory>(args_.kind, element(out_, to), step, element(updates_, from), line_.from_step, line_.length);
+      Walk at = walk(begin);
+      for (int64_t n = begin; n < end; ++n, next(at)) {
+        int64_t to = at.base, step = line_.to_step;
+        if (plain_ && equal_steps(at, to, step)) {
+          put_line<typename E::Memory>(args_.kind, element(out_, to), step, element(updates_, at.from), line_.from_step, line_.length);
           continue;
         }
         for (int64_t i = 0; i < line_.length; ++i) {
-          to = base + i * line_.to_step;
+          to = at.base + i * line_.to_step;
           for (size_t k = 0; k < args_.axes.size(); ++k) {
-            const int64_t value = index_of(index(k), index_at[k] + i * line_.index_step[k]);
+            const int64_t value = index_of(index(k), at.index[k] + i * line_.index_step[k]);
             to += checked(value, out_.dims[args_.axes[k]], args_.wrap) * out_.strides[args_.axes[k]];
           }
-          E::put(element(out_, to), combine(kind(), E::get(element(out_, to)), E::get(element(updates_, from + i * line_.from_step))));
+          E::put(element(out_, to), combine(kind(), E::get(element(out_, to)), E::get(element(updates_, at.from + i * line_.from_step))));
         }
       }
     });
   }
 
  private:
-  bool is_index(int d) const { return d >= args_.position && d < args_.position + first_.rank; }
   const TensorRef& index(size_t k) const { return call_.operands[1 + k]; }
 
+  // Where a line begins: in the updates, in the result without its indices, in each index.
+  struct Walk {
+    int64_t coordinates[max_rank] = {};
+    int64_t from = 0, base = 0, index[max_rank] = {};
+    // How the indices of a line grow: those of the last one that was looked at.
+    int64_t looked_at[max_rank], grows[max_rank];
+  };
+  Walk walk(int64_t line) const {
+    Walk w;
+    coordinates(line, lines_, w.coordinates);
+    std::fill(w.looked_at, w.looked_at + max_rank, INT64_MIN);
+    for (int d = 0; d < last_; ++d) move(w, d, w.coordinates[d]);
+    return w;
+  }
+  void move(Walk& w, int d, int64_t by) const {
+    w.from += by * updates_.strides[d];
+    w.base += by * to_strides_[d];
+    for (size_t k = 0; k < args_.axes.size(); ++k) w.index[k] += by * index_strides_[k][d];
+  }
+  void next(Walk& w) const {
+    for (int d = last_ - 1; d >= 0; --d) {
+      move(w, d, 1);
+      if (++w.coordinates[d] < updates_.dims[d]) return;
+      move(w, d, -updates_.dims[d]);
+      w.coordinates[d] = 0;
+    }
+  }
+
   // Whether all indices of a line grow by one step and are inside: then where it begins, and how far apart its places are.
-  bool equal_steps(const int64_t* index_at, int64_t& to, int64_t& step) const {
+  bool equal_steps(Walk& w, int64_t& to, int64_t& step) const {
     for (size_t k = 0; k < args_.axes.size(); ++k) {
       const int64_t by = line_.index_step[k], extent = out_.dims[args_.axes[k]], stride = out_.strides[args_.axes[k]];
-      const auto* values = reinterpret_cast<const int64_t*>(element(index(k), index_at[k]));
+      const auto* values = reinterpret_cast<const int64_t*>(element(index(k), w.index[k]));
       const int64_t begin = values[0], end = values[(line_.length - 1) * by];
       if (begin < 0 || begin >= extent || end < 0 || end >= extent) return false;
-      const int64_t rest = std::max<int64_t>(line_.length - 1, 1), grows = (end - begin) / rest;
-      bool same = begin + rest * grows == end || line_.length == 1;
-      for (int64_t i = 1; by != 0 && i < line_.length; ++i) same = same && values[i * by] == begin + i * grows;
-      if (!same) return false;
+      if (by == 0) w.grows[k] = 0;
+      if (by != 0 && w.looked_at[k] != w.index[k]) {
+        const int64_t rest = std::max<int64_t>(line_.length - 1, 1), grows = (end - begin) / rest;
+        bool same = begin + rest * grows == end || line_.length == 1;
+        for (int64_t i = 1; i < line_.length; ++i) same = same && values[i * by] == begin + i * grows;
+        if (!same) return false;
+        w.looked_at[k] = w.index[k];
+        w.grows[k] = grows;
+      }
       to += begin * stride;
-      step += grows * stride;
+      step += w.grows[k] * stride;
     }
     return true;
   }
@@ -162,7 +197,7 @@ class Scatter {
   const Call& call_;
   const TensorRef &updates_, &out_, &first_;
   const int last_;
-  int64_t to_strides_[max_rank] = {};
+  int64_t to_strides_[max_rank] = {}, index_strides_[max_rank][max_rank] = {};  // along the updates' axes
   Line line_;
   TensorRef lines_;
   bool plain_ = false;
