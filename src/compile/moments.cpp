@@ -93,11 +93,11 @@ std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Back
   const kernels::Definition& moments = *kernels::definition_of(Op::moments);
   Node sketch;
   sketch.op = Op::moments;
-  sketch.in = {apart.in[0]};
+  sketch.in = {first.in[0]};  // not `apart`'s operand, which may lack axes of size 1 in front
   sketch.attributes = {{"axes", to_attribute(axes)}};
   const kernels::PlainStep step = moments.plain(g, sketch);
-  backend::Plain plain{moments.name, step.constants, {g.type(apart.in[0]).dtype, DType::f32, DType::f32}};
-  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(dims)}})) return std::nullopt;
+  backend::Plain plain{moments.name, step.constants, {g.type(first.in[0]).dtype, DType::f32, DType::f32}};
+  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(g.type(first.in[0]).dims)}})) return std::nullopt;
   return g.values[sum].producer;
 }
 

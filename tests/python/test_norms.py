@@ -45,3 +45,20 @@ def test_norms_of_groups(dtype):
     compiled, exact = ingot.compile(model, inputs=[x], fallback="error"), copy.deepcopy(model).double()(x.double())
     for found, eager, right in zip(compiled(x), model(x), exact):
         assert_accurate(found, eager, right, depth=24 * 21 * 48)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (1, 4, 1), (1, 4, 1, 1), (1, 1, 1), (2, 4), (1, 4, 3000), (1, 4, 60, 50)], ids=str)
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_groups_of_leading_ones(shape, groups):
+    """Axes of size 1 in front of what is normalised may be dropped on the way."""
+    if shape[1] % groups:
+        pytest.skip("groups that do not divide the channels")
+    torch.manual_seed(0)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.group_norm(x, groups, eps=1.0) if x.numel() > groups * x.shape[0] else torch.ops.aten.native_group_norm(x, None, None, x.shape[0], x.shape[1], x.numel() // x.shape[0] // x.shape[1], groups, 1.0)[0]
+
+    x = torch.randn(shape)
+    compiled = ingot.compile(Model(), inputs=[x], fallback="error")
+    assert_accurate(compiled(x), Model()(x), Model()(x.double()))
