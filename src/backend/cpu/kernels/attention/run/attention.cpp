@@ -56,7 +56,7 @@ struct Plan {
   bool has_mask = false, mask_same_rows = false;
   bool f32;
   int64_t query_block, pieces;
-  int64_t d_panels, e_width, t_width;
+  int64_t d_panels, e_width, t_width, s_row;  // s_row: floats from row to row of scores; not a power of two, whose rows would share few sets of the cache
   size_t q_bytes, k_bytes, v_bytes, s_bytes, o_bytes, state_bytes, per_worker;
 };
 
@@ -108,16 +108,18 @@ Resolved resolve(const Call& call) {
   }
   int64_t workers = call.workers->count();
   const int64_t width = tile_ops().columns;
-  p->query_block = std::min<int64_t>(std::max<int64_t>(p->s, 1), 96);
+  const int64_t most_queries = p->s >= 768 ? 196 : 98;  // whole tiles of 14; K and V are packed once for each block
+  p->query_block = std::min(std::max<int64_t>(p->s, 1), most_queries);
   if (p->batch < 2 * workers && p->s > 16) p->query_block = std::min(p->query_block, std::max<int64_t>(8, round_up((p->s + workers - 1) / workers, 6)));
   p->pieces = p->s == 0 ? 0 : (p->s + p->query_block - 1) / p->query_block;
   int64_t keys = std::min(key_block, std::max<int64_t>(p->t, 1));
   p->t_width = round_up(keys, width);
+  p->s_row = p->t_width + (p->t_width % 128 == 0 ? 16 : 0);
   p->e_width = round_up(std::max<int64_t>(p->e, 1), width);
   p->q_bytes = floats(p->query_block * std::max<int64_t>(p->d, 1));
   p->k_bytes = floats(p->t_width * p->d + 1024);
   p->v_bytes = floats(keys * p->e_width + 1024);
-  p->s_bytes = floats(p->query_block * p->t_width);
+  p->s_bytes = floats(p->query_block * p->s_row);
   p->o_bytes = floats(p->query_block * p->e_width);
   p->state_bytes = floats(3 * p->query_block + p->t_width);
   p->per_worker =
@@ -310,8 +312,8 @@ class Task {
       }
     }
   }
-  void scores(int64_t rows, int64_t n) { tiles(q_, p_.d, k_, p_.d, s_, p_.t_width, rows, round_up(n, tiles_.columns), true); }
-  void product(int64_t rows, int64_t n, bool first) { tiles(s_, p_.t_width, v_, n, o_, p_.e_width, rows, p_.e_width, first); }
+  void scores(int64_t rows, int64_t n) { tiles(q_, p_.d, k_, p_.d, s_, p_.s_row, rows, round_up(n, tiles_.columns), true); }
+  void product(int64_t rows, int64_t n, bool first) { tiles(s_, p_.s_row, v_, n, o_, p_.e_width, rows, p_.e_width, first); }
 
   void apply_mask(int64_t s0, int64_t rows, int64_t t0, int64_t n) {
     if (!p_.has_mask || n == 0) return;
@@ -324,14 +326,14 @@ class Task {
       for (int64_t j = 0; j < n; j += step) evaluator.segment(at_, t0 + j, std::min(step, n - j), bias_ + j, bias_ + j);
       if (std::all_of(bias_, bias_ + n, [](float b) { return b == 0; })) return;
       for (int64_t i = 0; i < rows; ++i) {
-        float* row = s_ + i * p_.t_width;
+        float* row = s_ + i * p_.s_row;
         const BlockArgument in[] = {{row, false}, {bias_, false}};
         block_.map_f32(ir::Op::add, row, in, n);
       }
       return;
     }
     for (int64_t i = 0; i < rows; ++i) {
-      float* row = s_ + i * p_.t_width;
+      float* row = s_ + i * p_.s_row;
       at_[c_.batch_rank] = s0 + i;
       for (int64_t j = 0; j < n; j += step) evaluator.segment(at_, t0 + j, std::min(step, n - j), row + j, row + j);
     }
@@ -339,12 +341,12 @@ class Task {
 
   void softmax(int64_t s0, int64_t rows, int64_t t0, int64_t n, bool started) {
     if (!c_.causal) {
-      block_.softmax_rows(s_, p_.t_width, rows, n, largest_, total_, keep_);
+      block_.softmax_rows(s_, p_.s_row, rows, n, largest_, total_, keep_);
     } else {
       for (int64_t i = 0; i < rows; ++i) {
-        float* row = s_ + i * p_.t_width;
+        float* row = s_ + i * p_.s_row;
         const int64_t seen = std::clamp<int64_t>(s0 + i - t0 + 1, 0, n);
-        block_.softmax_rows(row, p_.t_width, 1, seen, largest_ + i, total_ + i, keep_ + i);
+        block_.softmax_rows(row, p_.s_row, 1, seen, largest_ + i, total_ + i, keep_ + i);
         std::fill(row + seen, row + n, 0.0f);
       }
     }
