@@ -143,7 +143,7 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   int64_t workers = call.workers->count();
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
-  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
+  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + longest_sum - 1) / longest_sum * longest_sum : longest_sum;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? p->n % ops.columns == 0 ? 0 : ops.columns : n_segment + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));

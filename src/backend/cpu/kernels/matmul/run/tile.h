@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/kernels/run/vector_program.h"
+#include "backend/cpu/kernels/run/sum_end.h"
 #include "ir/half.h"
 
 namespace ingot::kernels {
