@@ -143,7 +143,18 @@ void find_indices(Plan& p, const Constants& c) {
     p.inner = k.back().extent;
     p.inner_step = static_cast<int64_t>(k.back().step);
   }
-  if (!leaves(k.back()) && (!narrow || p.inner > 1)) k.pop_back();
+  if (!leaves(k.back()) && (!narrow || p.inner > 1)) {
+    IndexMap::Index& inside = k.back();
+    // One place is one sum, as long as it may be.
+    const int64_t pieces = narrow ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
+    if (pieces > 1 && p.inner % pieces == 0) {
+      p.inner = length;
+      inside.extent = pieces;
+      inside.step *= length;
+    } else {
+      k.pop_back();
+    }
+  }
   std::vector<int64_t> b_steps(k.size());
   int64_t row = p.inner * p.panel_row;
   for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;

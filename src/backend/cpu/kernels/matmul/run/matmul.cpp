@@ -290,8 +290,15 @@ class Block {
     return decoded_;
   }
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
-    p_.tiles[rows](a, stride / p_.a_size, panel, k, c, ldc, first, end, ahead);
-    if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (k / panel_depth(p_.panel) / 4);
+    in_sums(k, [&](int64_t k0, int64_t n) {
+      p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + k0 * p_.row_bytes, n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
+      if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
+    });
+  }
+  // f(k0, n) for the parts of k products that are one sum each.
+  template <class F>
+  void in_sums(int64_t k, F f) const {
+    for (int64_t k0 = 0; k0 < k; k0 += p_.way.sum) f(k0, std::min(k - k0, p_.way.sum));
   }
 
   // A tile of a last panel that is not full: what it ends with is not read beyond its columns, and only these are stored.
@@ -402,8 +409,11 @@ class Block {
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             if (part && p_.part_tiles != nullptr) {
-              p_.part_tiles[r1 - r0](a + r0 * lda, lda / p_.a_size, from, k1 - k0, reinterpret_cast<float*>(result.at(r0, n)), result.stride, k0 == 0, ends ? &end : nullptr,
-                                     static_cast<int>(p_.n - n));
+              in_sums(k1 - k0, [&](int64_t part_k, int64_t count) {
+                const bool last = ends && part_k + count == k1 - k0;
+                p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + part_k * p_.row_bytes, count, reinterpret_cast<float*>(result.at(r0, n)),
+                                       result.stride, k0 + part_k == 0, last ? &end : nullptr, static_cast<int>(p_.n - n));
+              });
               continue;
             }
             float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;

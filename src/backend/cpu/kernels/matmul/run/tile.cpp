@@ -53,7 +53,9 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   }
   if (panel == DType::bf16) return {&ops.bf16, DType::f32, 126, few_rows, 4096, 384};
   if (panel == DType::f16) return {&ops.f16, DType::f32, 126, few_rows, 4096, 384};
-  return {&ops.f32, DType::f32, 126, few_rows, 2048, 384};
+  Way way{&ops.f32, DType::f32, 126, few_rows, 2048, 384};
+  way.sum = in_order || m > few_rows ? 384 : m == 1 ? 2048 : m == 2 ? 1024 : 768;  // one row takes four places of a panel, two rows two
+  return way;
 }
 
 }  // namespace ingot::kernels

@@ -79,6 +79,7 @@ struct Way {
   // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
   bool matrix = false;
   ir::DType decoded = ir::DType::i8;  // what blocks of an int8 panel are made before they are multiplied; i8: nothing
+  int64_t sum = INT64_MAX;        // so many products at most are one sum: sums of sums are nearer to the truth. In order it is the same for all numbers of rows
   bool decodes() const { return decoded != ir::DType::i8; }
   int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
   // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.

@@ -1,0 +1,37 @@
+"""Products that add up many terms: an engine's error is eager's, however many there are, with no allowance for their number."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import ingot
+
+
+def off(result, exact):
+    return (result.double() - exact).square().mean().sqrt().item()
+
+
+def check(module, x):
+    module = module.eval().requires_grad_(False)
+    with torch.no_grad():
+        exact = copy.deepcopy(module).double()(x.double())
+        ours, theirs = off(ingot.compile(module, inputs=[x])(x), exact), off(module(x), exact)
+    assert ours <= 2 * theirs, f"{ours:.3e}, eager's is {theirs:.3e}"
+
+
+@pytest.mark.parametrize("columns", [64, 70, 8], ids=["whole-panels", "part-of-a-panel", "few-columns"])
+@pytest.mark.parametrize("rows", [1, 2, 16, 100])
+@pytest.mark.parametrize("terms", [512, 8192])
+def test_linear(terms, rows, columns):
+    torch.manual_seed(0)
+    check(torch.nn.Linear(terms, columns), torch.randn(rows, terms))
+
+
+@pytest.mark.parametrize("columns, groups", [(64, 1), (8, 1), (8, 2)])
+@pytest.mark.parametrize("channels, size", [(2048, 1), (512, 3)])
+def test_convolution(channels, size, columns, groups):
+    torch.manual_seed(0)
+    check(torch.nn.Conv2d(channels, columns, size, padding=size // 2, groups=groups), torch.randn(2, channels, 6, 6))
