@@ -143,7 +143,8 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   int64_t workers = call.workers->count();
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
-  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + 31) / 32 * 32 : 32;
+  const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order blocks of K are whole sums
+  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? p->n % ops.columns == 0 ? 0 : ops.columns : n_segment + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
@@ -291,9 +292,13 @@ class Block {
   }
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
     in_sums(k, [&](int64_t k0, int64_t n) {
-      p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + k0 * p_.row_bytes, n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
+      p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
       if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
     });
+  }
+  int64_t sum_offset(int64_t k0) const {
+    const DType type = p_.way.decodes() ? p_.way.decoded : p_.panel;
+    return k0 / panel_depth(type) * row_bytes(type);
   }
   // f(k0, n) for the parts of k products that are one sum each.
   template <class F>
@@ -411,7 +416,7 @@ class Block {
             if (part && p_.part_tiles != nullptr) {
               in_sums(k1 - k0, [&](int64_t part_k, int64_t count) {
                 const bool last = ends && part_k + count == k1 - k0;
-                p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + part_k * p_.row_bytes, count, reinterpret_cast<float*>(result.at(r0, n)),
+                p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + sum_offset(part_k), count, reinterpret_cast<float*>(result.at(r0, n)),
                                        result.stride, k0 + part_k == 0, last ? &end : nullptr, static_cast<int>(p_.n - n));
               });
               continue;

@@ -30,10 +30,16 @@ const Int8Panels& int8_panels() {
 
 namespace {
 
+constexpr int64_t sum_in_order = 384;
+
 // A few rows read an int8 panel as it is; for more of them blocks of it are decoded. In order, all are done by the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
   const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
-  if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) return {&int8_panels().tiles, DType::f32, 126, few_rows, 4096, 384};
+  if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) {
+    Way way{&int8_panels().tiles, DType::f32, 126, few_rows, 4096, 384};
+    if (in_order) way.sum = sum_in_order;
+    return way;
+  }
   const DType decoded = pairs ? DType::bf16 : DType::f32;
   Way way = way_of(pairs ? a : DType::f32, decoded, mapped, in_order, m);
   way.decoded = decoded;
@@ -46,16 +52,19 @@ Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
 // that decide, so that a product of one row has the bits of one of many.
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
+  auto summed = [&](Way way, int64_t sum) {
+    way.sum = in_order ? sum_in_order : sum;
+    return way;
+  };
   if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
-    if (ops.bf16_dots.tile != nullptr) return {&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024};
+    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024}, INT64_MAX);
   }
-  if (panel == DType::bf16) return {&ops.bf16, DType::f32, 126, few_rows, 4096, 384};
-  if (panel == DType::f16) return {&ops.f16, DType::f32, 126, few_rows, 4096, 384};
-  Way way{&ops.f32, DType::f32, 126, few_rows, 2048, 384};
-  way.sum = in_order || m > few_rows ? 384 : m == 1 ? 2048 : m == 2 ? 1024 : 768;  // one row takes four places of a panel, two rows two
-  return way;
+  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, 384}, INT64_MAX);
+  if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, 384}, INT64_MAX);
+  // One row takes four places of a panel, two rows two. Sums of numbers that were rounded to half types need no such care.
+  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, 384}, m > few_rows ? 384 : m == 1 ? 2048 : m == 2 ? 1024 : 768);
 }
 
 }  // namespace ingot::kernels
