@@ -28,7 +28,8 @@ class Parser {
     std::string_view relation = word();
     bool equal = relation == "Equality" || relation == "Eq", le = relation == "LessThan" || relation == "Le", lt = relation == "StrictLessThan" || relation == "Lt";
     bool ge = relation == "GreaterThan" || relation == "Ge", gt = relation == "StrictGreaterThan" || relation == "Gt";
-    if (!equal && !le && !lt && !ge && !gt) return std::nullopt;
+    bool unequal = relation == "Unequality" || relation == "Ne";
+    if (!equal && !unequal && !le && !lt && !ge && !gt) return std::nullopt;
     expect('(');
     Dim a = whole(expression(0));
     expect(',');
@@ -36,7 +37,7 @@ class Parser {
     expect(')');
     if (ge || gt) std::swap(a, b);
     if (lt || gt) a += 1;
-    return Condition{std::move(a), std::move(b), equal};
+    return Condition{std::move(a), std::move(b), equal, unequal};
   }
 
   Dim run() {

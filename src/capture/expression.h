@@ -12,10 +12,10 @@ namespace ingot::capture {
 // function has no meaning as a size.
 ir::Dim parse_size(std::string_view srepr, const std::function<ir::Dim(std::string_view)>& resolve);
 
-// A condition on sizes, "Le(Symbol('s0'), Integer(64))", as left <= right or left == right. nullopt when it is of another form.
+// A condition on sizes, "Le(Symbol('s0'), Integer(64))", as left <= right, left == right or left != right. nullopt when it is of another form.
 struct Condition {
   ir::Dim left, right;
-  bool equal = false;
+  bool equal = false, unequal = false;
 };
 std::optional<Condition> parse_condition(std::string_view srepr, const std::function<ir::Dim(std::string_view)>& resolve);
 

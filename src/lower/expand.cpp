@@ -181,6 +181,7 @@ class Expander {
         results[0] = ir::Handle(&to_, values_.read(node.in[0]));
       }
       if (results.size() < node.out.size()) fail(Code::internal, "{} ({}) has {} results where torch recorded {}", node_name(node), target, results.size(), node.out.size());
+      if (data_ == SizesFromData::allowed) name_sizes(node, results);
       if (data_ == SizesFromData::refused && !to_.outputs.empty()) {
         refuse(id, "it reads a size from the values of a tensor, which runs here only where the whole model does");
         return;
@@ -192,7 +193,9 @@ class Expander {
       for (ir::SymbolId s : expected) known_sizes_[s] = true;
       // Of what nobody reads torch itself records one thing on the CPU and another on a GPU (statistics of batch_norm).
       for (size_t i = 0; i < node.out.size(); ++i) {
-        if (i == 0 || read_[node.out[i]]) check(node, target, from_.type(node.out[i]), results[i].type());
+        if (i != 0 && !read_[node.out[i]]) continue;
+        check(node, target, from_.type(node.out[i]), results[i].type());
+        if (!writes) results[i] = with_known_sizes(results[i], from_.type(node.out[i]).dims);
       }
     } catch (Error& e) {
       // torch accepted the call, so what a definition refuses is what ingot lacks: a dtype, a form of an argument.
@@ -375,6 +378,20 @@ class Expander {
               {inferred.dims[i], recorded.dims[i], ir::Check::equal, node.origin, fmt::format("axis {} of {} has the size recorded at capture", i, node_name(node))});
       }
     }
+  }
+
+  // Where torch recorded a number and the definition gives an expression, which is checked to be that number, what follows reads the number: a size of 1
+  // broadcasts, an expression that will be 1 does not.
+  ir::Handle with_known_sizes(const ir::Handle& x, const ir::Dims& recorded) {
+    ir::AffineMap map{x.dims(), {}, std::nullopt};
+    bool changed = false;
+    for (uint32_t i = 0; i < recorded.size(); ++i) {
+      const bool is_new = recorded[i].is_constant() && !x.dims()[i].is_constant();
+      if (is_new) map.dims[i] = recorded[i];
+      map.axes.push_back({0, {{i, 1}}});
+      changed = changed || is_new;
+    }
+    return changed ? ir::view(x, std::move(map)) : x;
   }
 
   const Graph& from_;

@@ -115,7 +115,7 @@ class Partitioner {
     }
   }
 
-  // Which nodes must run before a node: those whose results it reads, and the one that first gives a size it uses.
+  // Which nodes must run before a node: those whose results it reads, and the one that first gives a size it uses, or whose result is read as that size.
   void find_dependencies() {
     before_.resize(g_.nodes.size());
     std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
@@ -130,6 +130,12 @@ class Partitioner {
       }
     };
     for (const ir::Input& i : g_.inputs) note(i.value, ir::none_id);
+    const std::vector<uint32_t> read = ir::read_symbols(g_);
+    for (ir::SymbolId s = 0; s < read.size(); ++s) {
+      if (read[s] == ir::none_id || known[s]) continue;
+      known[s] = true;
+      maker[s] = g_.values[g_.outputs[read[s]].value].producer;
+    }
     NodeId last_effect = ir::none_id;
     for (NodeId n = 0; n < g_.nodes.size(); ++n) {
       const Node& node = g_.nodes[n];

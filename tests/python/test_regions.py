@@ -298,3 +298,28 @@ def test_inspect_shows_regions(tmp_path):
     cli = os.environ.get("INGOT_CLI", ROOT / "build" / "release" / "ingot")
     text = subprocess.run([cli, "inspect", tmp_path / "loop.ingot"], capture_output=True, text=True, check=True).stdout
     assert "loop: forward." in text and ".condition" in text and ".body" in text
+
+
+class SliceByNumbers(torch.nn.Module):
+    """Begin and end of a slice come from data, and torch has a size of its own for how long it is, which it asserts not to be 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.linear = torch.nn.Parameter(torch.randn(16, 8)), torch.nn.Linear(8, 8)
+
+    def forward(self, n, x):
+        k = torch.clamp(n.sum() * 2, max=8)
+        rows = self.weight[(8 - k).item() : (k + 8).item()]
+        torch._check(rows.shape[0] != 0)
+        return self.linear(rows.unsqueeze(0)).sum(1) + self.linear(x)
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.slice.Tensor"]], ids=["here", "in torch"])
+def test_slice_by_numbers(kept):
+    """With the slice in torch the engine that makes the numbers runs before it, and the one that reads it behind it: they are two."""
+    torch.manual_seed(0)
+    model, x = SliceByNumbers().requires_grad_(False), torch.randn(3, 8)
+    compiled = ingot.compile(torch.export.export(model, (torch.tensor([1, 2]), x), strict=False), torch_executed_ops=kept)
+    assert (compiled.report.whole, len(compiled.report.segments)) == ((False, 2) if kept else (True, 1))
+    for n in ([1, 2], [1, 0], [7, 9]):
+        torch.testing.assert_close(compiled(torch.tensor(n), x), model(torch.tensor(n), x))

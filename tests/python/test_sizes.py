@@ -304,3 +304,22 @@ def test_sizes_of_one_and_two(kept, caplog):
         assert given is out
     with pytest.raises(ingot.InputError, match=r"outside the range 1\.\.2"):
         compiled(torch.randn(3, 3), torch.randn(3, 3), torch.empty(3, 3))
+
+
+def test_a_size_of_one_that_torch_knows_broadcasts():
+    """The mask's third axis is 4 * batch of the mask / (4 * batch of x), which torch recorded as 1 and a product would take for the 32 beside it."""
+
+    class Masked(torch.nn.Module):
+        def forward(self, x, mask):
+            mask = (1 - mask.unsqueeze(1)).repeat_interleave(4, dim=0).view(x.shape[0], 4, -1, mask.shape[1])
+            return torch.nn.functional.scaled_dot_product_attention(x, x[:, :, :7], x[:, :, :7], attn_mask=mask)
+
+    def inputs(batch):
+        return torch.randn(batch, 4, 32, 8), torch.rand(batch, 7)
+
+    model = Masked()
+    compiled = ingot.compile(torch.export.export(model, inputs(2), dynamic_shapes=[{0: torch.export.Dim.DYNAMIC}] * 2, strict=False))
+    assert compiled.report.whole
+    for batch in (2, 3, 5):
+        x = inputs(batch)
+        torch.testing.assert_close(compiled(*x), model(*x))
