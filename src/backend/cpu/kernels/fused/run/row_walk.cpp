@@ -57,10 +57,15 @@ bool RowWalk::add_store(const Bound& b, const ProgramStore& store) {
   return extents.size() <= most_axes && operands.size() <= most_operands;
 }
 
-RowWalk::At::At(const RowWalk& walk, std::span<const TensorRef> operands, std::byte* const* held, int64_t row) : walk_(walk) {
+RowWalk::At::At(const RowWalk& walk, std::span<const TensorRef> operands, std::byte* const* held, int64_t row)
+    : walk_(walk), operand_count_(walk.operands.size()), index_count_(walk.indices.size()) {
   auto data = [&](uint32_t operand) { return operand < operands.size() ? operands[operand].data : held[operand - operands.size()]; };
   for (size_t k = 0; k < walk.operands.size(); ++k) operands_[k] = data(walk.operands[k].operand) + walk.operands[k].base;
   for (size_t k = 0; k < walk.indices.size(); ++k) indices_[k] = reinterpret_cast<const int64_t*>(data(walk.indices[k].operand));
+  for (size_t a = 0; a < walk.extents.size(); ++a) {
+    for (size_t k = 0; k < operand_count_; ++k) steps_[a].operands[k] = walk.operands[k].strides[a];
+    for (size_t k = 0; k < index_count_; ++k) steps_[a].indices[k] = walk.indices[k].strides[a];
+  }
   for (size_t a = walk.extents.size(); a-- > 0; row /= walk.extents[a]) {
     at_[a] = row % walk.extents[a];
     move(a, at_[a]);
@@ -68,8 +73,9 @@ RowWalk::At::At(const RowWalk& walk, std::span<const TensorRef> operands, std::b
 }
 
 void RowWalk::At::move(size_t axis, int64_t by) {
-  for (size_t k = 0; k < walk_.operands.size(); ++k) operands_[k] += by * walk_.operands[k].strides[axis];
-  for (size_t k = 0; k < walk_.indices.size(); ++k) indices_[k] += by * walk_.indices[k].strides[axis];
+  const Steps& steps = steps_[axis];
+  for (size_t k = 0; k < operand_count_; ++k) operands_[k] += by * steps.operands[k];
+  for (size_t k = 0; k < index_count_; ++k) indices_[k] += by * steps.indices[k];
 }
 
 void RowWalk::At::next() {

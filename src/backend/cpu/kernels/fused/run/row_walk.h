@@ -52,6 +52,11 @@ struct RowWalk {
     int64_t at_[most_axes] = {};
     std::byte* operands_[most_operands];
     const int64_t* indices_[most_indices];
+    struct Steps {                 // along one axis, of what is moved for each row
+      int64_t operands[most_operands], indices[most_indices];
+    };
+    Steps steps_[most_axes];
+    const size_t operand_count_, index_count_;
   };
 
  private:
