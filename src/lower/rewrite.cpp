@@ -114,7 +114,8 @@ bool has_windows(const ir::AffineMap::Axis& axis, const Dims& dims) {
   for (const ir::AffineMap::Term& outer : axis.terms) {
     int64_t reach = 0;  // of what walks in smaller steps
     for (const ir::AffineMap::Term& inner : axis.terms) {
-      if (&inner != &outer && std::abs(inner.coefficient) <= std::abs(outer.coefficient)) reach += std::abs(inner.coefficient) * (dims[inner.axis].constant().value_or(INT32_MAX) - 1);
+      if (&inner != &outer && std::abs(inner.coefficient) <= std::abs(outer.coefficient))
+        reach += std::abs(inner.coefficient) * (dims[inner.axis].constant().value_or(INT32_MAX) - 1);
     }
     if (reach >= std::abs(outer.coefficient)) return true;
   }

@@ -197,8 +197,8 @@ class Line {
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
           if (end.residual != nullptr) part.residual += (run.begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (run.begin + x0) * to_step + c0, to_step,
-                              c1 - c0, part);
+          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (run.begin + x0) * to_step + c0,
+                              to_step, c1 - c0, part);
         }
       }
     }

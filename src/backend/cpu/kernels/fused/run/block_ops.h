@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/fused/run/row_steps.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
 
@@ -67,6 +68,8 @@ struct BlockOps {
   void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
   void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the greatest or least of `count` values; NaN wins
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
+  // All steps of a body on `columns` elements of each of `count` rows.
+  void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
 };
 
 const BlockOps& block_ops();  // for this machine

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/row_copy.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
 #include "backend/cpu/kernels/fused/run/transposed_copy.h"
@@ -25,6 +26,7 @@ struct Schedule {
   std::vector<Walk> walks;        // of each part
   std::optional<TransposedCopy> copy;  // what the one part there is does
   std::optional<RowCopy> rows;         // what the last part does
+  std::optional<RowBody> body;         // the same
   size_t scratch = 0;             // bytes one worker needs
   size_t held = 0;                // of the scratch behind the workers': where pointers to what is held begin, then what is held
 };
@@ -147,6 +149,7 @@ Resolved resolve(const Call& call) {
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
   s->rows = row_copy(s->cut.parts.back().bound);
+  s->body = row_body(s->cut.parts.back().bound);
   fill_known(*s, call.operands);
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
   return {s->held + pointers_of(s->cut) + s->cut.bytes, s};
@@ -165,9 +168,12 @@ void run(const Call& call) {
   for (size_t n = 0; n < s.cut.parts.size(); ++n) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;
-    if (s.rows && n + 1 == s.cut.parts.size()) {
-      const int64_t rows = s.rows->rows, tasks = std::min(last.tasks, rows);
-      return call.workers->run(tasks, [&](int64_t task, int) { s.rows->run(call.operands, held, rows * task / tasks, rows * (task + 1) / tasks); });
+    if (n + 1 == s.cut.parts.size() && (s.rows || s.body)) {
+      const int64_t rows = last.rows, tasks = std::min(last.tasks, rows);
+      return call.workers->run(tasks, [&](int64_t task, int) {
+        const int64_t begin = rows * task / tasks, end = rows * (task + 1) / tasks;
+        s.rows ? s.rows->run(call.operands, held, begin, end) : s.body->run(call.operands, held, begin, end);
+      });
     }
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;

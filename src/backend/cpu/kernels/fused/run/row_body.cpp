@@ -1,0 +1,137 @@
+#include "backend/cpu/kernels/fused/run/row_body.h"
+
+#include <algorithm>
+
+namespace ingot::kernels {
+
+namespace {
+
+using ir::Op;
+using Step = RowSteps::Step;
+
+static_assert(RowWalk::most_operands == RowSteps::most_operands);
+constexpr int64_t longest = 128;  // columns: a pass of each instruction over longer rows is as fast
+
+std::optional<RowSteps::Kind> kind_of(Op op) {
+  switch (op) {
+    case Op::add: return RowSteps::add;
+    case Op::sub: return RowSteps::sub;
+    case Op::mul: return RowSteps::mul;
+    case Op::div: return RowSteps::div;
+    case Op::min: return RowSteps::min;
+    case Op::max: return RowSteps::max;
+    case Op::neg: return RowSteps::neg;
+    case Op::abs: return RowSteps::abs;
+    case Op::relu: return RowSteps::relu;
+    default: return std::nullopt;
+  }
+}
+
+class Maker {
+ public:
+  explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{RowWalk(b), {}, b.domain.back()} {}
+
+  std::optional<RowBody> make() {
+    if (p_.code.size() + p_.stores.size() + std::size(neutral) > RowSteps::most) return std::nullopt;
+    for (float f : neutral) push({.kind = RowSteps::number, .number = f});
+    size_t maps = 0;
+    for (uint32_t k = 0; k < p_.code.size(); ++k) {
+      const std::optional<Step> step = step_of(k);
+      if (!step) return std::nullopt;
+      maps += step->kind >= RowSteps::add;
+      push(*step);
+    }
+    for (const ProgramStore& s : p_.stores) {
+      const bool beside = b_.strides[s.operand].back() == 1 && b_.dims[s.operand].back() == out_.columns;
+      if (!beside || p_.memory[s.operand] != ir::DType::f32 || p_.code[s.reg].cls != Class::f32 || !out_.walk.add_store(b_, s)) return std::nullopt;
+      push({.kind = RowSteps::store, .count = 1, .in = {id(s.reg)}, .operand = last_operand()});
+    }
+    return maps > 0 ? std::optional(std::move(out_)) : std::nullopt;
+  }
+
+ private:
+  static constexpr float neutral[] = {0, -0.0f, 1};
+  static constexpr uint8_t zero = 0, minus_zero = 1, one = 2;
+  static uint8_t id(uint32_t instruction) { return static_cast<uint8_t>(instruction + std::size(neutral)); }
+
+  void push(const Step& s) { out_.steps.steps[out_.steps.count++] = s; }
+  uint8_t last_operand() const { return static_cast<uint8_t>(out_.walk.operands.size() - 1); }
+
+  std::optional<Step> step_of(uint32_t k) {
+    const ProgramInstruction& i = p_.code[k];
+    if (b_.together[k].kind == Together::absorbed) return Step{};
+    // Indices are followed where rows are walked; nothing else reads them.
+    if (i.kind == Kind::place || (i.kind == Kind::load && i.cls == Class::i64)) return b_.uniform[k] != 0 ? std::optional(Step{}) : std::nullopt;
+    if (i.kind == Kind::literal)
+      return i.cls == Class::f32 || i.cls == Class::i64 ? std::optional(Step{.kind = RowSteps::number, .number = static_cast<float>(i.f)}) : std::nullopt;
+    if (i.cls != Class::f32) return std::nullopt;
+    if (i.kind == Kind::load) return load(k);
+    return i.kind == Kind::map && i.dtype == ir::DType::f32 ? map(k) : std::nullopt;
+  }
+
+  std::optional<Step> load(uint32_t k) {
+    const ProgramInstruction& i = p_.code[k];
+    const int64_t step = b_.strides[i.operand][b_.domain.size() - 1];
+    const bool repeats = step == 0 || out_.columns == 1;
+    if ((!repeats && step != 1) || p_.memory[i.operand] != ir::DType::f32 || !out_.walk.add_load(b_, k)) return std::nullopt;
+    return Step{.kind = RowSteps::load, .operand = last_operand(), .one = repeats, .number = static_cast<float>(i.f)};
+  }
+
+  std::optional<Step> map(uint32_t k) {
+    const ProgramInstruction& i = p_.code[k];
+    const Together& together = b_.together[k];
+    Step out;
+    if (together.kind == Together::alone) {
+      const auto kind = kind_of(i.op);
+      if (!kind) return std::nullopt;
+      out.kind = *kind;
+      for (uint32_t in : i.in) {
+        if (p_.code[in].cls != Class::f32) return std::nullopt;
+        out.in[out.count++] = id(in);
+      }
+      return out;
+    }
+    // x - 0 and x + -0 keep every x, its sign of zero included.
+    const bool normalises = together.kind == Together::normalise;
+    const uint8_t missing[] = {zero, normalises ? zero : minus_zero, one, normalises ? one : minus_zero, minus_zero};
+    for (size_t n = 0; n < 5; ++n) {
+      const bool given = together.in[n] != Together::none;
+      out.in[n] = given ? id(together.in[n]) : missing[n];
+      out.count = static_cast<uint8_t>(out.count + given);
+    }
+    switch (together.kind) {
+      case Together::multiply_add: out.kind = RowSteps::multiply_add; return out;
+      case Together::normalise: out.kind = RowSteps::normalise; return out;
+      case Together::extreme: out.kind = together.op == Op::max ? RowSteps::greatest : RowSteps::least; return out;
+      case Together::activate: out.kind = RowSteps::relu_add; return together.op == Op::relu ? std::optional(out) : std::nullopt;
+      default: return std::nullopt;
+    }
+  }
+
+  const Bound& b_;
+  const Program& p_;
+  RowBody out_;
+};
+
+}  // namespace
+
+std::optional<RowBody> row_body(const Bound& b) {
+  const Program& p = *b.program;
+  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.across != 0 || !b.staged.empty() || b.copies || b.domain.back() > longest) return std::nullopt;
+  return Maker(b).make();
+}
+
+void RowBody::run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const {
+  const BlockOps& ops = block_ops();
+  RowWalk::At at(walk, operands, held, begin);
+  RowPointers pointers[rows_at_once];
+  for (int64_t row = begin; row < end;) {
+    const int count = static_cast<int>(std::min<int64_t>(rows_at_once, end - row));
+    for (int r = 0; r < count; ++r, ++row, at.next()) {
+      for (size_t k = 0; k < walk.operands.size(); ++k) pointers[r].of[k] = at.pointer(k);
+    }
+    ops.run_rows(steps, pointers, count, columns);
+  }
+}
+
+}  // namespace ingot::kernels
