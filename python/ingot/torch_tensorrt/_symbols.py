@@ -54,6 +54,7 @@ SYMBOLS: list[Symbol] = [
         ("export", "works", "a program whose engines are one operator each, ingot::execute"),
         ("convert_exported_program_to_serialized_trt_engine", "differs", "the bytes of a plan; names of inputs can be chosen, of outputs not yet"),
         ("refit_module_weights", "differs", "in_place=True puts the weights in without a build; else the new program is built with the old settings. Works with immutable_weights too"),
+        *((f"_refit.{name}", "refused", "it works on engines of TensorRT", "refit_module_weights") for name in ("construct_refit_mapping", "get_engine_from_encoded_engine")),
         ("CompilationSettings", "works", "a dataclass of the 51 fields below"),
         ("Debugger", "differs", "lifts the log, writes and draws ingot's graphs before and after each of its own passes, engines' steps as JSON, and their profiles"),
         ("cross_compile_for_windows", "refused", "ingot has no Windows runtime", _ELSEWHERE),
@@ -117,7 +118,8 @@ SYMBOLS: list[Symbol] = [
         ("fast_partition", "differs", "cuts a graph by ingot's table of operators, to look at; compile cuts in the library, by what a segment gains"),
         ("global_partition", "differs", "the same, with as few blocks as the data flow allows"),
         ("get_graph_converter_support", "works", "by ingot's table"),
-        ("hierarchical_adjacency_partition", "refused", "there is one backend to cut for", "fast_partition"),
+        ("hierarchical_adjacency_partition", "differs", "cuts for several backends, to look at; compile has one backend, ingot"),
+        ("_atomic_subgraphs.register_atomic_subgraph", "differs", "keeps the pattern, for scripts that cut graphs; compile does not ask for it"),
     ),
     *_group(
         "dynamo.tools.opset_coverage.",

@@ -38,7 +38,7 @@ class BaseEngineCache(ABC):
         parts += map(_described, input_specs)
         for row in ROWS.values():
             if row.group == "field" and row.status == "works" and row.to is not None and not row.name.startswith(("cache", "reuse")):
-                parts.append(f"{row.name} {sorted(row.to(getattr(settings, row.name)).items())}")
+                parts.append(f"{row.name} {_canonicalize_setting_value(row.to(getattr(settings, row.name)))}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @staticmethod
@@ -103,6 +103,13 @@ def through(cache: BaseEngineCache | None, graph: Callable[[], torch.fx.GraphMod
         if "write" in use and (new := _entries(folder) - before):
             cache.insert(name, _packed(folder, new))
     return made
+
+
+def _canonicalize_setting_value(value) -> str:
+    """A setting as text that is the same in every process: sets and dictionaries in order."""
+    if isinstance(value, (set, frozenset)):
+        return str(sorted(map(str, value)))
+    return str(sorted(value.items())) if isinstance(value, dict) else str(value)
 
 
 def _described(value) -> str:

@@ -7,6 +7,7 @@ import torch.utils._pytree as pytree
 
 from .._Device import Device
 from .._Input import Given, Input
+from ._symbol_bounds import extract_var_range_info  # noqa: F401
 
 COSINE_THRESHOLD = 0.99
 RTOL = 5e-3
