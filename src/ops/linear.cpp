@@ -331,7 +331,8 @@ const Definition definitions[] = {
        return std::pair(sdpa(q, k, v, mask, dropout, causal, scale, false), log_sums(q, k, mask, causal, scale));
      }},
     // And as it calls it on a GPU: behind these two come the states of random numbers, which nothing reads without dropout.
-    {"_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, float? scale=None)",
+    {"_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, "
+     "float? scale=None)",
      Types::each,
      [](Value q, Value k, Value v, std::optional<Value> bias, bool, double dropout, bool causal, std::optional<double> scale) {
        return with_states(sdpa(q, k, v, bias, dropout, causal, scale, false), log_sums(q, k, bias, causal, scale), 2);
@@ -339,6 +340,8 @@ const Definition definitions[] = {
     {"_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, bool return_debug_mask=False, *, float? scale=None)",
      Types::each,
      [](Value q, Value k, Value v, double dropout, bool causal, bool, std::optional<double> scale) {
+       // Its kernel puts the corner of the mask at the end of both, and other forms at their beginning.
+       if (causal && !(q.dim(-2) == k.dim(-2))) fail(Code::unsupported, "_scaled_dot_product_flash_attention of other numbers of queries and keys with is_causal");
        return with_states(sdpa(q, k, v, std::nullopt, dropout, causal, scale, false), log_sums(q, k, std::nullopt, causal, scale), 5);
      }},
     {"_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, "

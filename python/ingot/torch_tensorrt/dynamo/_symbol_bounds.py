@@ -15,19 +15,24 @@ def extract_var_range_info(size: torch.SymInt, user_symbol_bounds=None) -> dict:
     where nothing is known of them. A size of 0 or 1 that the export ruled out is allowed again from 1."""
     expression, environment = size.node.expr, size.node.shape_env
     ends = environment.bound_sympy(expression)
-    low, high = (int(end) if end.is_finite else None for end in (ends.lower, ends.upper))
+    low, high = _number(ends.lower), _number(ends.upper)
     asked = (user_symbol_bounds or {}).get(expression)
+    low = 1 if low in (None, 0, 2) else low
     if asked is not None:
-        low, high = max(low if low is not None else 1, asked[0]) if low != 2 or asked[0] > 1 else max(asked[0], 1), asked[1] if high is None else min(high, asked[1])
-    low = 1 if low is not None and low <= 2 and size.node.hint != low else low
+        low, high = max(low, asked[0]), asked[1] if high is None else min(high, asked[1])
     return {"min": low, "max": high, "opt": size.node.hint}
 
 
-def user_symbol_bounds(module: torch.fx.GraphModule, arg_inputs, kwarg_inputs, signature=None) -> dict:
+def _number(end) -> int | None:
+    """An end of a range; None for one that is open (sympy's infinity, or torch's of integers)."""
+    return None if str(end).lstrip("-") in ("oo", "int_oo") else int(end)
+
+
+def user_symbol_bounds(gm: torch.fx.GraphModule, sample_arg_inputs=None, sample_kwarg_inputs=None, graph_signature=None) -> dict:
     """{symbol: (min, max)} of the axes of a program's inputs for which Inputs give a range. An InputError (a ValueError) where a range is wider than the program's; that the export ruled out
     a size of 1 is logged as a warning."""
-    given = [leaf for leaf in pytree.tree_leaves((tuple(arg_inputs or ()), dict(kwarg_inputs or {})))]
-    inputs = [node for node in module.graph.nodes if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)]
+    given = [leaf for leaf in pytree.tree_leaves((tuple(sample_arg_inputs or ()), dict(sample_kwarg_inputs or {})))]
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)]
     found: dict = {}
     for leaf, node in zip(given, inputs):
         if not isinstance(leaf, Input) or leaf.shape_mode is Input._ShapeMode.STATIC:
@@ -43,7 +48,7 @@ def user_symbol_bounds(module: torch.fx.GraphModule, arg_inputs, kwarg_inputs, s
 
 def _compare(name, axis, size, asked):
     ends = size.node.shape_env.bound_sympy(size.node.expr)
-    low, high = (int(end) if end.is_finite else None for end in (ends.lower, ends.upper))
+    low, high = _number(ends.lower), _number(ends.upper)
     if low == 2 and asked[0] == 1:
         log.getChild("dynamo._compiler").warning("input %s, axis %d: the exported program begins at 2 (0/1 specialization of torch.export), and the Input at 1", name, axis)
     elif low is not None and asked[0] < low:

@@ -17,11 +17,11 @@ def _reciprocal(x):
     return _aten.div.Tensor(torch.ones_like(x), x)
 
 
-def _variance(x, dims, correction=1.0, *, output_dtype=None):
+def _variance(x, dims=None, *, correction=1, keepdim=False):
     dims = list(range(x.dim())) if dims is None else dims
     away = _aten.sub.Tensor(x, _aten.mean.dim(x, dims, True))
     count = math.prod(x.shape[d] for d in dims)
-    return _aten.div.Tensor(_aten.sum.dim_IntList(_aten.mul.Tensor(away, away), dims), max(count - (1.0 if correction is None else correction), 0.0))
+    return _aten.div.Tensor(_aten.sum.dim_IntList(_aten.mul.Tensor(away, away), dims, keepdim), max(count - (1 if correction is None else correction), 0))
 
 
 def _select_scatter(x, source, dim, index):
@@ -59,6 +59,12 @@ def _instance_norm(x, weight, bias, mean, variance, from_input, momentum, eps, c
 
 def _grid_sampler(x, grid):
     return _aten.grid_sampler_2d.default(x, grid, 0, 0, True)
+
+
+def _masked_scatter(x, mask, source):
+    x, mask = torch.broadcast_tensors(x, mask)
+    place = (mask.flatten().cumsum(0) - 1).clamp(min=0)
+    return _aten.where.self(mask, _aten.gather.default(source.flatten(), 0, place).reshape(x.shape), x)
 
 
 def _scattered(combine, begin):
@@ -105,7 +111,8 @@ def _scatter_reduce(x, dim, index, source, reduce, *, include_self=True):
 RULES = {
     _aten.rsqrt.default: _rsqrt,
     _aten.reciprocal.default: _reciprocal,
-    torch.ops.prims.var.default: _variance,
+    _aten.var.correction: _variance,
+    _aten.masked_scatter.default: _masked_scatter,
     _aten.alias.default: lambda x: x,
     _aten.lift_fresh_copy.default: lambda x: x,
     _aten.select_scatter.default: _select_scatter,

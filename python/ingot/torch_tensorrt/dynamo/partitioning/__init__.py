@@ -84,9 +84,20 @@ def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_co
     made = split_module(gm, None, lambda n: place.get(n, 0), keep_original_order=True)
     for i, (backend, _) in enumerate(pieces):
         _rename(made, f"submod_{i}", f"_run_on_gpu_{i}" if backend is None else f"_run_on_acc_{backend + '_' if backend else ''}{i}")
+    _hold_weights(made)
     made.graph.set_codegen(gm.graph._codegen)  # the structure of inputs and results
     made.recompile()
     return made
+
+
+def _hold_weights(module: torch.fx.GraphModule):
+    """Weights become the module's own, so that its children are the pieces alone."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and "." in node.target:
+            value = operator.attrgetter(node.target)(module)
+            node.target = node.target.replace(".", "_")
+            setattr(module, node.target, value) if isinstance(value, torch.nn.Parameter) else module.register_buffer(node.target, value)
+    module.delete_all_unused_submodules()
 
 
 def _runs(pairs) -> list[tuple]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -15,13 +17,16 @@ class HierarchicalTorchTensorRTOperatorSupport(OperatorSupportBase):
     def __init__(self, support=None, priority=("tensorrt",), torch_executed_ops=()):
         self._table, self._priority = TorchTensorRTOperatorSupport(torch_executed_ops), tuple(priority)
         self._named = {backend: {operator_name(op) for op in operators} for backend, operators in (support or {}).items()}
+        self._found: dict[torch.fx.Node, str | None] = {}
         self.supported_operators, self.unsupported_operators = self._table.supported_operators, self._table.unsupported_operators
 
     def backend_of(self, node: torch.fx.Node) -> str | None:
-        if not self._table.is_node_supported({}, node):
-            return None
-        name = operator_name(node.target)
-        return next((backend for backend in self._priority if backend not in self._named or name in self._named[backend] or not isinstance(node.target, torch._ops.OpOverload)), None)
+        if node.target is operator.getitem and node.args[0].op == "call_function":  # a part of a result stays with it
+            return self.backend_of(node.args[0])
+        if node not in self._found:
+            takes, name = self._table.is_node_supported({}, node), operator_name(node.target)
+            self._found[node] = next((b for b in self._priority if b not in self._named or name in self._named[b]), None) if takes else None
+        return self._found[node]
 
     def is_node_supported(self, submodules, node: torch.fx.Node) -> bool:
         return self.backend_of(node) is not None
