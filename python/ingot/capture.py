@@ -27,6 +27,7 @@ _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
+_NO_ENGINE = (torch.uint16, torch.uint32, torch.uint64)
 READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number of a tensor becomes a size
 
 
@@ -37,6 +38,11 @@ class Captured:
     json: bytes
     weights: list[tuple[str, torch.Tensor]]  # by state-dict name; the tensors own the bytes
     input_names: list[str]                   # of the tensor inputs, in order
+
+
+def _is_read(node: torch.fx.Node, part: int) -> bool:
+    """Whether anything reads one of a node's results."""
+    return any(user.target is not operator.getitem or user.args[1] == part and bool(user.users) for user in node.users)
 
 
 class _Writer:
@@ -278,7 +284,7 @@ class _Writer:
             parts = []
             for i, part in enumerate(meta):
                 name = names.get(i, f"{node.name}_unused_{i}")
-                if part is None:
+                if part is None or isinstance(part, (int, torch.SymInt)) or part.dtype in _NO_ENGINE and not _is_read(node, i):  # a size is written where it is read
                     parts.append(None)
                 elif isinstance(part, torch.Tensor):
                     parts.append(self.tensor(name, part))

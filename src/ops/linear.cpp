@@ -266,6 +266,29 @@ Value sdpa(Value q, Value k, Value v, std::optional<Value> mask, double dropout,
   return grouped ? reshape(y, original) : y;
 }
 
+// The logarithm of the sum that the softmax of each query divides by.
+Value log_sums(const Value& q, const Value& k, const std::optional<Value>& mask, bool causal, std::optional<double> scale) {
+  const DType t = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Value size = literal(q.graph(), q.dims().back(), t);
+  Value scores = matmul(cast(q, t), cast(transpose(k, -2, -1), t));
+  scores = scale ? scores * *scale : scores / sqrt(size);
+  if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, t);
+  if (causal) {
+    const Dims d = scores.dims();
+    Value column_minus_row = ir::index(q.graph(), {d[d.size() - 2], d.back()}, 1) - ir::index(q.graph(), {d[d.size() - 2], d.back()}, 0);
+    scores = select(column_minus_row <= 0, scores, -std::numeric_limits<double>::infinity());
+  }
+  const Value top = amax(scores, {-1}, keep);
+  return cast(squeeze(log(sum(exp(scores - top), {-1}, keep)) + top, -1), t);
+}
+
+// Attention's results with `states` more that nothing reads.
+std::vector<Value> with_states(const Value& y, const Value& sums, size_t states) {
+  std::vector<Value> results{y, sums};
+  results.insert(results.end(), states, full(y.graph(), {}, int64_t{0}, DType::i64));
+  return results;
+}
+
 const Definition definitions[] = {
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Types::same, [](Value x, Value w, std::optional<Value> b) { return linear(x, w, b); }},
     {"matmul(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
@@ -305,17 +328,27 @@ const Definition definitions[] = {
     {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None)",
      Types::each,
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {
-       Value y = sdpa(q, k, v, mask, dropout, causal, scale, false);
-       const DType t = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
-       Value scores = matmul(cast(q, t), cast(transpose(k, -2, -1), t)) * (scale ? *scale : 1 / std::sqrt(static_cast<double>(q.dims().back().value())));
-       if (mask) scores = mask->dtype() == DType::b8 ? select(*mask, scores, -std::numeric_limits<double>::infinity()) : scores + cast(*mask, t);
-       if (causal) {
-         const Dims d = scores.dims();
-         Value column_minus_row = ir::index(q.graph(), {d[d.size() - 2], d.back()}, 1) - ir::index(q.graph(), {d[d.size() - 2], d.back()}, 0);
-         scores = select(column_minus_row <= 0, scores, -std::numeric_limits<double>::infinity());
-       }
-       Value top = amax(scores, {-1}, keep);
-       return std::pair(y, cast(squeeze(log(sum(exp(scores - top), {-1}, keep)) + top, -1), t));
+       return std::pair(sdpa(q, k, v, mask, dropout, causal, scale, false), log_sums(q, k, mask, causal, scale));
+     }},
+    // And as it calls it on a GPU: behind these two come the states of random numbers, which nothing reads without dropout.
+    {"_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, "
+     "float? scale=None)",
+     Types::each,
+     [](Value q, Value k, Value v, std::optional<Value> bias, bool, double dropout, bool causal, std::optional<double> scale) {
+       return with_states(sdpa(q, k, v, bias, dropout, causal, scale, false), log_sums(q, k, bias, causal, scale), 2);
+     }},
+    {"_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, bool return_debug_mask=False, *, float? scale=None)",
+     Types::each,
+     [](Value q, Value k, Value v, double dropout, bool causal, bool, std::optional<double> scale) {
+       // Its kernel puts the corner of the mask at the end of both, and other forms at their beginning.
+       if (causal && !(q.dim(-2) == k.dim(-2))) fail(Code::unsupported, "_scaled_dot_product_flash_attention of other numbers of queries and keys with is_causal");
+       return with_states(sdpa(q, k, v, std::nullopt, dropout, causal, scale, false), log_sums(q, k, std::nullopt, causal, scale), 5);
+     }},
+    {"_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, "
+     "bool return_debug_mask=False, *, float? scale=None)",
+     Types::each,
+     [](Value q, Value k, Value v, std::optional<Value> bias, bool, double dropout, bool causal, bool, std::optional<double> scale) {
+       return with_states(sdpa(q, k, v, bias, dropout, causal, scale, false), log_sums(q, k, bias, causal, scale), 5);
      }},
 };
 

@@ -129,9 +129,9 @@ def test_partitioning():
     assert partitioning.get_graph_converter_support(gm) == (4, 4) and partitioning.get_graph_converter_support(gm, {"aten.sin"}) == (3, 4)
     names = lambda module: [n for n, _ in module.named_children() if n.startswith("_run_on")]  # noqa: E731
     made, support = partitioning.fast_partition(gm, min_block_size=1, torch_executed_ops={torch.ops.aten.sin.default})
-    assert names(made) == ["_run_on_acc_0", "_run_on_gpu_0", "_run_on_acc_1"] and support.unsupported_operators == {"aten.sin.default": 1}
+    assert names(made) == ["_run_on_acc_0", "_run_on_gpu_1", "_run_on_acc_2"] and support.unsupported_operators == {"aten.sin.default": 1}
     same(made(X), Small(), X)
-    assert names(partitioning.fast_partition(gm, min_block_size=2, torch_executed_ops={"aten.sin"})[0]) == ["_run_on_acc_0", "_run_on_gpu_0"]
+    assert names(partitioning.fast_partition(gm, min_block_size=2, torch_executed_ops={"aten.sin"})[0]) == ["_run_on_acc_0", "_run_on_gpu_1"]
     gm = torch.export.export(Small(), (X,)).module(check_guards=False)
     made, _ = partitioning.global_partition(gm, min_block_size=1, torch_executed_ops={"aten.sin"})
     assert names(made) == ["_run_on_acc_0", "_run_on_acc_1"]

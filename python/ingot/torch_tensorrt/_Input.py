@@ -13,6 +13,7 @@ import torch
 from .. import inputs as _inputs
 from ._enums import dtype as _dtype
 from ._enums import memory_format as _memory_format
+from ._profiles import Profiles
 from ._said import log, once
 
 _FIELDS = ("min_shape", "opt_shape", "max_shape")
@@ -151,7 +152,8 @@ class Input:
 
     def __repr__(self):
         shape = self.shape if self.shape_mode is Input._ShapeMode.STATIC else "min{min_shape}, opt{opt_shape}, max{max_shape}".format(**self.shape)
-        return f"Input({shape}, {self.dtype.name}, {self.format.name}{f', name={self.name!r}' if self.name else ''})"
+        more = (f", name={self.name!r}" if self.name else "") + (f", profiles={self.profiles}" if self.profiles is not None else "")
+        return f"Input({shape}, {self.dtype.name}, {self.format.name}{more})"
 
 
 def _sizes(shape, what):
@@ -251,7 +253,7 @@ class Given:
         leaves = _leaves((positional, kwarg_inputs))
         self._names = Counter(leaf.name for leaf in leaves)
         self._opts: dict[str, tuple[int, Input, int]] = {}
-        self.profiles = _count_profiles(leaves)
+        self.profiles = Profiles(positional, kwarg_inputs)
         self.positional = None if positional is None else tuple(self._taken(v) for v in positional)
         self.keywords = {name: self._taken(v) for name, v in dict(kwarg_inputs or {}).items()}
 
@@ -298,10 +300,3 @@ def _leaves(value) -> list[Input]:
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return [leaf for v in inner for leaf in _leaves(v)]
-
-
-def _count_profiles(leaves) -> int:
-    counts = {len(leaf.profiles) for leaf in leaves if leaf.profiles is not None}
-    if len(counts) > 1:
-        raise ValueError(f"inputs have different numbers of profiles: {sorted(counts)}")
-    return counts.pop() if counts else 1

@@ -17,6 +17,7 @@ from ._engine_cache import through
 from ._graph_module import graph_module
 from ._kept_in_torch import kept_in_torch
 from ._settings import Settings
+from ._symbol_bounds import user_symbol_bounds as _build_user_symbol_bounds  # noqa: F401
 
 
 def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:

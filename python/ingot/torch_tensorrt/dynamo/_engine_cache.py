@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,6 +14,8 @@ import torch
 from ._settings import ROWS, CompilationSettings
 
 _CACHE = ("cache", "cache_dir", "cache_bytes")
+_ENTRY = ("serialized_engine", "input_names", "output_names", "input_specs", "compilation_settings", "requires_output_allocator", "requires_native_multidevice", "aliased_io")
+_PICKLE = b"\x80"  # how a pickle begins; an entry of a build begins with a name in hexadecimal
 
 
 class BaseEngineCache(ABC):
@@ -35,16 +38,31 @@ class BaseEngineCache(ABC):
         parts += map(_described, input_specs)
         for row in ROWS.values():
             if row.group == "field" and row.status == "works" and row.to is not None and not row.name.startswith(("cache", "reuse")):
-                parts.append(f"{row.name} {sorted(row.to(getattr(settings, row.name)).items())}")
+                parts.append(f"{row.name} {_canonicalize_setting_value(row.to(getattr(settings, row.name)))}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def insert(self, hash: str, blob: bytes, *args, **kwargs) -> None:
-        """What a build calls to keep bytes."""
-        self.save(hash, blob, *args, **kwargs)
+    @staticmethod
+    def pack(serialized_engine: bytes, input_names, output_names, input_specs, compilation_settings, requires_output_allocator=False, requires_native_multidevice=False, aliased_io=None) -> bytes:
+        """An entry as scripts that keep engines by themselves make it. Builds do not: their entries are bytes of ingot's own."""
+        values = (serialized_engine, input_names, output_names, input_specs, compilation_settings, requires_output_allocator, requires_native_multidevice, dict(aliased_io or {}))
+        return pickle.dumps(dict(zip(_ENTRY, values)))
 
-    def check(self, hash: str, *args, **kwargs) -> bytes | None:
-        """What a build calls to look for bytes."""
-        return self.load(hash, *args, **kwargs)
+    @staticmethod
+    def unpack(packed: bytes) -> tuple:
+        """The values that `pack` was given, in its order. **It runs what the pickle says**: give no bytes of a stranger's."""
+        found = pickle.loads(packed)
+        return tuple(found.get(name, {} if name == "aliased_io" else None) for name in _ENTRY)
+
+    def insert(self, hash: str, entry, *args, **kwargs) -> None:
+        """Keeps an entry: bytes, as builds give them, or the values of `pack` in its order."""
+        self.save(hash, entry if isinstance(entry, bytes) else self.pack(*entry), *args, **kwargs)
+
+    def check(self, hash: str, *args, **kwargs):
+        """The entry under a name: what a build kept as its bytes, what `pack` made as its values; None for none, and for one of `pack` that does not say what is written in place."""
+        blob = self.load(hash, *args, **kwargs)
+        if blob is None or not blob.startswith(_PICKLE):
+            return blob
+        return self.unpack(blob) if "aliased_io" in pickle.loads(blob) else None
 
 
 class DiskEngineCache(BaseEngineCache):
@@ -78,13 +96,20 @@ def through(cache: BaseEngineCache | None, graph: Callable[[], torch.fx.GraphMod
         return build(options)
     name = cache.get_hash(graph(), specs, settings)
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        if "read" in use and (blob := cache.check(name)) is not None:
+        if "read" in use and isinstance(blob := cache.check(name), bytes):
             _unpack(blob, folder)
         before = _entries(folder)
         made = build({**{k: v for k, v in options.items() if k not in _CACHE}, "cache": "readwrite", "cache_dir": folder})
         if "write" in use and (new := _entries(folder) - before):
             cache.insert(name, _packed(folder, new))
     return made
+
+
+def _canonicalize_setting_value(value) -> str:
+    """A setting as text that is the same in every process: sets and dictionaries in order."""
+    if isinstance(value, (set, frozenset)):
+        return str(sorted(map(str, value)))
+    return str(sorted(value.items())) if isinstance(value, dict) else str(value)
 
 
 def _described(value) -> str:

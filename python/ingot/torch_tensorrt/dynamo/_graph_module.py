@@ -10,6 +10,7 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from ...module import Module
 from ...ways import TorchGraph
+from .._profiles import Profiles
 from .runtime._TorchTensorRTModule import TorchTensorRTModule
 
 
@@ -17,16 +18,18 @@ class CompiledModule(torch.fx.GraphModule):
     """A compiled model: a torch.fx.GraphModule of engines (children `_run_on_acc_0`, ...) and what torch runs between them.
 
     Calls take and give what the model does, and go through the `ingot.Module` in `ingot_module`, which checks them and follows the model's weights. When its graph
-    is edited and recompiled, calls run the edited graph with the weights of then. `report` is the `ingot.Report`; profiles the number of its inputs' profiles;
+    is edited and recompiled, calls run the edited graph with the weights of then. `report` is the `ingot.Report`; profiles are those of its inputs;
     build_again(program) compiles another program with the same inputs and settings.
     """
 
-    def __init__(self, root, graph, module: Module, profiles: int, build_again):
+    def __init__(self, root, graph, module: Module, profiles: Profiles, build_again):
         self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # beside the children: no part of the graph
         super().__init__(root, graph, "CompiledModule")
         run, written = module.__call__, inspect.signature(type(self).forward)
 
         def forward(self, *args, **kwargs):
+            if profiles.auto:
+                profiles.choose(args, kwargs)
             return run(*args, **kwargs)
 
         forward.__signature__ = written  # the model's own names: torch.export matches dynamic_shapes with them
@@ -60,14 +63,14 @@ class CompiledModule(torch.fx.GraphModule):
         return self.ingot_module.__reduce_ex__(protocol)
 
 
-def graph_module(module: Module, settings, profiles: int, build_again) -> torch.fx.GraphModule:
+def graph_module(module: Module, settings, profiles: Profiles, build_again) -> torch.fx.GraphModule:
     """The CompiledModule of an ingot.Module that was made from a model or a program. Where torch runs the program as it was, that program's module."""
     runnable = getattr(module._kind, "runnable", None)
     if runnable is None:
         made = module._kind._function
         made.__dict__.update(ingot_module=module, report=module.report, profiles=profiles, build_again=build_again)
         return made
-    root, graph = (_of_torch_graph if isinstance(runnable.way, TorchGraph) else _of_one_call)(module._kind, settings)
+    root, graph = (_of_torch_graph if isinstance(runnable.way, TorchGraph) else _of_one_call)(module._kind, settings, profiles)
     call = runnable.functional.program.call_spec
     positional, keywords = call.in_spec.children()
     known = [parameter["name"] for parameter, _ in module._kind.form.arguments.by_position]
@@ -76,18 +79,30 @@ def graph_module(module: Module, settings, profiles: int, build_again) -> torch.
     return CompiledModule(root, graph, module, profiles, build_again)
 
 
-def _of_torch_graph(kind, settings):
+def _numbered(source, segments) -> dict[str, str]:
+    """Names of the segments in a graph: what torch runs between two of them counts as a piece too, as upstream numbers them."""
+    names, piece, torch_runs = {}, 0, False
+    for node in source.graph.nodes:
+        if node.op == "call_module" and getattr(source, node.target) in segments:
+            piece += torch_runs
+            names[node.target], torch_runs = f"_run_on_acc_{piece}", False
+            piece += 1
+        elif node.op.startswith("call_") and node.target is not operator.getitem:
+            torch_runs = True
+    return names
+
+
+def _of_torch_graph(kind, settings, profiles):
     """Engines among torch's operators: the graph that runs, with engine modules for its segments."""
     source, root, graph, env = kind.runnable.way.graph, torch.nn.Module(), torch.fx.Graph(), {}
-    segments = {name: f"_run_on_acc_{i}" for i, name in enumerate(n for n, m in source.named_children() if m in kind.runnable.way.segments)}
-    single = set()
+    segments, single = _numbered(source, kind.runnable.way.segments), set()
     for node in source.graph.nodes:
         if node.op == "get_attr":
             value = getattr(source, node.target)
             root.register_buffer(node.target, value, persistent=False) if isinstance(value, torch.Tensor) else setattr(root, node.target, value)
         elif node.op == "call_module" and node.target in segments:
             name, segment = segments[node.target], getattr(source, node.target)
-            root.add_module(name, TorchTensorRTModule._of(segment._runner, segment.engine, segment.function, name + "_engine", settings))
+            root.add_module(name, TorchTensorRTModule._of(segment._runner, segment.engine, segment.function, name + "_engine", settings, profiles, _is_result(node)))
             env[node] = graph.call_module(name, tuple(env[n] for n in node.args))
             if len(segment.engine.outputs(segment.function)) == 1:
                 single.add(node)
@@ -101,11 +116,15 @@ def _of_torch_graph(kind, settings):
     return root, graph
 
 
-def _of_one_call(kind, settings):
+def _is_result(node):
+    return any(user.op == "output" or user.target is operator.getitem and _is_result(user) for user in node.users)
+
+
+def _of_one_call(kind, settings, profiles):
     """One engine is the whole model."""
     root, graph = torch.nn.Module(), torch.fx.Graph()
     inputs = [graph.placeholder(slot.node.name) for slot in kind.runnable.slots if slot.kind == "input"]
-    root.add_module("_run_on_acc_0", TorchTensorRTModule._of(kind.run, kind.engine, 0, "_run_on_acc_0_engine", settings))
+    root.add_module("_run_on_acc_0", TorchTensorRTModule._of(kind.run, kind.engine, 0, "_run_on_acc_0_engine", settings, profiles))
     call, count = graph.call_module("_run_on_acc_0", tuple(inputs)), len(kind.engine.outputs())
     graph.output([call] if count == 1 else [graph.call_function(operator.getitem, (call, i)) for i in range(count)])
     return root, graph

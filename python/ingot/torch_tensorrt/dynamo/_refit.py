@@ -9,7 +9,10 @@ import torch
 from ...errors import InputError
 from .._Input import Given
 from .._said import log
+from .._symbols import refused_names
 from .utils import COSINE_THRESHOLD, cosine_similarity
+
+__getattr__ = refused_names(__name__)
 
 
 def refit_module_weights(compiled_module, new_weight_module: torch.export.ExportedProgram, arg_inputs=None, kwarg_inputs=None, verify_output=False, in_place=False):

@@ -109,11 +109,11 @@ def _capability(value) -> dict:
     return {}
 
 
-_OPEN_SIZES = ("nonzero", "masked_select", "argwhere", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave.Tensor", "bincount")
+OPEN_SIZES = ("nonzero", "masked_select", "argwhere", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave.Tensor", "bincount")
 
 
 def _data_dependent(value) -> dict:
-    return {"torch_executed_ops": [f"aten.{name}" for name in _OPEN_SIZES]} if value else {}
+    return {"torch_executed_ops": [f"aten.{name}" for name in OPEN_SIZES]} if value else {}
 
 
 def _list_of(name, text):
@@ -187,7 +187,7 @@ TABLE = (
     _differs("version_compatible", False, "plans of older versions are always read", quiet=(True,)),
     _works("optimization_level", None, "seconds for timing the ways to do products on the GPU at hand: 0, 0, 5, 20, 60, 300 for 0 to 5 (option build_seconds)", _optimization_level),
     _differs("truncate_double", False, "float64 stays float64 inside: nothing is lost, and it is slower than float32"),
-    _differs("use_complex_decomposition", None, "what is complex runs in torch", quiet=(True, False)),
+    _differs("use_complex_decomposition", False, "what is complex runs in torch", quiet=(True, None)),
     _differs("use_fast_partitioner", True, "there is one partitioner"),
     _differs("enable_experimental_decompositions", False, "operators are expanded by ingot's own table"),
     _works("device", None, "checked; a model runs where its tensors are. Without a GPU a CUDA device stands for the CPU, which is said once", _device),
@@ -257,7 +257,12 @@ def _field(row):
     return (row.name, Any, dataclasses.field(default_factory=row.default) if isinstance(row.default, type) else dataclasses.field(default=row.default))
 
 
-CompilationSettings = dataclasses.make_dataclass("CompilationSettings", [_field(row) for row in TABLE if row.group == "field"])
+def _restored(self, state):
+    """Of a pickle: fields that it does not have, because it is older, get their defaults."""
+    vars(self).update({row.name: row.initial for row in TABLE if row.group == "field"} | state)
+
+
+CompilationSettings = dataclasses.make_dataclass("CompilationSettings", [_field(row) for row in TABLE if row.group == "field"], namespace={"__setstate__": _restored})
 CompilationSettings.__module__ = __name__
 CompilationSettings.__doc__ = "The settings of a build: a dataclass of all fields of the table in docs/migration.md, with their defaults."
 

@@ -7,6 +7,7 @@ import torch.utils._pytree as pytree
 
 from .._Device import Device
 from .._Input import Given, Input
+from ._symbol_bounds import extract_var_range_info  # noqa: F401
 
 COSINE_THRESHOLD = 0.99
 RTOL = 5e-3
@@ -15,11 +16,16 @@ CPU_DEVICE = "cpu"
 
 
 def cosine_similarity(gt_tensor: torch.Tensor, pred_tensor: torch.Tensor) -> float:
-    """Of two tensors as flat vectors of float32; 1 where both are 0 throughout."""
-    one, other = gt_tensor.flatten().to("cpu", torch.float32), pred_tensor.flatten().to("cpu", torch.float32)
-    if torch.equal(one, other) or not one.any() and not other.any():
+    """Of two tensors as flat vectors, complex numbers as two; 1 where they are equal, 0 where only one is 0 throughout."""
+    wide = torch.complex128 if gt_tensor.is_complex() or pred_tensor.is_complex() else torch.float64
+    one, other = (t.detach().flatten().to("cpu", wide) for t in (gt_tensor, pred_tensor))
+    if torch.equal(one, other):
         return 1.0
-    return torch.nn.functional.cosine_similarity(one, other, dim=0, eps=1e-4).item()
+    if not one.any() or not other.any():
+        return 0.0
+    if wide.is_complex:
+        one, other = torch.view_as_real(one).flatten(), torch.view_as_real(other).flatten()
+    return torch.nn.functional.cosine_similarity(one, other, dim=0, eps=0.0).item()
 
 
 def check_output_equal(output1, output2, rtol=RTOL, atol=ATOL) -> bool:
@@ -38,8 +44,10 @@ def get_model_device(module: torch.nn.Module) -> torch.device:
 
 
 def to_torch_device(device=None) -> torch.device:
-    """Of a Device, a torch.device, a string or None (the current one)."""
-    return device if isinstance(device, torch.device) else Device._from(device).to(torch.device)
+    """Of a Device, a torch.device, a string or None (the current one): by its name, whether or not it is there."""
+    if device is None or isinstance(device, Device) and device.gpu_id < 0:
+        return Device._from(device).to(torch.device)
+    return torch.device("cuda", device.gpu_id) if isinstance(device, Device) else torch.device(device)
 
 
 def to_torch_tensorrt_device(device=None) -> Device:
@@ -52,22 +60,24 @@ def get_torch_tensor(input, device=None, mode="opt_shape"):
 
 
 def get_torch_inputs(inputs, device=None, mode="opt_shape"):
-    """Tensors for Inputs, on a device: their examples, or random ones of the mode's shape; in the structure in which they are given."""
-    where = to_torch_device(device)
+    """Tensors for Inputs, on a device: their examples, or random ones of the mode's shape; in the structure in which they are given. Of a shape tensor its numbers, as a list."""
+    where = Device._from(device).to(torch.device)
     if isinstance(inputs, dict):
         return {name: get_torch_inputs(v, where, mode) for name, v in inputs.items()}
     if isinstance(inputs, (list, tuple)):
         return type(inputs)(get_torch_inputs(v, where, mode) for v in inputs)
     if isinstance(inputs, Input):
         field = None if inputs.shape_mode is Input._ShapeMode.STATIC else mode or "opt_shape"
+        if inputs.is_shape_tensor and field is not None:
+            return list(inputs.shape[field])
         inputs = inputs.torch_tensor if inputs.torch_tensor is not None else inputs.example_tensor(field)
     return inputs.to(where) if isinstance(inputs, torch.Tensor) else inputs
 
 
 def prepare_inputs(inputs, disable_memory_format_check=False):
-    """Inputs of tensors, in the structure in which they are given; Inputs, numbers and None stay."""
-    if isinstance(inputs, torch.Tensor):
-        return Input.from_tensor(inputs, disable_memory_format_check)
+    """Inputs of tensors and numbers, in the structure in which they are given; Inputs and None stay."""
+    if isinstance(inputs, (torch.Tensor, bool, int, float)):
+        return Input.from_tensor(torch.as_tensor(inputs), disable_memory_format_check)
     if isinstance(inputs, (list, tuple)):
         return type(inputs)(prepare_inputs(v, disable_memory_format_check) for v in inputs)
     if isinstance(inputs, dict):

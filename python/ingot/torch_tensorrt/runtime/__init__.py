@@ -134,7 +134,7 @@ class weight_streaming:
     """
 
     def __init__(self, module):
-        self.total_device_budget = sum(w["bytes"] for engine in {id(e.engine): e.engine for e in engines_of(module)}.values() for w in engine.inspect()["weights"])
+        self.total_device_budget = sum(w["bytes"] for engine in {id(e.engine.ingot_engine): e.engine for e in engines_of(module)}.values() for w in engine.inspect()["weights"])
         self._module = module
 
     @property
@@ -167,20 +167,26 @@ class weight_streaming:
 
 
 class optimization_profile:
-    """A context for one of the profiles of `Input(profiles=...)`: an index, "auto" or None. Every profile runs on the plan of their union, so the choice changes
-    nothing. A bad index is a ValueError, another type a TypeError."""
+    """A context for one of the profiles of `Input(profiles=...)`: an index, "auto" (each call takes the first that its inputs fit) or None (the first). Every profile runs on
+    the plan of their union, so the choice is kept and shown, and changes nothing. The old one is back behind the context. A bad index is a ValueError, another type a TypeError."""
 
     def __init__(self, module, profile):
-        count = getattr(module, "profiles", 1)
+        profiles = getattr(module, "profiles", None)
+        count = profiles.count if profiles is not None else 1
         if isinstance(profile, bool) or not (profile is None or profile == "auto" or isinstance(profile, int)):
             raise TypeError(f"profile is {profile!r}: an index, \"auto\" or None")
         if isinstance(profile, int) and not 0 <= profile < count:
             raise ValueError(f"profile {profile} is not one of the {count} that the module was compiled with")
         once("optimization_profile", "optimization_profile: one plan serves the sizes of all profiles; choosing one changes nothing")
-        self._module = module
+        self._module, self._profiles, self._profile = module, profiles, profile
 
     def __enter__(self):
+        if (profiles := self._profiles) is not None:
+            self._before = profiles.active, profiles.auto
+            profiles.auto = self._profile == "auto"
+            profiles.active = profiles.active if profiles.auto else self._profile or 0
         return self._module
 
     def __exit__(self, *problem):
-        pass
+        if self._profiles is not None:
+            self._profiles.active, self._profiles.auto = self._before

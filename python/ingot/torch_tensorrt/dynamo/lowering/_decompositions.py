@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ....errors import InputError
+from . import _rules as rules
 
 torch_trt_decompositions: dict[torch._ops.OpOverload, Callable] = {}
 
@@ -36,7 +37,22 @@ def overloads_of(key) -> list[torch._ops.OpOverload]:
     raise InputError(f"{key!r} is no operator of torch", remedy="give torch.ops.namespace.name.overload")
 
 
+# Operators that stay whole: upstream has converters for them, and ingot definitions.
+_WHOLE = ("_softmax", "linear", "matmul", "repeat", "index_copy", "slice_scatter", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices",
+          "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")  # fmt: skip
+_ATTENTION = ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
+
+
 def get_decompositions(enable_experimental_decompositions=False, decompose_attention=False, use_fp32_acc=False) -> dict:
-    """What `ExportedProgram.run_decompositions` takes: the user's, and with enable_experimental_decompositions torch's core table too. ingot needs none: it expands
-    operators by its own table."""
-    return {**(torch._decomp.core_aten_decompositions() if enable_experimental_decompositions else {}), **torch_trt_decompositions}
+    """What `ExportedProgram.run_decompositions` and AOTAutograd take: torch's own table to its core operators without those that stay whole, and the user's. Builds need none of
+    these: ingot expands operators by its own table.
+
+    enable_experimental_decompositions: torch's table with nothing left out. decompose_attention: attention becomes products and a softmax, with use_fp32_acc in float32.
+    """
+    table = dict(torch.export.default_decompositions().items())
+    if not enable_experimental_decompositions:
+        whole = {*_WHOLE, *_ATTENTION}
+        table = {overload: rule for overload, rule in table.items() if overload._opname not in whole} | rules.RULES
+    if decompose_attention:
+        table |= rules.attention(in_float32=use_fp32_acc)
+    return {**table, **torch_trt_decompositions}

@@ -14,11 +14,11 @@ from torch.fx.passes.split_module import split_module
 
 from ..._errors import PartialCompilationError
 from ..._symbols import refused_names
-from .._settings import operator_name
+from .._settings import OPEN_SIZES, operator_name
 from ..conversion import DYNAMO_CONVERTERS
 from ..conversion._ConverterRegistry import native_targets
 
-__all__ = ["TorchTensorRTOperatorSupport", "fast_partition", "get_graph_converter_support", "global_partition"]
+__all__ = ["TorchTensorRTOperatorSupport", "fast_partition", "get_graph_converter_support", "global_partition", "hierarchical_adjacency_partition"]
 __getattr__ = refused_names(__name__)
 
 
@@ -35,9 +35,17 @@ class TorchTensorRTOperatorSupport(OperatorSupportBase):
             return node.op == "get_attr"
         name = operator_name(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", str(node.target))
         takes = (node.target in DYNAMO_CONVERTERS or _named(node.target)) and not self._kept & {name, name.rpartition(".")[0]}
+        takes = takes and not (getattr(DYNAMO_CONVERTERS.compilation_settings, "fallback_data_dependent_ops", False) and self._requires_output_allocator(node))
         counts = self.supported_operators if takes else self.unsupported_operators
         counts[name] = counts.get(name, 0) + 1
         return takes
+
+
+    @staticmethod
+    def _requires_output_allocator(node: torch.fx.Node) -> bool:
+        """Whether the sizes of its result come from data."""
+        name = operator_name(node.target)
+        return any(name.startswith(f"aten.{known}.") or name == f"aten.{known}" for known in OPEN_SIZES)
 
 
 def _named(target) -> bool:
@@ -55,35 +63,51 @@ def get_graph_converter_support(graph_module: torch.fx.GraphModule, torch_execut
 
 
 def fast_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False, skip_fusion=False):
-    """The graph as submodules in its own order: `_run_on_acc_i` for what engines have, `_run_on_gpu_i` for the rest; and the TorchTensorRTOperatorSupport. Runs of
+    """The graph as submodules in its own order: `_run_on_acc_i` for what engines have, `_run_on_gpu_i` for the rest, one count for both; and the TorchTensorRTOperatorSupport. Runs of
     fewer operators than min_block_size stay with the rest. PartialCompilationError where require_full_compilation asks for one block and there are more."""
     support = TorchTensorRTOperatorSupport(torch_executed_ops)
-    nodes = [n for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")]
-    takes = [support.is_node_supported({}, n) for n in nodes]
-    runs: list[list] = []
-    for node, here in zip(nodes, takes):
-        if not runs or runs[-1][0] != here:
-            runs.append([here, []])
-        runs[-1][1].append(node)
-    least = 1 if require_full_compilation else min_block_size
-    joined: list[list] = []
-    for here, members in runs:
-        here = here and len(members) >= least
-        if joined and not here and not joined[-1][0]:
-            joined[-1][1].extend(members)
+    return _split(gm, lambda node: "" if support.is_node_supported({}, node) else None, min_block_size, require_full_compilation), support
+
+
+def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_compilation):
+    """The graph in runs of nodes of one backend (by its name; None for torch), in its own order."""
+    least, pieces = 1 if require_full_compilation else min_block_size, []
+    for backend, members in _runs((backend_of(n), n) for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")):
+        backend = backend if len(members) >= least else None
+        if pieces and backend is None and pieces[-1][0] is None:
+            pieces[-1][1].extend(members)
         else:
-            joined.append([here, list(members)])
-    if require_full_compilation and [here for here, _ in joined] != [True]:
-        raise _not_one(len(joined))
-    place = {n: i for i, (_, members) in enumerate(joined) for n in members}
+            pieces.append((backend, members))
+    if require_full_compilation and (len(pieces) != 1 or pieces[0][0] is None):
+        raise _not_one(len(pieces))
+    place = {n: i for i, (_, members) in enumerate(pieces) for n in members}
     made = split_module(gm, None, lambda n: place.get(n, 0), keep_original_order=True)
-    counts = {True: 0, False: 0}
-    for i, (here, _) in enumerate(joined):
-        _rename(made, f"submod_{i}", f"_run_on_{'acc' if here else 'gpu'}_{counts[here]}")
-        counts[here] += 1
+    for i, (backend, _) in enumerate(pieces):
+        _rename(made, f"submod_{i}", f"_run_on_gpu_{i}" if backend is None else f"_run_on_acc_{backend + '_' if backend else ''}{i}")
+    _hold_weights(made)
     made.graph.set_codegen(gm.graph._codegen)  # the structure of inputs and results
     made.recompile()
-    return made, support
+    return made
+
+
+def _hold_weights(module: torch.fx.GraphModule):
+    """Weights become the module's own, so that its children are the pieces alone."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and "." in node.target:
+            value = operator.attrgetter(node.target)(module)
+            node.target = node.target.replace(".", "_")
+            setattr(module, node.target, value) if isinstance(value, torch.nn.Parameter) else module.register_buffer(node.target, value)
+    module.delete_all_unused_submodules()
+
+
+def _runs(pairs) -> list[tuple]:
+    """Neighbours with equal first parts."""
+    found: list[tuple] = []
+    for key, value in pairs:
+        if not found or found[-1][0] != key:
+            found.append((key, []))
+        found[-1][1].append(value)
+    return found
 
 
 def global_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False):
@@ -116,3 +140,6 @@ def _rename(module, old, new):
         if node.op == "call_module" and node.target == old:
             node.target = new
     module.recompile()
+
+
+from ._hierarchical_partitioner import hierarchical_adjacency_partition  # noqa: E402  (it uses what is above)

@@ -12,6 +12,7 @@ from ....errors import InputError
 from ..._errors import CallError, refusal
 from ...runtime._settings import RuntimeSettings
 from .._settings import CompilationSettings
+from ._TRTEngine import TRTEngine
 
 
 class TorchTensorRTModule(torch.nn.Module):
@@ -24,7 +25,7 @@ class TorchTensorRTModule(torch.nn.Module):
         name, settings: shown.
         weights: values for an engine that was saved without (strip_engine_weights), by state-dict name.
 
-    `engine` is the `ingot.Engine`. Loading bytes runs no code that they bring, and needs no pickle. Raises FormatError for bytes that are no plan (engines of
+    `engine` is a TRTEngine: the `ingot.Engine` under the names that scripts know. Loading bytes runs no code that they bring, and needs no pickle. Raises FormatError for bytes that are no plan (engines of
     TensorRT's own among them), InputError for names that do not fit.
     """
 
@@ -35,24 +36,24 @@ class TorchTensorRTModule(torch.nn.Module):
         self._names, self._weights, self._run, self.engine, self.function = (input_binding_names, output_binding_names), weights, None, None, 0
         self._profile_to, self._runtime_settings = None, RuntimeSettings._quiet()
         self.requires_output_allocator, self.requires_native_multidevice = requires_output_allocator, requires_native_multidevice
-        self._serialized = None
+        self._serialized, self._unowned = None, True
         if serialized_engine is not None:
             self._serialized = bytes(serialized_engine)
             self.setup_engine()
 
     @classmethod
-    def _of(cls, run, engine, function, name, settings):
-        """A function of an engine that is there already. run: flat tensors to a list of tensors."""
+    def _of(cls, run, engine, function, name, settings, profiles, unowned=True):
+        """A function of an engine that is there already. run: flat tensors to a list of tensors. unowned: whether a result of it is one of the model's."""
         made = cls(name=name, settings=settings)
-        made._run, made.engine, made.function = run, engine, function
+        made._run, made.engine, made.function, made._unowned = run, TRTEngine(engine, function, profiles), function, unowned
         return made
 
     def setup_engine(self):
         """Loads the engine of the bytes; nothing when it is loaded."""
         if self.engine is not None or self._serialized is None:
             return
-        self.engine = _engine.load_engine(self._serialized, weights=self._weights)
-        self._run = _op.Runner(self.engine)
+        loaded = _engine.load_engine(self._serialized, weights=self._weights)
+        self.engine, self._run = TRTEngine(loaded), _op.Runner(loaded)
         for given, known, what in zip(self._names, (self.engine.inputs(), self.engine.outputs()), ("input", "output")):
             if given is not None and len(given) != len(known):
                 raise InputError(f"{len(given)} {what} binding names are given ({', '.join(map(str, given))}), but the engine has {len(known)} {what}s")
@@ -83,9 +84,14 @@ class TorchTensorRTModule(torch.nn.Module):
         return self.engine
 
     @property
-    def aliased_io(self) -> dict[int, int]:
-        """Result to the input whose memory it has: none; what a model writes, it writes in the caller's tensors, and gives no result for it."""
-        return {}
+    def aliased_io(self) -> dict[str, tuple[str, str]]:
+        """What is written in place: name to (name of the input or buffer, kind). A kind of "kv_cache_update" is a tensor of rank 4, as caches are; others are "user". There is no
+        result for it: it is written in the caller's tensors, or the model's buffers."""
+        return self.engine.aliased_io if self.engine is not None else {}
+
+    def are_output_tensors_unowned(self) -> bool:
+        """Whether a result of this piece is a result of the model, which the caller keeps."""
+        return self._unowned
 
     def get_layer_info(self) -> str:
         """The engine's steps as JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 
 import torch
 
@@ -45,8 +46,12 @@ def dump_lowering_passes() -> str:
 
 
 def post_lowering(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
-    """The graph without the copies of repair_input_aliasing that nothing needs any more, after the user's passes."""
+    """The graph without the copies of repair_input_aliasing, the indices of poolings that nothing needs, and torch.export's guards (a build checks inputs itself), after the user's
+    passes."""
+    for node in [n for n in gm.graph.nodes if n.op == "call_module" and n.target == "_guards_fn" and not n.users]:
+        gm.graph.erase_node(node)
     _remove_copies_of_inputs(gm)
+    _remove_indices_of_pools(gm)
     return _user_passes(gm, settings)
 
 
@@ -57,6 +62,20 @@ def _remove_copies_of_inputs(gm: torch.fx.GraphModule):
         if copies and node.args[0].op == "placeholder" and len(node.args[0].users) == 1 and all(_only_reads(user) for user in node.users):
             node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
+    gm.recompile()
+
+
+def _remove_indices_of_pools(gm: torch.fx.GraphModule):
+    """A pooling whose indices nobody reads is one without them."""
+    plain = {torch.ops.aten.max_pool2d_with_indices.default: torch.ops.aten.max_pool2d.default, torch.ops.aten.max_pool3d_with_indices.default: torch.ops.aten.max_pool3d.default}
+    for node in [n for n in gm.graph.nodes if n.target in plain and all(u.target is operator.getitem and (u.args[1] == 0 or not u.users) for u in n.users)]:
+        with gm.graph.inserting_before(node):
+            pooled = gm.graph.call_function(plain[node.target], node.args, node.kwargs)
+        pooled.meta.update({**node.meta, **({"val": node.meta["val"][0]} if "val" in node.meta else {})})
+        for user in list(node.users):
+            user.replace_all_uses_with(pooled)
+            gm.graph.erase_node(user)
+        gm.graph.erase_node(node)
     gm.recompile()
 
 

@@ -1,0 +1,254 @@
+"""The stages that scripts call by themselves, and what they read of engines."""
+
+import logging
+
+import pytest
+import torch
+from eager import Small, same
+
+import ingot.torch_tensorrt as torch_tensorrt
+from ingot.torch_tensorrt import runtime
+from ingot.torch_tensorrt.dynamo import CompilationSettings, lowering, partitioning, utils
+from ingot.torch_tensorrt.dynamo._compiler import _build_user_symbol_bounds
+from ingot.torch_tensorrt.dynamo._engine_cache import BaseEngineCache, DiskEngineCache
+from ingot.torch_tensorrt.dynamo._tracer import build_dim_registry, get_dynamic_shapes_args, get_dynamic_shapes_kwargs
+from ingot.torch_tensorrt.dynamo.conversion import DYNAMO_CONVERTERS
+from ingot.torch_tensorrt.dynamo.partitioning._atomic_subgraphs import ATOMIC_SUBGRAPHS, register_atomic_subgraph, trace_atomic_graph
+
+X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
+ONE = {"min_block_size": 1}
+aten = torch.ops.aten
+
+
+class Calls(torch.nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def targets(graph):
+    return {n.target for n in graph.nodes if n.op == "call_function"}
+
+
+@pytest.mark.parametrize("form", ["efficient", "flash", "cudnn"])
+def test_attention_as_a_gpu_calls_it_runs_in_the_engine(form):
+    """torch has no such kernels on the CPU, and needs none: the program is traced with fake tensors."""
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    bias = torch.randn(2, 4, 8, 8)
+    functions = {
+        "efficient": lambda q, k, v, b: aten._scaled_dot_product_efficient_attention.default(q, k, v, b, False, 0.0, False, scale=0.3)[0],
+        "flash": lambda q, k, v, b: aten._scaled_dot_product_flash_attention.default(q, k, v, 0.0, True, scale=0.3)[0] + b.sum(),
+        "cudnn": lambda q, k, v, b: aten._scaled_dot_product_cudnn_attention.default(q, k, v, b, False, 0.0, False, scale=0.3)[0],
+    }
+    program = torch.export.export(Calls(functions[form]), (q, k, v, bias))
+    made = torch_tensorrt.dynamo.compile(program, [q, k, v, bias], require_full_compilation=True, **ONE)
+    usual = torch.nn.functional.scaled_dot_product_attention
+    same(made(q, k, v, bias), Calls(lambda q, k, v, b: usual(q, k, v, is_causal=True, scale=0.3) + b.sum() if form == "flash" else usual(q, k, v, b, scale=0.3)), q, k, v, bias)
+
+
+# ---- decompositions
+
+
+INDEX = torch.tensor([[0, 1, 2, 0], [1, 2, 1, 1]])
+SOURCE = torch.arange(1.0, 9.0).reshape(2, 4)
+RULES = {
+    "rsqrt": (aten.rsqrt.default, lambda x: aten.rsqrt.default(x.abs() + 1)),
+    "reciprocal": (aten.reciprocal.default, lambda x: aten.reciprocal.default(x.abs() + 1)),
+    "variance": (aten.var.correction, lambda x: torch.var(x, 1, correction=0, keepdim=True)),
+    "log softmax": (aten._log_softmax.default, lambda x: torch.log_softmax(x, 1)),
+    "select scatter": (aten.select_scatter.default, lambda x: torch.select_scatter(x, x[0] + 1, 0, -1)),
+    "instance norm": (aten.instance_norm.default, lambda x: torch.nn.functional.instance_norm(x.reshape(1, 3, 16))),
+    "scatter add": (aten.scatter_add.default, lambda x: torch.scatter_add(x, 1, INDEX, SOURCE.to(x.dtype))),
+    "masked scatter": (aten.masked_scatter.default, lambda x: torch.masked_scatter(x, x > 0, x.flatten() + 1)),
+    "full like": (aten.full_like.default, lambda x: torch.full_like(x, 2) + x),
+    **{f"scatter {kind} {own}": (aten.scatter_reduce.two, lambda x, kind=kind, own=own: torch.scatter_reduce(x, 0, INDEX, SOURCE.to(x.dtype), kind, include_self=own)) for kind in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_decompositions_give_what_the_operators_give(name):
+    operator, function = RULES[name]
+    program = torch.export.export(Calls(function), (X,))
+    taken_apart = program.run_decompositions(lowering.get_decompositions())
+    assert operator not in targets(taken_apart.graph)
+    same(taken_apart.module()(X), Calls(function), X)
+
+
+def test_decompositions_of_attention():
+    q = torch.randn(1, 4, 8, 16, dtype=torch.half)
+    k = torch.randn(1, 2, 8, 16, dtype=torch.half)
+    model = Calls(lambda q, k: torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True))
+    program = torch.export.export(model, (q, k))
+    assert aten.scaled_dot_product_attention.default in targets(program.run_decompositions(lowering.get_decompositions()).graph)
+    for wide, dtype in ((False, torch.half), (True, torch.float32)):
+        apart = program.run_decompositions(lowering.get_decompositions(decompose_attention=True, use_fp32_acc=wide))
+        products = [n for n in apart.graph.nodes if n.target in (aten.matmul.default, aten.bmm.default)]
+        assert products and all(n.meta["val"].dtype is dtype for n in products)
+    same(apart.module()(q, k), model, q, k)
+
+
+def test_post_lowering_drops_indices_of_poolings_and_guards():
+    class Pools(torch.nn.Module):
+        def forward(self, x):
+            y, where = aten.max_pool2d_with_indices.default(x, [2, 2])
+            return aten.max_pool2d_with_indices.default(x, [2, 2])[0] + y, where
+
+    x = torch.randn(1, 2, 4, 4)
+    lowered = lowering.post_lowering(torch.export.export(Pools(), (x,)).module(), CompilationSettings())
+    assert targets(lowered.graph) >= {aten.max_pool2d.default, aten.max_pool2d_with_indices.default} and not any(n.op == "call_module" for n in lowered.graph.nodes)
+    same(lowered(x)[0], Calls(lambda x: Pools()(x)[0]), x)
+
+
+# ---- partitioning
+
+
+def test_a_graph_for_several_backends():
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 4, 3), torch.nn.Tanh()).eval()
+    x = torch.randn(1, 3, 8, 8)
+    gm = lowering.post_lowering(torch.export.export(model, (x,)).run_decompositions(lowering.get_decompositions()).module())
+    support = {"other": {"torch.ops.aten.convolution.default"}, "tensorrt": DYNAMO_CONVERTERS.keys()}
+    made, found = partitioning.hierarchical_adjacency_partition(gm, backend_support_map=support, torch_executed_ops={"aten.tanh.default"}, **ONE)
+    assert [n for n, _ in made.named_children()] == ["_run_on_acc_other_0", "_run_on_acc_tensorrt_1", "_run_on_acc_other_2", "_run_on_gpu_3"]
+    assert found.unsupported_operators == {"aten.tanh.default": 1}
+    same(made(x), model, x)
+    with pytest.raises(AssertionError):
+        partitioning.hierarchical_adjacency_partition(gm, backend_support_map=support, require_full_compilation=True)
+
+
+def test_operators_with_sizes_from_data_stay_when_asked():
+    gm = torch.export.export(Calls(torch.nonzero), (X,)).module()
+    node = next(n for n in gm.graph.nodes if n.target is aten.nonzero.default)
+    support, before = partitioning.TorchTensorRTOperatorSupport(), DYNAMO_CONVERTERS.compilation_settings
+    try:
+        for value in (False, True):
+            DYNAMO_CONVERTERS.set_compilation_settings(CompilationSettings(fallback_data_dependent_ops=value))
+            assert support.is_node_supported({}, node) is not value
+    finally:
+        DYNAMO_CONVERTERS.set_compilation_settings(before)
+
+
+def test_atomic_subgraphs():
+    @register_atomic_subgraph(init_args=(), is_core_aten=True)
+    class Pattern(torch.nn.Module):
+        def forward(self, x):
+            return aten.relu.default(aten.neg.default(x))
+
+    try:
+        assert ATOMIC_SUBGRAPHS[-1] == (Pattern, (), True)
+        graph = trace_atomic_graph(Pattern, (), True)
+        assert targets(graph.graph) == {aten.relu.default, aten.neg.default} and trace_atomic_graph(Pattern, (), True) is graph
+    finally:
+        ATOMIC_SUBGRAPHS.pop()
+        trace_atomic_graph.cache_clear()
+
+
+# ---- sizes
+
+
+def ranged(name, low, high, shared=None):
+    return torch_tensorrt.Input(min_shape=(low, 16), opt_shape=(high, 16), max_shape=(high, 16), name=name, shared_dims={0: shared} if shared else None)
+
+
+def test_shared_dimensions_by_name(caplog):
+    with caplog.at_level(logging.INFO, logger="torch_tensorrt.dynamo._tracer"):
+        registry = build_dim_registry([ranged("a", 1, 8, "batch")], {"b": ranged("b", 1, 8, "batch"), "c": [ranged("c", 1, 8, "other")]})
+    assert set(registry) == {"batch", "other"} and "a[0]" in caplog.text and "b[0]" in caplog.text
+    assert get_dynamic_shapes_args(Small(), [ranged("a", 1, 8, "batch")], registry) == {"x": {0: registry["batch"]}}
+    assert get_dynamic_shapes_kwargs({"b": ranged("b", 1, 8, "batch"), "c": X}, registry) == {"b": {0: registry["batch"]}, "c": {}}
+    with pytest.raises(ValueError, match=r"a\[0\] from 1 to 4, b\[0\] from 1 to 8"):
+        build_dim_registry([ranged("a", 1, 4, "batch"), ranged("b", 1, 8, "batch")], {})
+
+
+def test_ranges_of_open_sizes():
+    program = lambda dim: torch.export.export(Small(), (X,), dynamic_shapes={"x": {0: dim}})  # noqa: E731
+    size_of = lambda program: next(n.meta["val"].shape[0] for n in program.graph.nodes if n.op == "placeholder" and n.name == "x")  # noqa: E731
+    open_one, closed = program(torch.export.Dim.DYNAMIC), program(torch.export.Dim("batch", min=2, max=8))
+    size = size_of(open_one)
+    assert utils.extract_var_range_info(size) == {"min": 1, "max": None, "opt": 3}
+    assert utils.extract_var_range_info(size, {size.node.expr: (2, 6)}) == {"min": 2, "max": 6, "opt": 3}
+    bounds = lambda program, *inputs: _build_user_symbol_bounds(program.module(), list(inputs), {}, program.graph_signature)  # noqa: E731
+    assert bounds(open_one, ranged("x", 2, 6)) == {size.node.expr: (2, 6)} and bounds(open_one, torch_tensorrt.Input((3, 16))) == {}
+    assert list(bounds(closed, ranged("x", 2, 4)).values()) == [(2, 4)]
+    with pytest.raises(ValueError, match="ends at 8"):
+        bounds(closed, ranged("x", 2, 9))
+    with pytest.raises(ValueError, match="begins at 3"):
+        bounds(program(torch.export.Dim("batch", min=3, max=8)), ranged("x", 2, 8))
+
+
+# ---- engines
+
+
+def test_profiles_are_chosen_and_shown():
+    shape = lambda *rows: dict(zip(("min_shape", "opt_shape", "max_shape"), [(n, 16) for n in rows]))  # noqa: E731
+    one = torch_tensorrt.Input(profiles=[shape(1, 1, 1), shape(1, 4, 8)])
+    assert "profiles=" in str(one)
+    made = torch_tensorrt.compile(Small(), inputs=[one], torch_executed_ops={"aten.sin"}, **ONE)
+    found = [m.engine for m in made.modules() if isinstance(m, torch_tensorrt.TorchTensorRTModule)]
+    assert len(found) == 2 and all(e.num_optimization_profiles == 2 for e in found)
+    active = lambda: {e._active_profile_index for e in found}  # noqa: E731
+    with runtime.optimization_profile(made, "auto"):
+        for rows, expected in ((1, 0), (3, 1), (1, 1)):  # the one in use stays where the inputs fit it
+            same(made(X[:rows]), Small(), X[:rows])
+            assert active() == {expected} and all(e._auto_select_profiles for e in found)
+        with runtime.optimization_profile(made, 0):
+            assert active() == {0} and not any(e._auto_select_profiles for e in found)
+        assert active() == {1}
+    assert active() == {0} and not found[0]._auto_select_profiles
+
+
+def test_what_engines_write_in_place():
+    class Cache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, cache, update):
+            cache[:, :, 1:2] = update
+            self.count += 1
+            return cache.sum() + self.count
+
+    cache, update = torch.zeros(1, 2, 4, 3), torch.ones(1, 2, 1, 3)
+    made = torch_tensorrt.compile(Cache(), inputs=[cache, update], **ONE)
+    assert made._run_on_acc_0.aliased_io == {"cache": ("cache", "kv_cache_update"), "count": ("count", "user")}
+    assert made._run_on_acc_0.engine.aliased_input_binding_names == {"cache", "count"} and made._run_on_acc_0.engine.in_binding_names == ["cache", "update", "count"]
+    made(cache, update)
+    assert cache.sum() == update.sum()
+    assert torch_tensorrt.compile(Small(), inputs=[X], **ONE)._run_on_acc_0.aliased_io == {}
+
+
+def test_which_pieces_give_results_of_the_model():
+    made = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops={"aten.sin"}, **ONE)
+    assert [made._run_on_acc_0.are_output_tensors_unowned(), made._run_on_acc_2.are_output_tensors_unowned()] == [False, True]
+
+
+def test_entries_of_caches(tmp_path):
+    values = dict(serialized_engine=b"engine", input_names=["x"], output_names=["y"], input_specs=(), compilation_settings=CompilationSettings(), requires_output_allocator=False,
+                  requires_native_multidevice=False, aliased_io={"cache": ("cache", "kv_cache_update")})  # fmt: skip
+    cache = DiskEngineCache(str(tmp_path))
+    cache.insert("packed", tuple(values.values()))
+    cache.insert("bytes", b"as builds keep them")
+    assert cache.check("packed") == tuple(values.values()) and cache.check("bytes") == b"as builds keep them" and cache.check("none") is None
+    assert BaseEngineCache.unpack(BaseEngineCache.pack(**{**values, "aliased_io": None}))[7] == {}
+
+
+def test_settings_of_older_pickles():
+    state = vars(CompilationSettings(min_block_size=3)).copy()
+    del state["fallback_data_dependent_ops"]
+    restored = CompilationSettings.__new__(CompilationSettings)
+    restored.__setstate__(state)
+    assert restored == CompilationSettings(min_block_size=3)
+
+
+def test_helpers():
+    assert utils.to_torch_device("cuda:2") == utils.to_torch_device(torch_tensorrt.Device(gpu_id=2)) == torch.device("cuda", 2) and utils.to_torch_device(None).type in ("cpu", "cuda")
+    assert [utils.prepare_inputs(v).dtype.to(torch.dtype) for v in (3, 1.5, True)] == [torch.int64, torch.float32, torch.bool]
+    numbers = torch_tensorrt.Input(min_shape=(1, 2), opt_shape=(3, 4), max_shape=(5, 6), is_shape_tensor=True)
+    assert utils.get_torch_tensor(numbers) == [3, 4]
+    tiny = torch.tensor([1e-20, 2e-20])
+    assert utils.cosine_similarity(tiny, 3 * tiny) == pytest.approx(1.0) and utils.cosine_similarity(tiny, 0 * tiny) == 0.0 and utils.cosine_similarity(0 * tiny, 0 * tiny) == 1.0
+    assert utils.cosine_similarity(torch.tensor([1 + 1j]), torch.tensor([1 - 1j])) == pytest.approx(0.0)
