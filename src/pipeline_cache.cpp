@@ -10,7 +10,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/build_id.h"
 #include "base/error.h"
+#include "base/key_difference.h"
 #include "base/own_file.h"
 #include "base/store.h"
 
@@ -23,12 +25,17 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// This library's file, which a new build replaces.
+// Which build of the library this is: by its content, since files of two builds may have one size and one time. By these where a linker left no ID.
 std::string library() {
-  Dl_info info;
-  struct stat status;
-  if (::dladdr(reinterpret_cast<const void*>(&cache_key), &info) == 0 || info.dli_fname == nullptr || ::stat(info.dli_fname, &status) != 0) return "unknown";
-  return fmt::format("{} bytes of {}.{:09}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  static const std::string text = [] {
+    const void* here = reinterpret_cast<const void*>(&cache_key);
+    if (const std::string id = build_id_of(here); !id.empty()) return fmt::format("{}, build {}", compile::producer, id.substr(0, 16));
+    Dl_info info;
+    struct stat status;
+    if (::dladdr(here, &info) == 0 || info.dli_fname == nullptr || ::stat(info.dli_fname, &status) != 0) return std::string(compile::producer);
+    return fmt::format("{}, {} bytes of {}.{:09}", compile::producer, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  }();
+  return text;
 }
 
 void tell(const std::string& text) {
@@ -58,11 +65,13 @@ std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const captu
 void tell_of_miss(const Store& store, const std::string& key) {
   if (!is_set("INGOT_LOG")) return;
   const std::optional<std::string> near = store.nearest(key);
-  const std::optional<Store::Content> other = near ? store.read(*near) : std::nullopt;
+  const std::optional<std::string> other = near ? store.key_of(*near) : std::nullopt;
   if (!other) return tell("no such plan");
-  const std::vector<std::string> lines = key_difference(other->key, key);
-  std::string text = fmt::format("no such plan; the nearest one, {}, differs in {} lines", near->substr(0, 12), lines.size());
-  for (size_t i = 0; i < std::min<size_t>(lines.size(), 6); ++i) text += "\n  " + lines[i].substr(0, 160);
+  const std::vector<std::string> reasons = explain_difference(*other, key);
+  constexpr size_t most = 8;
+  std::string text = fmt::format("no such plan; the nearest one, {}, differs in", near->substr(0, 12));
+  for (size_t i = 0; i < std::min(reasons.size(), most); ++i) text += "\n  " + reasons[i].substr(0, 160);
+  if (reasons.size() > most) text += fmt::format("\n  and {} more", reasons.size() - most);
   tell(text);
 }
 

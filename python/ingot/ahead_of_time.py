@@ -26,6 +26,9 @@ from .ranges import ranges_of, set_ranges
 from .report import Report
 from .signature import as_text, signature_of
 from .torch_archive import load_program, names_cuda
+from .tracing import alone
+
+_functional = alone(from_exported)
 
 
 def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, passes=(), options=None, **option):
@@ -73,7 +76,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     parameters = parameters_of_program(module) if isinstance(module, torch.export.ExportedProgram) else parameters_of(module.forward) if isinstance(module, torch.nn.Module) else []
     program = _after(passes, _program_of(module, given, dynamic_shapes, False), given).exported
     try:
-        functional = from_exported(program)
+        functional = _functional(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
     options = precision.settled(split_dryrun(options)[1], functional, _form({**signature_of(program, functional), "parameters": parameters}, program).flattened)
@@ -113,7 +116,7 @@ def _compile_program(program: Program, options, parameters) -> Module:
     """parameters: those of the model's forward."""
     names, exported = program.names(), program.exported
     try:
-        f = from_exported(exported, names)
+        f = _functional(exported, names)
     except NotFunctional as problem:
         return Module(Exported(exported, in_torch(exported.graph, problem.message, options), parameters))
     ranges = ranges_of((i.name, i.leaf) for i in program.inputs)

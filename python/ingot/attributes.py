@@ -6,7 +6,6 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from . import processes
 from .errors import UnsupportedError
 
 
@@ -45,10 +44,8 @@ class AttributeWatch:
     """Notices numbers that forward changes on its modules. torch.export puts them back and makes constants of them, without a word.
 
     A number that a second trace, begun with the first one's values, does not change again is a cache (the longest sequence so far); one that
-    it changes is state, which the graph would lose.
+    it changes is state, which the graph would lose. For one thread at a time (tracing.py).
     """
-
-    _lock = processes.Lock()
 
     def __init__(self, module, start=None):
         self.module, self.start, self.changed = module, start or {}, {}
@@ -62,25 +59,24 @@ class AttributeWatch:
         self._active.close()
 
     def _watching(self):
-        with self._lock():
-            original = torch.nn.Module.__setattr__
-            old = {(m, name): vars(m)[name] for m, name in self.start}
+        original = torch.nn.Module.__setattr__
+        old = {(m, name): vars(m)[name] for m, name in self.start}
 
-            def set_attribute(m, name, value):
-                have = vars(m).get(name)
-                if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
-                    self.changed[m, name] = value
-                original(m, name, value)
+        def set_attribute(m, name, value):
+            have = vars(m).get(name)
+            if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                self.changed[m, name] = value
+            original(m, name, value)
 
-            try:
-                for (m, name), value in self.start.items():
-                    vars(m)[name] = value
-                torch.nn.Module.__setattr__ = set_attribute
-                yield self
-            finally:
-                torch.nn.Module.__setattr__ = original
-                for (m, name), value in old.items():
-                    vars(m)[name] = value
+        try:
+            for (m, name), value in self.start.items():
+                vars(m)[name] = value
+            torch.nn.Module.__setattr__ = set_attribute
+            yield self
+        finally:
+            torch.nn.Module.__setattr__ = original
+            for (m, name), value in old.items():
+                vars(m)[name] = value
 
     def again(self):
         return AttributeWatch(self.module, self.changed)

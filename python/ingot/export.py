@@ -22,10 +22,12 @@ from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
 from .program import Program, paired
 from .reshapes import Contiguous
+from .tracing import alone
 
 log = logging.getLogger("ingot")
 
 
+@alone
 def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Program:
     """The module as a torch.export program."""
     try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
+from typing import NamedTuple
 
 import torch
 import torch.utils._pytree as pytree
 
-from . import ahead_of_time, atomic, processes, torch_archive
+from . import ahead_of_time, atomic, autocast, processes, torch_archive
 from .errors import FormatError, InputError
 from .inputs import Input
 
 log = logging.getLogger("ingot")
+_PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 class Sizes:
@@ -81,11 +83,11 @@ class MutableModule:
         strict: passed to torch.export. options, **option: those of `ingot.compile`.
 
     Calls take and give what the model does. Weights that change (load_state_dict, another parameter, a write in place) are seen by the next call without a build. What else changes
-    through this object (a layer, a number, a device) is compiled anew, and so are new dtypes, ranks and sizes outside of the range, with the range widened to hold both.
+    through this object (a layer, a number, a device) is compiled anew, and so are new dtypes, ranks and sizes outside of the range, with the range widened to hold both. A call that is wrong in another way raises its InputError, and nothing is built.
     `compiled` is the `ingot.Module`, None before the first call; `original_model` is the model. Threads may call side by side; one builds at a time.
     """
 
-    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building")
+    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building", "_built_for")
 
     def __init__(self, model: torch.nn.Module, inputs=None, *, kwarg_inputs=None, strict=False, options=None, **option):
         self._begin(model, strict, ahead_of_time._merge(options, option))
@@ -100,7 +102,7 @@ class MutableModule:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"a model is an nn.Module, and this is of type {type(model).__name__}")
         own = dict(original_model=model, compiled=None, _options=options, _sizes=Sizes(), _seen=None, _strict=strict, _touched=False, _built_from=None, _stale=True, _adapters={},
-                   _building=processes.Lock())  # fmt: skip
+                   _building=processes.Lock(), _built_for=None)  # fmt: skip
         self.__dict__.update(own)
 
     # -- the model's face
@@ -168,6 +170,11 @@ class MutableModule:
         try:
             made = compiled(*args, **kwargs)
         except InputError as problem:
+            built = self._built_for
+            if built.compiled is not compiled:
+                return self(*args, **kwargs)  # another thread has built meanwhile
+            if built.takes((args, kwargs)) and built.weights == _forms_of_weights(self.original_model):
+                raise  # it was built for such calls, so building it again would change nothing
             log.info("compiled anew: %s", problem.message)
             return self._built(args, kwargs)(*args, **kwargs)
         self._seen = (args, kwargs)
@@ -207,16 +214,17 @@ class MutableModule:
         """What is compiled for these arguments too. Another thread may put its own in the place of it."""
         with self._building():
             before = self._sizes
-            self._sizes = before.widened((args, kwargs), self._seen)
+            self._sizes = sizes = before.widened((args, kwargs), self._seen)
             try:
                 made = self._compiled(self._sizes.inputs((args, kwargs)))
             except InputError:
-                same, self._sizes = self._sizes.ranges == before.ranges, before  # the model fixes these sizes
+                same, self._sizes, sizes = self._sizes.ranges == before.ranges, before, Sizes()  # the model fixes these sizes
                 if same:
                     raise
                 made = self._compiled((args, kwargs))
             for name, (adapter, more) in self._adapters.items():
                 self._module(made).add_lora(name, adapter, **more)
+            self._built_for = _BuiltFor(made, _forms(args, kwargs), {path: tuple(t.shape) for path, t in _tensors((args, kwargs)).items()}, sizes.ranges, _forms_of_weights(self.original_model))
             self.compiled, self._touched, self._stale, self._built_from = made, False, False, _built_from(self.original_model)
             self._seen = (args, kwargs)
             return made
@@ -245,11 +253,51 @@ class MutableModule:
         return made
 
 
+class _BuiltFor(NamedTuple):
+    """What a build took for given: a call that differs in nothing of it gets the same module again."""
+
+    compiled: object
+    forms: list  # of the arguments
+    shapes: dict[str, tuple[int, ...]]  # of the call's tensors
+    ranges: dict[str, dict[int, tuple[int, int]]]
+    weights: list
+
+    def takes(self, call) -> bool:
+        """Whether it is a call of the kind that the module was built for, as far as that can be told without the model."""
+        if _forms(*call) != self.forms:
+            return False
+        for path, tensor in _tensors(call).items():
+            for axis, size in enumerate(tensor.shape):
+                low, high = self.ranges.get(path, {}).get(axis, (self.shapes[path][axis],) * 2)
+                if not low <= size <= high:
+                    return False
+        return True
+
+
+def _forms(args, kwargs):
+    """What a build hangs on of arguments, but for the sizes: their structure, numbers and texts, and of tensors the type, the device and the order of axes in memory."""
+    kinds = [autocast.state(kind) for kind in ("cpu", "cuda")]
+    for path, value in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        if isinstance(value, torch.Tensor):
+            order = sorted(range(value.dim()), key=value.stride) if value.layout is torch.strided else None
+            kinds.append((pytree.keystr(path), value.dtype, value.device, value.layout, order))
+        else:
+            kinds.append((pytree.keystr(path), type(value), value if isinstance(value, _PLAIN) else None))
+    return kinds
+
+
+def _forms_of_weights(model):
+    """Of each weight and buffer the shape, the type, the device, and which one before it is the same tensor."""
+    first, forms = {}, []
+    for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        forms.append((name, tuple(tensor.shape), tensor.dtype, tensor.device, first.setdefault(id(tensor), name)))
+    return forms
+
+
 def _tensors(call):
     return {pytree.keystr(path): v for path, v in pytree.tree_flatten_with_path(call)[0] if isinstance(v, torch.Tensor)}
 
 
 def _built_from(model):
     """What a build hangs on besides the weights: the modules and their numbers."""
-    plain = (bool, int, float, str, tuple, type(None))
-    return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, plain)]) for name, m in model.named_modules()]
+    return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, _PLAIN)]) for name, m in model.named_modules()]

@@ -10,8 +10,10 @@ from torch.export.graph_signature import InputKind
 
 from .capture import bound
 from .errors import InputError
+from .tracing import alone
 
 
+@alone
 def applied(program: torch.export.ExportedProgram, passes) -> torch.export.ExportedProgram:
     """The program after passes: callables that take its torch.fx.GraphModule and return one, or None where they changed it in place. Parameters are get_attr nodes there.
     Nodes that a pass adds need no metadata: what comes out is exported again, with the sizes open that were open. InputError names a pass that breaks the graph."""

@@ -29,7 +29,7 @@ std::string random_name() {
 
 bool is_temporary_name(std::string_view name) { return name.size() == name_start.size() + 32 + name_end.size() && name.starts_with(name_start) && name.ends_with(name_end); }
 
-void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode) {
+void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode, Durability durability) {
   // A pipe or a device, also behind a link, is no file that could be replaced: whoever reads there would wait for ever, and /dev/null is everybody's.
   struct stat there;
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) fail_io("write", path, EISDIR);
@@ -54,11 +54,12 @@ void write_atomically(const std::string& path, std::span<const std::span<const s
       part = part.subspan(static_cast<size_t>(written));
     }
   }
-  if (::fsync(file.fd) != 0) give_up(errno);
+  if (durability == Durability::synced && ::fsync(file.fd) != 0) give_up(errno);
   int fd = file.fd;
   file.fd = -1;
   if (::close(fd) != 0) give_up(errno);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) give_up(errno);
+  if (durability == Durability::none) return;
   // The new name is on the disk when its folder is; where a folder cannot be synced there is nothing more to do.
   if (Descriptor of(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); of.fd >= 0) ::fsync(of.fd);
 }

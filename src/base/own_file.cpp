@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -31,23 +33,15 @@ std::optional<std::string> why_not_own(const struct stat& status, const std::str
   return std::nullopt;
 }
 
-// What killed writers left in a folder of ours more than a day ago; looked for once in a process.
-void remove_leftovers(const std::string& folder) {
+// Looks for what killed writers left a day ago, once in a process.
+void remove_old_leftovers(const std::string& folder) {
   static std::mutex mutex;
   static std::set<std::string> seen;
   {
     std::lock_guard lock(mutex);
     if (!seen.insert(folder).second) return;
   }
-  constexpr time_t day = 24 * 60 * 60;
-  const time_t now = std::time(nullptr);
-  std::error_code error;
-  for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (!is_temporary_name(entry->path().filename().string())) continue;
-    struct stat status;
-    const std::string path = entry->path().string();
-    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime < now - day) ::unlink(path.c_str());
-  }
+  remove_leftovers(folder, 24 * 60 * 60);
 }
 
 }  // namespace
@@ -63,16 +57,17 @@ std::string cache_folder(std::string_view part) {
   return folder.empty() ? "" : fmt::format("{}/{}", folder, part);
 }
 
-OwnFile read_own_file(const std::string& path) {
+OwnFile read_own_file(const std::string& path, uint64_t most) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe in its place must not stop us
   if (file.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
   if (file.fd < 0) fail_io("open", path, errno);
   struct stat status;
   if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) fail(Code::io, "cannot open {}: it is not a regular file", path);
-  if (auto why = why_not_own(status, path)) return {std::nullopt, *why};
-  std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (auto why = why_not_own(status, path)) return {std::nullopt, *why, size};
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(size, most)));
   bytes.resize(read_all(file.fd, bytes, path));
-  return {std::move(bytes), {}};
+  return {std::move(bytes), {}, size};
 }
 
 std::optional<std::string> make_own_folder(const std::string& path) {
@@ -84,15 +79,42 @@ std::optional<std::string> make_own_folder(const std::string& path) {
   struct stat status;
   if (folder.fd < 0 || ::fstat(folder.fd, &status) != 0) return fmt::format("the folder {} cannot be opened: {}", path, std::strerror(errno));
   auto why = why_not_own(status, path);
-  if (!why) remove_leftovers(path);
+  if (!why) remove_old_leftovers(path);
   return why;
 }
 
-FileLock::FileLock(const std::string& path) : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {
+size_t remove_leftovers(const std::string& folder, int64_t seconds) {
+  const time_t latest = std::time(nullptr) - static_cast<time_t>(seconds);
+  std::error_code error;
+  size_t removed = 0;
+  for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!is_temporary_name(entry->path().filename().string())) continue;
+    struct stat status;
+    const std::string path = entry->path().string();
+    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime <= latest && ::unlink(path.c_str()) == 0) ++removed;
+  }
+  return removed;
+}
+
+FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
+    : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {
   struct stat status;
   if (file_.fd < 0 || ::fstat(file_.fd, &status) != 0 || status.st_uid != ::geteuid()) return;
-  while (::flock(file_.fd, LOCK_EX) != 0 && errno == EINTR) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (auto pause = std::chrono::microseconds(100); ::flock(file_.fd, LOCK_EX | LOCK_NB) != 0; pause = std::min(2 * pause, std::chrono::microseconds(10'000))) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    if (std::chrono::steady_clock::now() > end) {
+      state_ = State::busy;
+      return;
+    }
+    std::this_thread::sleep_for(pause);
   }
+  state_ = State::held;
+}
+
+// Closing alone would leave it to a child that was forked meanwhile, which has the descriptor too.
+FileLock::~FileLock() {
+  if (state_ == State::held) ::flock(file_.fd, LOCK_UN);
 }
 
 void say_once(const std::string& text) {

@@ -65,6 +65,7 @@ std::vector<Timing> read_timings(const std::string& path, std::string* refused) 
 
 void add_to_file(const std::string& path, std::span<const Timing> more) {
   FileLock lock(path);  // from reading to writing, so that no other process's entries are lost
+  if (lock.state() == FileLock::State::busy) fail(Code::io, "{}: another process is writing it, and does not end", path);
   std::string refused;
   std::vector<Timing> all = read_timings(path, &refused);
   if (!refused.empty()) fail(Code::io, "nothing is added to a timing cache: {}", refused);

@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/error.h"
+#include "base/key_difference.h"
 #include "base/own_file.h"
 #include "base/store.h"
 #include "command.h"
@@ -47,11 +49,11 @@ void list(const std::string& folder) {
   const std::vector<Store::Entry> all = store.entries();
   uint64_t total = 0;
   for (const Store::Entry& e : all) {
-    const std::optional<Store::Content> content = store.read(e.name);
+    const std::optional<std::string> key = store.key_of(e.name);
     char used[32];
-    const time_t when = e.used;
+    const auto when = static_cast<time_t>(e.used / 1'000'000'000);
     std::strftime(used, sizeof used, "%Y-%m-%d %H:%M", std::localtime(&when));
-    std::printf("%s  %9.1f kB  %s %s\n", e.name.substr(0, 12).c_str(), double(e.bytes) * 1e-3, used, content ? options_of(content->key).c_str() : " damaged");
+    std::printf("%s  %9.1f kB  %s %s\n", e.name.substr(0, 12).c_str(), double(e.bytes) * 1e-3, used, key ? options_of(*key).c_str() : " damaged");
     total += e.bytes;
   }
   if (all.empty()) {
@@ -62,18 +64,18 @@ void list(const std::string& folder) {
 }
 
 // What one entry, the newest if none is named, has else than the nearest other one.
-void why(const std::string& folder, const std::string& name) {
+void why(const std::string& folder, const std::string& name, bool lines) {
   const Store store = store_in(folder);
   for (const Store::Entry& e : store.entries()) {
     if (!e.name.starts_with(name)) continue;
-    const std::optional<Store::Content> content = store.read(e.name);
-    if (!content) continue;
-    const std::optional<std::string> near = store.nearest(content->key);
+    const std::optional<std::string> key = store.key_of(e.name);
+    if (!key) continue;
+    const std::optional<std::string> near = store.nearest(*key);
     if (!near) throw Failure{usage, "there is no other plan to compare " + e.name.substr(0, 12) + " with"};
-    const std::optional<Store::Content> other = store.read(*near);
-    std::printf("%s is nearest to %s, and differs in:\n", e.name.substr(0, 12).c_str(), near->substr(0, 12).c_str());
+    const std::optional<std::string> other = store.key_of(*near);
+    std::printf("%s (here) is nearest to %s (there), and differs in:\n", e.name.substr(0, 12).c_str(), near->substr(0, 12).c_str());
     if (other) {
-      for (const std::string& line : key_difference(other->key, content->key)) std::puts(line.c_str());
+      for (const std::string& line : lines ? differing_lines(*other, *key) : explain_difference(*other, *key)) std::puts(line.c_str());
     }
     return;
   }
@@ -84,15 +86,22 @@ void verify(const std::string& folder) {
   const Store store = store_in(folder);
   size_t whole = 0, damaged = 0;
   for (const Store::Entry& e : store.entries()) {
-    if (store.read(e.name)) {
-      ++whole;
-    } else {
+    if (const std::optional<std::string> wrong = store.damage(e.name)) {
       ++damaged;
-      std::printf("%s is damaged; it is built anew when it is needed\n", e.name.c_str());
+      std::printf("%s is damaged: %s\n", e.name.c_str(), wrong->c_str());
+    } else {
+      ++whole;
     }
   }
-  if (damaged > 0) throw Failure{10 + INGOT_FORMAT, std::to_string(damaged) + " plans are damaged; ingot cache prune --bytes 0 removes all"};
+  if (damaged > 0) throw Failure{10 + INGOT_FORMAT, std::to_string(damaged) + " plans are damaged and will be built anew; `ingot cache prune` removes them"};
   std::printf("%zu plans are whole\n", whole);
+}
+
+void prune(const std::string& folder, double bytes) try {
+  const Store::Pruned pruned = store_in(folder).prune(static_cast<uint64_t>(std::clamp(bytes, 0.0, 0x1p63)));
+  std::printf("%zu plans removed, %zu damaged ones and %zu files that killed processes left\n", pruned.old, pruned.damaged, pruned.left);
+} catch (const Error& e) {
+  throw Failure{10 + static_cast<int>(e.code), e.message};
 }
 
 }  // namespace
@@ -102,6 +111,7 @@ void add_cache(CLI::App& app) {
   verb->require_subcommand(1);
   auto folder = std::make_shared<std::string>(), name = std::make_shared<std::string>();
   auto bytes = std::make_shared<double>(5368709120);
+  auto lines = std::make_shared<bool>(false);
   auto add = [&](const char* what, const char* text) {
     CLI::App* part = verb->add_subcommand(what, text);
     part->add_option("--dir", *folder, "their folder (option cache_dir); the user's own if none is given");
@@ -110,10 +120,11 @@ void add_cache(CLI::App& app) {
   add("list", "Each plan's name, bytes, last use and options.")->callback([=] { list(*folder); });
   CLI::App* compared = add("why", "What a plan was made from that the nearest other one was not.");
   compared->add_option("name", *name, "how its name begins; the one used last if none is given");
-  compared->callback([=] { why(*folder, *name); });
-  CLI::App* pruned = add("prune", "Remove what was used longest ago.");
+  compared->add_flag("--lines", *lines, "the lines of what they were made from, not their meaning");
+  compared->callback([=] { why(*folder, *name, *lines); });
+  CLI::App* pruned = add("prune", "Remove what is damaged, what killed processes left, and what was used longest ago.");
   pruned->add_option("--bytes", *bytes, "how many bytes may stay");
-  pruned->callback([=] { std::printf("%zu plans removed\n", store_in(*folder).prune(static_cast<uint64_t>(std::max(*bytes, 0.0)))); });
+  pruned->callback([=] { prune(*folder, *bytes); });
   add("verify", "Read every plan and compare it with its checksum.")->callback([=] { verify(*folder); });
 }
 

@@ -193,7 +193,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   }
   std::string names;
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
-  out.provenance = {{"producer", "ingot 0.1.0"}, {"target", names}};
+  out.provenance = {{"producer", std::string(producer)}, {"target", names}};
   for (const Option& o : option_table()) {
     if (changes_plan(o.kind) && o.name != "target" && options.text(o.name) != o.default_text) out.provenance.emplace_back(o.name, options.text(o.name));
   }

@@ -14,6 +14,8 @@ namespace ingot::compile {
 
 using ir::NamedGraph;
 
+inline constexpr std::string_view producer = "ingot 0.1.0";  // who makes plans
+
 // What compiling decided, for people and for whoever compares a program with its graph.
 struct Record {
   bool device_code = true;                      // false: none is compiled, and the plan cannot run on a device

@@ -140,3 +140,55 @@ def test_threads():
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for made, rows in zip(pool.map(lambda rows: module(torch.ones(rows, 8)), [2, 3, 4, 5] * 4), [2, 3, 4, 5] * 4):
             torch.testing.assert_close(made, expected[rows], atol=1e-5, rtol=1e-5)
+
+
+class Pair(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.relu(x + y) * 2
+
+
+def builds(module, monkeypatch):
+    made, compiled = [], type(module)._compiled
+    monkeypatch.setattr(type(module), "_compiled", lambda self, call: made.append(call) or compiled(self, call))
+    return made
+
+
+def test_an_input_that_is_wrong_raises_and_builds_nothing(monkeypatch):
+    model = Small().eval()
+    module = of(model)
+    for rows in (3, 7):
+        same(module, model, torch.ones(rows, 8))
+    made, kept = builds(module, monkeypatch), module.compiled
+    with torch.enable_grad(), pytest.raises(ingot.InputError, match="requires gradients"):
+        module(torch.ones(3, 8, requires_grad=True))
+    assert not made and module.compiled is kept
+    same(module, model, torch.ones(5, 8))
+    assert not made
+
+
+def test_a_relation_of_sizes_that_does_not_hold(monkeypatch):
+    module, model = of(Pair()), Pair()
+    for rows in (4, 9):
+        same(module, model, torch.ones(rows, 8), torch.ones(rows, 8))
+    made = builds(module, monkeypatch)
+    with pytest.raises(ingot.InputError):
+        module(torch.ones(5, 8), torch.ones(6, 8))
+    assert not made
+    same(module, model, torch.ones(6, 8), torch.ones(6, 8))
+
+
+def test_what_a_build_can_mend_is_built(monkeypatch):
+    model = Small().eval()
+    module = of(model)
+    same(module, model, X)
+    made = builds(module, monkeypatch)
+    model.last = torch.nn.Linear(16, 6)  # behind its back
+    same(module, model, X)
+    assert len(made) == 1
+    model.double()
+    same(module, model, X.double())
+    assert len(made) == 2
+    with torch.autocast("cpu", torch.bfloat16):
+        model.float()
+        torch.testing.assert_close(module(X), model(X), atol=0.05, rtol=0.05)
+    assert len(made) > 2

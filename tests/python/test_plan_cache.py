@@ -1,9 +1,16 @@
 """The option cache: a plan is found by what it was made from, weights' values excepted, and is the plan that a build would give."""
 
 import concurrent.futures
+import hashlib
 import multiprocessing
+import os
+import random
+import shutil
+import signal
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +21,8 @@ from accuracy import assert_accurate
 
 import ingot
 
+COMMAND = str(Path(ingot._library.find("libingot.so")).parent / "ingot")
+ARCHIVE = Path(__file__).resolve().parents[2] / "src/capture/testdata/varied.pt2"
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 
 
@@ -37,7 +46,7 @@ def told(capfd, monkeypatch):
     monkeypatch.setenv("INGOT_LOG", "info")
 
     def lines():
-        return [line for line in capfd.readouterr().err.splitlines() if line.startswith(("ingot: cache", "  +", "  -"))]
+        return [line for line in capfd.readouterr().err.splitlines() if line.startswith(("ingot: cache", "  "))]
 
     return lines
 
@@ -48,6 +57,40 @@ def build(net, folder, inputs=(X,), **options):
 
 def entries(folder):
     return [p for p in folder.iterdir() if len(p.name) == 64]
+
+
+def cache_command(verb, folder, *arguments):
+    return subprocess.run([COMMAND, "cache", verb, *arguments, "--dir", str(folder)], capture_output=True, text=True)
+
+
+def hash256(data):
+    """As src/base/hash.h: of what another build of ingot would have written."""
+    secret, mask = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F), (1 << 64) - 1
+
+    def mix(a, b):
+        return (a * b & mask) ^ (a * b >> 64)
+
+    def hash64(seed):
+        lanes, whole = [seed ^ s for s in secret[:4]], len(data) // 64 * 64
+        words = struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+        for at in range(0, whole // 8, 8):
+            lanes = [mix(words[at + 2 * k] ^ secret[k], words[at + 2 * k + 1] ^ lanes[k]) for k in range(4)]
+        h = mix(lanes[0], lanes[1]) ^ mix(lanes[2], lanes[3] ^ secret[4])
+        for word in words[whole // 8 :]:
+            h = mix(h ^ word, secret[1])
+        return mix(h ^ int.from_bytes(data[len(data) // 8 * 8 :], "little") ^ secret[2], len(data) ^ secret[3])
+
+    return b"".join(hash64(mix(k + 1, secret[4])).to_bytes(8, "little") for k in range(4))
+
+
+def change_entry(entry, key, value):
+    """Puts another whole entry in the place of one: its key and its value after these functions."""
+    data = entry.read_bytes()
+    length = struct.unpack_from("<Q", data, 8)[0]
+    assert hash256(data[88 : 88 + length]) == data[24:56]
+    key, value = key(data[88 : 88 + length]), value(data[88 + length :])
+    entry.unlink()
+    (entry.parent / hashlib.sha256(key).hexdigest()).write_bytes(data[:8] + struct.pack("<QQ", len(key), len(value)) + hash256(key) + hash256(value) + key + value)
 
 
 def same(compiled, net, x=X):
@@ -79,24 +122,47 @@ def test_weights_are_those_at_hand(folder, told):
 
 
 @pytest.mark.parametrize(
-    "other, difference",
+    "other, reasons",
     [
-        (lambda f: build(model(width=32), f), "16"),
-        (lambda f: build(model(), f, [torch.zeros(5, 8)]), "5"),
-        (lambda f: build(model(), f, [ingot.Input(min_shape=(1, 8), opt_shape=(2, 8), max_shape=(4, 8))]), "min"),
-        (lambda f: build(model(), f, weights="strip"), "option weights: strip"),
-        (lambda f: build(model(), f, deterministic="batch"), "option deterministic: batch"),
-        (lambda f: build(model().double(), f, [X.double()]), "f64"),
-        (lambda f: build(torch.nn.Sequential(*model()[:3], torch.nn.Linear(16, 4), torch.nn.ReLU()).eval(), f), "relu"),
+        (lambda f: build(model(width=32), f), ["weight 0.weight: f32[16, 8] there, f32[32, 8] here", "operator aten.layer_norm.default: normalized_shape=[16] there, normalized_shape=[32] here"]),
+        (lambda f: build(model(), f, [torch.zeros(5, 8)]), ["input input: f32[3, 8] there, f32[5, 8] here"]),
+        (lambda f: build(model(), f, [ingot.Input(min_shape=(1, 8), opt_shape=(2, 8), max_shape=(4, 8))]), ["only here, least, usual and largest 1 2 4"]),
+        (lambda f: build(model(), f, weights="strip"), ["option weights: embed there, strip here"]),
+        (lambda f: build(model(), f, deterministic="batch"), ["option deterministic: run there, batch here"]),
+        (lambda f: build(model(), f, torch_executed_ops=["aten.tan"]), ["option torch_executed_ops: nothing there, aten.tan here"]),
+        (lambda f: build(model().double(), f, [X.double()]), ["input input: f32[3, 8] there, f64[3, 8] here"]),
+        (lambda f: build(torch.nn.Sequential(*model()[:3], torch.nn.Linear(16, 4), torch.nn.ReLU()).eval(), f), ["operator aten.relu.default: 1 more here"]),
+        (lambda f: build(torch.nn.Sequential(*model()[:2], torch.nn.LayerNorm(16, eps=1e-6), model()[3]).eval(), f), ["operator aten.layer_norm.default: eps=1e-05 there, eps=1e-06 here"]),
     ],
 )
-def test_another_graph_size_or_option_is_another_plan(folder, told, other, difference):
+def test_another_graph_size_or_option_is_another_plan(folder, told, other, reasons):
     build(model(), folder)
+    first = entries(folder)[0].name
     told()
     other(folder)
     lines = told()
-    assert "differs in" in lines[0] and len(entries(folder)) == 2
-    assert any(difference in line for line in lines) or len(lines) > 6
+    assert f"{first[:12]}, differs in" in lines[0] and len(entries(folder)) == 2
+    why = cache_command("why", folder).stdout
+    assert why.splitlines()[0].endswith(f"is nearest to {first[:12]} (there), and differs in:")
+    for reason in reasons:
+        assert any(reason in line for line in lines) and reason in why, (reason, lines, why)
+
+
+def test_an_entry_of_another_version(folder, told, tmp_path):
+    """Another build of the library has keys of its own, and `why` names both; a plan of a format that is not read is built anew."""
+    build(model(), folder)
+    (entry,) = entries(folder)
+    change_entry(entry, lambda key: key.replace(b", build ", b", build 00"), lambda value: value)
+    told()
+    build(model(), folder)
+    lines = told()
+    assert "differs in" in lines[0] and lines[1].startswith("  the library: ingot ") and ", build 00" in lines[1] and len(lines) == 2
+    same_key = max(entries(folder), key=lambda p: p.stat().st_mtime_ns)
+    change_entry(same_key, lambda key: key, lambda value: value[:8] + bytes([255, 0, 0, 0]) + value[12:])
+    same(build(model(), folder), model())
+    assert any("an entry is not used" in line for line in told())
+    same(build(model(), folder), model())
+    assert told() == ["ingot: cache: the plan was built before"]
 
 
 def test_read_and_write(folder, told):
@@ -202,22 +268,121 @@ def test_processes_at_once(folder):
     assert len(entries(folder)) == 1
 
 
+def compile_command(folder, out, **more):
+    """A process that compiles the archive and reads or writes an entry of it; cheaper than Python with torch."""
+    return [COMMAND, "compile", str(ARCHIVE), "-o", str(out), "--set", "cache=readwrite", "--set", f"cache_dir={folder}", *(f"--set={name}={value}" for name, value in more.items())]
+
+
+def test_builds_that_are_killed(folder, tmp_path):
+    """What a killed build leaves is no entry that is taken, and no file that stays."""
+    random.seed(3)
+    subprocess.run(compile_command(folder, tmp_path / "whole.ingot"), check=True, capture_output=True)
+    good = (tmp_path / "whole.ingot").read_bytes()
+    for _ in range(2000 if os.environ.get("INGOT_TEST_ALL") else 40):
+        if random.random() < 0.5:
+            shutil.rmtree(folder, ignore_errors=True)
+        child = subprocess.Popen(compile_command(folder, tmp_path / "a.ingot"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.random() * 0.06)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        if folder.exists():
+            checked = cache_command("verify", folder)
+            assert checked.returncode == 0, checked.stdout
+    subprocess.run(compile_command(folder, tmp_path / "a.ingot"), check=True, capture_output=True)
+    assert (tmp_path / "a.ingot").read_bytes() == good
+    cache_command("prune", folder)
+    assert len(entries(folder)) == 1 and {p.name for p in folder.iterdir()} - {entries(folder)[0].name} == {"entries.lock"}
+
+
+def test_sixteen_builds_at_once(folder, tmp_path):
+    """On one key and on four, with room for about two: every one is right, and the budget is kept."""
+    modes = [{}, {"deterministic": "batch"}, {"weights": "strip"}, {"min_block_size": 1}]
+    plain = []
+    for i, more in enumerate(modes):
+        subprocess.run([*compile_command(folder, tmp_path / f"{i}.ingot", **more), "--set", "cache=off"], check=True, capture_output=True)
+        plain.append((tmp_path / f"{i}.ingot").read_bytes())
+    for kinds in (1, 4):
+        subprocess.run(compile_command(folder, tmp_path / "x.ingot"), check=True, capture_output=True)
+        budget = int(2.5 * entries(folder)[0].stat().st_size)
+        children = [subprocess.Popen(compile_command(folder, tmp_path / f"at_once_{i}.ingot", cache_bytes=budget, **modes[i % kinds]), stderr=subprocess.PIPE) for i in range(16)]
+        for i, child in enumerate(children):
+            said = child.communicate()[1]
+            assert child.returncode == 0 and said == b"" and (tmp_path / f"at_once_{i}.ingot").read_bytes() == plain[i % kinds], said
+        assert 0 < sum(p.stat().st_size for p in entries(folder)) <= budget
+        assert cache_command("verify", folder).returncode == 0
+
+
+@pytest.mark.parametrize("fault", ["full", "read-only", "another user's", "a link"])
+def test_a_folder_that_takes_nothing(folder, tmp_path, fault):
+    """The build succeeds, says once why nothing is kept, and leaves nothing."""
+    out, elsewhere = tmp_path / "a.ingot", tmp_path / "elsewhere"
+    folder.mkdir(mode=0o700)
+    root = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+    limit = "ulimit -f 1; trap '' XFSZ; "  # where nobody may mount: files of at most 512 or 1024 bytes, so the plan goes to a pipe
+    prepare, said = "", "plans are not cached"
+    if fault == "full" and root:
+        prepare = f"mount -t tmpfs -o size=1m,mode=700 none {folder}; head -c 1044480 /dev/zero > {folder}/ballast; "
+    elif fault == "full":
+        prepare, out = limit, "/dev/null"
+    elif fault == "read-only" and root:
+        prepare = f"mount -t tmpfs -o ro,mode=700 none {folder}; "
+    elif fault == "read-only":
+        folder.chmod(0o500)
+    elif fault == "another user's" and root:
+        os.chown(folder, 12345, 12345)
+    elif fault == "another user's":
+        folder.chmod(0o777)
+    else:
+        key = entry_name(folder, tmp_path)
+        elsewhere.write_bytes(b"precious")
+        (folder / key).symlink_to(elsewhere)
+    line = f"{prepare}{' '.join(compile_command(folder, out))} && ls -A {folder} >&3"
+    names = tmp_path / "names"
+    done = subprocess.run([*(["unshare", "-m"] if root else []), "sh", "-c", f"exec 3>{names}; {line}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert out == "/dev/null" or out.stat().st_size > 1000
+    if fault == "a link":  # is replaced; what it led to stays
+        assert done.stderr == "" and elsewhere.read_bytes() == b"precious" and not (folder / key).is_symlink() and (folder / key).stat().st_size > 1000
+    else:
+        assert done.stderr.count(said) == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert set(names.read_text().split()) <= {"ballast", "entries.lock"}
+
+
+def entry_name(folder, tmp_path):
+    subprocess.run(compile_command(tmp_path / "first", tmp_path / "first.ingot"), check=True, capture_output=True)
+    return entries(tmp_path / "first")[0].name
+
+
+def test_an_entry_that_another_one_stands_in_for(folder, tmp_path):
+    """Copied under its name, of whatever program: it is not taken, `verify` says what it is and `prune` removes it alone."""
+    for name, more in (("a", {}), ("b", {"deterministic": "batch"})):
+        subprocess.run(compile_command(folder, tmp_path / f"{name}.ingot", **more), check=True, capture_output=True)
+    good, (one, other) = (tmp_path / "a.ingot").read_bytes(), entries(folder)
+    shutil.copy(one, other)
+    checked = cache_command("verify", folder)
+    assert checked.returncode == 15 and f"{other.name} is damaged: it is the entry of another name" in checked.stdout and "`ingot cache prune` removes them" in checked.stderr
+    assert cache_command("prune", folder).stdout == "0 plans removed, 1 damaged ones and 0 files that killed processes left\n"
+    assert [p.name for p in entries(folder)] == [one.name]
+    for name, more in (("a", {}), ("b", {"deterministic": "batch"})):
+        subprocess.run(compile_command(folder, tmp_path / f"{name}.again", **more), check=True, capture_output=True)
+        assert (tmp_path / f"{name}.again").read_bytes() == (tmp_path / f"{name}.ingot").read_bytes()
+    assert (tmp_path / "a.again").read_bytes() == good
+
+
 def test_the_command_line(folder, tmp_path):
-    command = str(Path(ingot._library.find("libingot.so")).parent / "ingot")
-
-    def run(*arguments):
-        return subprocess.run([command, "cache", *arguments, "--dir", str(folder)], capture_output=True, text=True)
-
     build(model(), folder)
     build(model(), folder, deterministic="batch")
-    listed = run("list").stdout.splitlines()
-    assert len(listed) == 3 and listed[-1].startswith("2 plans") and "deterministic=batch" in listed[0] + listed[1]
+    listed = cache_command("list", folder).stdout.splitlines()
+    assert len(listed) == 3 and listed[-1].startswith("2 plans") and "deterministic=batch" in listed[0]  # the one used last
     newest = max(entries(folder), key=lambda p: p.stat().st_mtime_ns).name
-    why = run("why").stdout
-    assert newest[:12] in why and "option deterministic" in why
-    assert run("verify").stdout == "2 plans are whole\n"
-    entries(folder)[0].write_bytes(b"x" * 200)
-    bad = run("verify")
-    assert bad.returncode != 0 and "damaged" in bad.stdout
-    assert run("prune", "--bytes", "0").stdout.startswith("2 plans removed")
-    assert run("list").stdout == "no plans\n" and run("why").returncode != 0
+    assert cache_command("why", folder).stdout.splitlines()[1:] == ["option deterministic: run there, batch here"]
+    assert cache_command("why", folder).stdout.startswith(f"{newest[:12]} (here)")
+    assert cache_command("why", folder, "--lines").stdout.splitlines()[1:] == ["- option deterministic: run", "+ option deterministic: batch"]
+    assert cache_command("verify", folder).stdout == "2 plans are whole\n"
+    (folder / newest).write_bytes(b"x" * 200)
+    (folder / (".ingot-" + "0" * 32 + ".tmp")).write_bytes(b"half")
+    bad = cache_command("verify", folder)
+    assert bad.returncode != 0 and bad.stdout == f"{newest} is damaged: it does not begin as an entry of this version of ingot does\n"
+    assert cache_command("prune", folder).stdout == "0 plans removed, 1 damaged ones and 1 files that killed processes left\n"
+    assert cache_command("prune", folder, "--bytes", "0").stdout.startswith("1 plans removed")
+    assert cache_command("list", folder).stdout == "no plans\n" and cache_command("why", folder).returncode != 0

@@ -1,8 +1,16 @@
-"""The number of threads given at compile time holds for calls through torch."""
+"""The number of threads given at compile time holds for calls through torch, and threads compile side by side."""
 
+import concurrent.futures
+import subprocess
+import sys
+import threading
 import time
+from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
 
 import ingot
 
@@ -17,3 +25,65 @@ def test_one_thread_uses_one_processor():
             module(x)
         wall, used = time.perf_counter() - wall, time.process_time() - used
     assert used < 1.2 * wall
+
+
+class Counts(torch.nn.Module):
+    """A model that writes a buffer, of its own width."""
+
+    def __init__(self, width):
+        super().__init__()
+        torch.manual_seed(width)
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, width), torch.nn.GELU(), torch.nn.LayerNorm(width), torch.nn.Linear(width, 4))
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.layers(x) + self.calls
+
+
+def test_eight_threads_compile():
+    """torch traces in one thread at a time: ingot sees to it. (Nothing is called meanwhile, and nothing compiled just in time: while one thread traces, torch shows its tracer
+    every module that other threads call, and eight threads in Dynamo crash whatever the backend.)"""
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    inputs = [ingot.Input(min_shape=(1, 8), opt_shape=(3, 8), max_shape=(9, 8))]
+    ways = [{}, {"strict": True}, {"passes": [lambda graph: None]}]  # with passes it is exported twice
+    start, nets = threading.Barrier(8), [Counts(8 + i).eval() for i in range(12)]
+
+    def compiled(i):
+        if i < 8:
+            start.wait()
+        return ingot.compile(nets[i], inputs=inputs, min_block_size=1, **ways[i % len(ways)])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        modules = list(pool.map(compiled, range(12)))
+    with torch.no_grad():
+        for i, module in enumerate(modules):
+            assert_accurate(module(x), Counts(8 + i).eval()(x), Counts(8 + i).eval().double()(x.double()), 64)
+
+
+def test_a_child_may_compile_while_its_parent_does():
+    """fork() while another thread traces: the lock is free in the child."""
+    program = """
+import os, threading, time, torch, ingot
+traced, go_on = threading.Event(), threading.Event()
+class Slow(torch.nn.Module):
+    def forward(self, x):
+        traced.set()
+        go_on.wait()
+        return x + 1
+thread = threading.Thread(target=lambda: ingot.compile(Slow(), inputs=[torch.ones(2)], min_block_size=1))
+thread.start()
+traced.wait()
+child = os.fork()
+if child == 0:
+    module = ingot.compile(torch.nn.ReLU(), inputs=[torch.ones(3)], min_block_size=1)
+    os._exit(int(module(-torch.ones(3)).sum()) + 7)
+end = time.time() + 60
+while time.time() < end and not (done := os.waitpid(child, os.WNOHANG))[0]:
+    time.sleep(0.05)
+go_on.set()
+thread.join()
+assert done[0] and os.waitstatus_to_exitcode(done[1]) == 7, done
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...errors import InputError, UnsupportedError
+from ...tracing import alone
 from .. import logging
 from .._errors import UnsupportedOperatorException
 from .._Input import Given, Input
@@ -82,6 +83,7 @@ def _example(value):
     return value.example_tensor("opt_shape")
 
 
+@alone
 def _program(module, args, kwargs, required):
     from torch._export.converter import TS2EPConverter
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from ..._symbols import refused_names
+from ....tracing import alone
 from . import passes
 from ._decompositions import get_decompositions, register_torch_trt_decomposition, torch_trt_decompositions
 from .passes import post_lowering, pre_export_lowering, remove_num_users_is_0_nodes, repair_input_aliasing
@@ -24,6 +25,7 @@ def has_user_rules() -> bool:
     return bool(torch_trt_decompositions or passes.ATEN_LOWERING_PASSES.passes or DYNAMO_CONVERTERS.registry)
 
 
+@alone
 def with_user_rules(program: torch.export.ExportedProgram, settings) -> torch.export.ExportedProgram:
     """The program after the user's decompositions, converters and passes, in this order."""
     from ..conversion import DYNAMO_CONVERTERS
