@@ -18,7 +18,7 @@ from .overlap import hint, value_of
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 # Pointwise operators that torch does not tag as such; most are aliases of operators that it tags.
 _UNTAGGED = frozenset(
-    "__and__ __or__ _to_copy absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clone divide fix floor_divide greater less multiply negative subtract to true_divide".split()
+    "__and__ __or__ _to_copy absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clone divide fix floor_divide greater less multiply negative special_xlog1py special_xlogy special_zeta subtract to true_divide".split()
 )
 
 
@@ -51,6 +51,8 @@ def _outer_product(made, operand, column, row):
 _OWN = {
     "aten::addr": _outer_product,
     "aten::im2col": _row_major,
+    "aten::channel_shuffle": _suggested,
+    "aten::native_channel_shuffle": _suggested,
     "aten::isin": _row_major,
     "aten::max_pool1d": _row_major,
     "aten::index_fill": _like_operand,
@@ -75,10 +77,14 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
     for node in graph.nodes:
         target, made = node.target, value_of(node)
         if node in (written or ()):
-            strides = tuple(_numbers(value_of(written[node]).stride()))
+            strides = _layout(written[node], found)[1]
             found |= {} if None in strides else {node: strides}
             continue
-        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:  # what is written stays as it lies
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+            continue
+        if target._schema.is_mutable:  # what is written stays as it lies
+            if node.args and node.args[0] in found and isinstance(made, torch.Tensor) and target._schema.arguments[0].alias_info is not None:
+                found[node] = found[node.args[0]]
             continue
         if _is_view(target):
             found |= _of_view(node, made, found)
