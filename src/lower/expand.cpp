@@ -232,8 +232,11 @@ class Expander {
         auto s = recorded[d].as_symbol();
         auto next = s ? std::find(to_.expected_sizes.begin(), to_.expected_sizes.end(), *s) : to_.expected_sizes.end();
         if (next == to_.expected_sizes.end()) continue;
-        std::iter_swap(to_.expected_sizes.begin(), next);
         const ir::Dim size = results[i].dims()[d];
+        std::vector<ir::SymbolId> of;
+        size.collect_symbols(of);
+        if (std::find(of.begin(), of.end(), *s) != of.end()) continue;  // what gives it comes later
+        std::iter_swap(to_.expected_sizes.begin(), next);
         ir::read_size(ir::Handle(&to_, to_.add(Op::size, {}, {{"dim", size}}, {ir::DType::i64, {}})), size);
         known_sizes_[*s] = true;
       }
