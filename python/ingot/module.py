@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 import torch.nn.modules.module as _hooks
 from torch.autograd import forward_ad as forward_mode
 
-from . import _values, autocast, module_state
+from . import _values, autocast, module_state, processes
 from .errors import FormatError, InputError, UnsupportedError
 from .inference_only import InferenceOnly
 from .profile import Profile
+
+_CALL = torch.nn.Module._wrapped_call_impl  # what torch.nn.Module.__call__ is where nobody traces
 
 
 class Module(InferenceOnly):
@@ -41,7 +45,10 @@ class Module(InferenceOnly):
         quick = self._quick
         if quick is not None and not kwargs and (result := quick(args)) is not None:
             return result
-        return super().__call__(*args, **kwargs)
+        call = torch.nn.Module.__call__
+        if call is not _CALL and processes.tracer not in (None, threading.get_ident()):
+            call = _CALL  # the tracer of another thread stands in its place, and is not to see this call
+        return call(self, *args, **kwargs)
 
     def forward(self, *args, **kwargs):
         self._refuse_tracers(args, kwargs)

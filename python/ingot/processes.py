@@ -10,6 +10,9 @@ import weakref
 _STACK = 64 << 20  # bytes, taken when they are used: a large graph is walked deeply
 
 
+tracer = None  # the thread in which torch traces a model (tracing.py)
+
+
 class Lock:
     """`with lock():` is for one thread, which may take it again. In a child it is free, whoever held it: what it guards must be whole at any time."""
 

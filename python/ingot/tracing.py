@@ -8,6 +8,8 @@ import threading
 
 from torch._dynamo import convert_frame  # here and not when it is first used: two threads cannot import it at once
 
+from . import processes
+
 
 def alone(function):
     """While it runs no other thread traces, torch.compile's neither: the lock is Dynamo's own, so that there is no second one to wait for. A thread may take it again."""
@@ -15,7 +17,11 @@ def alone(function):
     @functools.wraps(function)
     def call(*args, **kwargs):
         with convert_frame.compile_lock:
-            return function(*args, **kwargs)
+            before, processes.tracer = processes.tracer, threading.get_ident()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                processes.tracer = before
 
     return call
 
@@ -26,6 +32,7 @@ def _free_in_a_child():
         convert_frame.compile_lock.release()
     else:
         convert_frame.compile_lock = threading.RLock()
+        processes.tracer = None
 
 
 os.register_at_fork(after_in_child=_free_in_a_child)

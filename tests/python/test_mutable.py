@@ -135,11 +135,11 @@ def test_adapters_stay():
 
 def test_threads():
     model = Small().eval()
-    expected = {rows: model(torch.ones(rows, 8)) for rows in (2, 3, 4, 5)}  # before: while torch.export runs, no other thread may call a module
-    module = of(model)
+    module, sizes = of(model), [2, 3, 4, 5] * 4
+    wanted = [model(torch.ones(rows, 8)) for rows in sizes]  # not meanwhile: while torch traces a model, its parameters are fakes
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for made, rows in zip(pool.map(lambda rows: module(torch.ones(rows, 8)), [2, 3, 4, 5] * 4), [2, 3, 4, 5] * 4):
-            torch.testing.assert_close(made, expected[rows], atol=1e-5, rtol=1e-5)
+        for made, want in zip(pool.map(lambda rows: module(torch.ones(rows, 8)), sizes), wanted):
+            torch.testing.assert_close(made, want, atol=1e-5, rtol=1e-5)
 
 
 class Pair(torch.nn.Module):

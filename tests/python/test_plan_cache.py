@@ -129,7 +129,7 @@ def test_weights_are_those_at_hand(folder, told):
         (lambda f: build(model(), f, [ingot.Input(min_shape=(1, 8), opt_shape=(2, 8), max_shape=(4, 8))]), ["only here, least, usual and largest 1 2 4"]),
         (lambda f: build(model(), f, weights="strip"), ["option weights: embed there, strip here"]),
         (lambda f: build(model(), f, deterministic="batch"), ["option deterministic: run there, batch here"]),
-        (lambda f: build(model(), f, torch_executed_ops=["aten.gelu"], min_block_size=1), ["option torch_executed_ops: nothing there, aten.gelu here"]),
+        (lambda f: build(model(), f, min_block_size=1), ["option min_block_size: 0 there, 1 here"]),
         (lambda f: build(model().double(), f, [X.double()]), ["input input: f32[3, 8] there, f64[3, 8] here"]),
         (lambda f: build(torch.nn.Sequential(*model()[:3], torch.nn.Linear(16, 4), torch.nn.ReLU()).eval(), f), ["operator aten.relu.default: 1 more here"]),
         (lambda f: build(torch.nn.Sequential(*model()[:2], torch.nn.LayerNorm(16, eps=1e-6), model()[3]).eval(), f), ["operator aten.layer_norm.default: eps=1e-05 there, eps=1e-06 here"]),

@@ -1,6 +1,7 @@
 #include "compile/schedule/schedule.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "compile/schedule/scheduler.h"
@@ -23,11 +24,38 @@ Schedule Scheduler::run() {
   for (NodeId n = 0; n < g_.nodes.size(); ++n) node(n);
   if (out_.missing.size() > 0) return std::move(out_);
   if (!c_.is_prepare) copy_outputs();
+  const size_t computed = out_.steps.size();
   for (size_t i = 0; c_.is_prepare && i < g_.outputs.size(); ++i) {
     if (c_.derived[i].packing) pack(i);
   }
+  pack_early(computed);
   if (out_.missing.size() == 0) out_.missing.copied = conflicts();
   return std::move(out_);
+}
+
+// Moves the packings, which are the steps from `first` on, each behind the last step that writes what it packs: then few such values are in memory at a time, not all of the
+// model's weights once more.
+void Scheduler::pack_early(size_t first) {
+  auto memory = [&](uint32_t buffer) {
+    const PlannedBuffer& b = out_.buffers.list[buffer];
+    return std::pair(b.kind, b.kind == plan::Buffer::Kind::arena ? buffer : b.index);
+  };
+  std::map<decltype(memory(0)), size_t> behind;  // how many steps there are up to the last that writes there
+  for (size_t i = 0; i < first; ++i) {
+    const ScheduledStep& s = out_.steps[i];
+    for (size_t o = s.operands.size() - s.writes; o < s.operands.size(); ++o) behind[memory(s.operands[o].buffer)] = i + 1;
+  }
+  std::vector<std::vector<size_t>> packings(first + 1);
+  for (size_t i = first; i < out_.steps.size(); ++i) {
+    auto found = behind.find(memory(out_.steps[i].operands[0].buffer));
+    packings[found == behind.end() ? 0 : found->second].push_back(i);
+  }
+  std::vector<ScheduledStep> ordered;
+  for (size_t i = 0; i <= first; ++i) {
+    for (size_t p : packings[i]) ordered.push_back(std::move(out_.steps[p]));
+    if (i < first) ordered.push_back(std::move(out_.steps[i]));
+  }
+  out_.steps = std::move(ordered);
 }
 
 void Scheduler::need(ValueId v) {

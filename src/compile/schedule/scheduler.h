@@ -37,6 +37,7 @@ class Scheduler {
   void plain(ir::NodeId n);
   void external(ir::NodeId n);
   void pack(size_t output);
+  void pack_early(size_t first);
   void copy(const StoragePlan&, ir::ValueId v, const BufferView& target, std::string label);
   void copy_outputs();
   std::set<size_t> conflicts() const;
