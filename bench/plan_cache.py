@@ -1,6 +1,6 @@
 """What the cache of plans saves: seconds of ingot.compile with an empty folder and with the plan in it, each in a process of its own, by stage.
 
-    python bench/plan_cache.py [--models bert,resnet,llama] [--target cpu|cuda:sm_90]
+    python bench/plan_cache.py [--models bert,bert_large,resnet,llama] [--target cpu|cuda:sm_90]
 
 Of each stage the least seconds of the rounds. capture: torch.export and writing the graph. build: ingot_compile, which looks into the cache. place: what is left, mostly preparing the weights. Random weights.
 """
@@ -20,6 +20,14 @@ def bert():
 
     model = transformers.BertModel(transformers.BertConfig(attn_implementation="sdpa"))
     return model, [torch.ones(1, 128, dtype=torch.int64)], "BERT-base, 1 x 128"
+
+
+def bert_large():
+    import torch
+    import transformers
+
+    sizes = dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+    return transformers.BertModel(transformers.BertConfig(**sizes, attn_implementation="sdpa")), [torch.ones(1, 128, dtype=torch.int64)], "BERT-large, 1 x 128"
 
 
 def resnet():
@@ -80,7 +88,7 @@ def one(name, target):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default="bert,resnet,llama")
+    parser.add_argument("--models", default="bert,bert_large,resnet,llama")
     parser.add_argument("--target", default="auto")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -30,7 +30,8 @@ def merged(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
     with torch.no_grad(), torch.autocast(base.device.type, enabled=False):
         total = base.detach().to(wide, copy=True, memory_format=torch.contiguous_format).flatten(1)
         for down, up, scale in parts:
-            total += (scale * (up.to(base.device, exact) @ down.to(base.device, exact))).to(wide)
+            up, down = up.to(base.device, exact), down.to(base.device, exact)
+            total = total.addmm_(up, down, alpha=scale) if exact is wide else total.add_((scale * (up @ down)).to(wide))
         return total.view(base.shape).to(base.dtype)
 
 
@@ -69,7 +70,11 @@ class Adapters:
             raise InputError(f"an adapter's name is a text, and this is {name!r}")
         from .adapter_files import read
 
-        parts = self._checked(read(adapter, config, self._target.names()), float(scale))
+        try:
+            scale = float(scale)
+        except (TypeError, ValueError):
+            raise InputError(f"the scale of adapter {name!r} is {scale!r}, and has to be a number") from None
+        parts = self._checked(read(adapter, config, self._target.names()), scale)
         self._target.follow()
         with self._lock():
             if name in self._added:
@@ -102,7 +107,7 @@ class Adapters:
         return {name: merged(value, parts[name]) if name in parts else value for name, value in weights.items()}
 
     def _known(self, name):
-        if name not in self._added:
+        if not isinstance(name, str) or name not in self._added:
             raise InputError(f"there is no adapter {name!r}", remedy="those added are " + (", ".join(self._added) or "none"))
 
     def _checked(self, given, scale) -> dict[str, list[LowRank]]:
@@ -176,8 +181,8 @@ def _low_rank(name, base, down, up, scale, transposed) -> LowRank:
             raise InputError(f"{what} of weight {name!r} {why[0]}", remedy=why[1])
     if not base.is_floating_point() or base.dim() < 2:
         raise InputError(f"weight {name!r} is {_short(base)}, to which no product of matrices can be added")
-    if not scale - scale == 0:
-        raise InputError(f"the scale of weight {name!r} is {scale}, no finite number")
+    if not abs(scale) <= torch.finfo(torch.float32).max:
+        raise InputError(f"the scale of weight {name!r} is {scale}, no finite number of float32")
     first, rest = base.shape[0], base[0].numel() if base.shape[0] else 0
     a, b = (m.detach().clone().flatten(1) for m in (down, up))
     if transposed:

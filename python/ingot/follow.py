@@ -47,6 +47,7 @@ class Followed(Watch):
         super().__init__()
         self._lock, self._used = Lock(), {s.name for s in used}
         self._slots = [s for s in slots if s.kind in ("weight", "state")]
+        self._by_name = {s.name: s for s in self._slots}
         self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
         self._odd = {s.name: plain.why_not(s.tensor, s.name) is not None for s in self._slots}  # read by torch alone
         self._owners: list[weakref.ref] = []
@@ -162,7 +163,7 @@ class Followed(Watch):
 
     def now(self, name) -> torch.Tensor:
         """The tensor that the weight is now, where the model had it when it was compiled."""
-        return self.placed(name, self._given.get(name, next(s.tensor for s in self._slots if s.name == name)))
+        return self.placed(name, self._given[name] if name in self._given else self._by_name[name].tensor)
 
     def placed(self, name, value):
         """A value for a weight, where the model had it when it was compiled."""

@@ -155,11 +155,13 @@ class Config {
   bool flag(const Key& key, std::string_view name) const {
     bool on = false;
     const auto found = find(key, name);
-    return found && found->get(on) == simdjson::SUCCESS && on;
+    if (found && found->get(on) != simdjson::SUCCESS) fail(Code::format, "the adapter's configuration has a {} that is neither true nor false", name);
+    return on;
   }
 
   std::optional<double> alpha(const Key& key) const {
-    if (const auto patterns = find(key, "alpha_pattern"); patterns && patterns->is_object()) {
+    if (const auto patterns = find(key, "alpha_pattern")) {
+      if (!patterns->is_object()) fail(Code::format, "the adapter's configuration has an alpha_pattern that is no object");
       for (auto field : simdjson::dom::object(*patterns)) {
         const std::string_view pattern = field.key;
         if (pattern.find_first_of("\\^$*+?()[]{}|") != pattern.npos)

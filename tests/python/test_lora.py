@@ -256,6 +256,7 @@ WRONG = {
     "integers": ({"q.weight": (A.int(), B, 1)}, "A of weight 'q.weight' is int32"),
     "bias": ({"q.bias": (A, B, 1)}, "no product of matrices"),
     "scale": ({"q.weight": (A, B, float("nan"))}, "no finite number"),
+    "scale of no float32": ({"q.weight": (A, B, 1e300)}, "no finite number of float32"),
     "no triple": ({"q.weight": (A, B)}, r"not \(A, B, scale\)"),
     "nothing": ({}, "empty"),
     "a number": (3, "an adapter is int"),
@@ -265,6 +266,21 @@ WRONG = {
     "one too many": ({"q.lora_A.weight": A, "q.lora_B.weight": B, "q.lora_A.a.weight": A}, "one matrix of one module"),
     "meta": ({"q.weight": (A.to("meta"), B, 1)}, "A of weight 'q.weight'"),
 }
+
+
+@pytest.mark.parametrize("config", [{"alpha_pattern": [1]}, {"fan_in_fan_out": "yes"}, {"lora_alpha": "y"}])
+def test_a_configuration_that_is_wrong(config, model):
+    module, state = SHARED.setdefault("module", compiled(model)), {"q.lora_A.weight": A, "q.lora_B.weight": B}
+    with pytest.raises(ingot.FormatError, match=next(iter(config))):
+        module.add_lora("a", state, config={"lora_alpha": 1, **config})
+
+
+def test_names_and_scales_of_other_types(model):
+    module = SHARED.setdefault("module", compiled(model))
+    with pytest.raises(ingot.InputError, match="no adapter \\['a'\\]"):
+        module.use_lora(["a"])
+    with pytest.raises(ingot.InputError, match="'x', and has to be a number"):
+        module.add_lora("a", {"q.weight": (A, B, 1)}, scale="x")
 
 
 @pytest.mark.parametrize("wrong", WRONG)
