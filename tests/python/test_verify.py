@@ -76,8 +76,9 @@ def test_a_fault_in_prepare_is_found_there(plans):
     steps = [s for s in json.loads(cli(plans("llama"), "--json")[1])["steps"] if s["function"] == "prepare"]
     assert all(s["dtype"] is not None for s in steps)
     packs = [s["step"] for s in steps if s["kernel"] == "matmul_pack"]
-    assert 3 not in packs and packs
-    for step in (3, packs[0], packs[-1]):
+    others = [s["step"] for s in steps if s["step"] not in packs]
+    assert packs and others
+    for step in (others[0], packs[0], packs[-1]):
         assert cli(plans("llama"), "--bisect", fault=f"prepare:{step}")[2] == f"ingot: step prepare:{step} is the first one that is over its bound\n"
 
 
