@@ -7,9 +7,6 @@
 
 namespace ingot::kernels {
 
-// Products that are added one behind another in f32, before their sum goes to those of before: sums of sums are nearer to the truth than one long sum.
-constexpr int64_t longest_sum = 384;
-
 struct SumEnd {
   const float *scale = nullptr, *bias = nullptr;  // of all columns. A sum that began with its bias would be rounded to the bias's size each time
   const float* residual = nullptr;                // of the first output; behind the activation

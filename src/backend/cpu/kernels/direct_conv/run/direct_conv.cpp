@@ -145,7 +145,7 @@ void find_indices(Plan& p, const Constants& c) {
   }
   if (!leaves(k.back()) && (!narrow || p.inner > 1)) {
     IndexMap::Index& inside = k.back();
-    // One place is one sum, as long as it may be.
+    // A window's place with more channels than one sum has terms counts as several places, where these are equally long.
     const int64_t pieces = narrow ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
     if (pieces > 1 && p.inner % pieces == 0) {
       p.inner = length;

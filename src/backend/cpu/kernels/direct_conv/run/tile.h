@@ -11,6 +11,9 @@
 
 namespace ingot::kernels {
 
+// After about so many products a tile puts its sums aside and begins again at zero: sums of sums are nearer to the truth than one long sum.
+constexpr int64_t longest_sum = 128;
+
 // Outputs side by side on a line, and some columns of B.
 struct DirectTile {
   const float* a = nullptr;       // of the first output
