@@ -377,7 +377,7 @@ class Block {
       program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.n);
     }
     TileEnd end;
-    end.activation = static_cast<TileEnd::Activation>(s.activation);
+    end.activation = s.activation;
     end.activates_last = s.activates_last;
     end.low = s.low;
     end.high = s.high;

@@ -30,14 +30,15 @@ const Int8Panels& int8_panels() {
 
 namespace {
 
-constexpr int64_t sum_in_order = 384;
+// Of a block of K with many rows: one sum. In order all sums have so many terms.
+constexpr int64_t k_many = 384;
 
 // A few rows read an int8 panel as it is; for more of them blocks of it are decoded. In order, all are done by the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
   const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
   if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) {
-    Way way{&int8_panels().tiles, DType::f32, 126, few_rows, 4096, 384};
-    if (in_order) way.sum = sum_in_order;
+    Way way{&int8_panels().tiles, DType::f32, 126, few_rows, 4096, k_many};
+    if (in_order) way.sum = k_many;
     return way;
   }
   const DType decoded = pairs ? DType::bf16 : DType::f32;
@@ -53,7 +54,7 @@ Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
   auto summed = [&](Way way, int64_t sum) {
-    way.sum = in_order ? sum_in_order : sum;
+    way.sum = in_order ? k_many : sum;
     return way;
   };
   if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
@@ -61,10 +62,10 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
     if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024}, INT64_MAX);
   }
-  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, 384}, INT64_MAX);
-  if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, 384}, INT64_MAX);
+  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
+  if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
   // One row takes four places of a panel, two rows two. Sums of numbers that were rounded to half types need no such care.
-  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, 384}, m > few_rows ? 384 : m == 1 ? 2048 : m == 2 ? 1024 : 768);
+  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 2048 : m == 2 ? 1024 : 768);
 }
 
 }  // namespace ingot::kernels

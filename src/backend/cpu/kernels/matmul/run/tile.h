@@ -11,12 +11,12 @@ namespace ingot::kernels {
 
 // How the last K block of a tile ends.
 struct TileEnd {
-  enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish, leaky };
+  using Activation = SimpleEpilogue::Activation;
   const void* scale = nullptr;     // of the tile's columns, before the bias, or null
   const void* bias = nullptr;      // of the tile's columns, or null
   const void* residual = nullptr;  // of the tile, or null
   int64_t residual_stride = 0;
-  Activation activation = none;    // after the bias, before the residual
+  Activation activation = SimpleEpilogue::none;  // after the bias, before the residual
   bool activates_last = false;     // behind the residual
   float low = 0, high = 0;         // of clamp
   HardSwish hard_swish_by;
@@ -29,7 +29,9 @@ struct TileEnd {
   const VectorEnd* program = nullptr;  // instead of scale, bias, activation and residual
 
   // Few instructions: a tile does them before its sums leave the registers.
-  static bool is_short(int activation) { return activation == none || activation == relu || activation == clamp || activation == hard_swish || activation == leaky; }
+  static bool is_short(Activation a) {
+    return a == SimpleEpilogue::none || a == SimpleEpilogue::relu || a == SimpleEpilogue::clamp || a == SimpleEpilogue::hard_swish || a == SimpleEpilogue::leaky;
+  }
   bool is_short() const { return is_short(activation) && program == nullptr && half == nullptr && (residual == nullptr || residual_type == ir::DType::f32); }
 };
 
