@@ -16,20 +16,10 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "base/store.h"
+#include "base/store_folder_test.h"
 
 namespace ingot {
 namespace {
-
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ingot_store_XXXXXX").string();
-    path = std::string(::mkdtemp(name.data())) + "/kept";
-  }
-  ~Folder() { std::filesystem::remove_all(path.parent_path()); }
-};
-
-std::span<const std::byte> bytes_of(const std::string& s) { return std::as_bytes(std::span(s.data(), s.size())); }
 
 // What stands under a key is one of these two, so whatever is found can be judged.
 constexpr int keys = 24;

@@ -12,20 +12,11 @@
 
 #include "base/error.h"
 #include "base/own_file.h"
+#include "base/store_folder_test.h"
 
 namespace ingot {
 namespace {
 
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ingot_store_XXXXXX").string();
-    path = std::string(::mkdtemp(name.data())) + "/kept";
-  }
-  ~Folder() { std::filesystem::remove_all(path.parent_path()); }
-};
-
-std::span<const std::byte> bytes_of(const std::string& s) { return std::as_bytes(std::span(s.data(), s.size())); }
 std::string text_of(const std::optional<std::vector<std::byte>>& v) { return v ? std::string(reinterpret_cast<const char*>(v->data()), v->size()) : "nothing"; }
 
 void set_age(const std::filesystem::path& file, int seconds) {

@@ -30,8 +30,7 @@ void check_moments(const Call& call) {
   const auto& args = *static_cast<const MomentsArgs*>(call.constants);
   const TensorRef &in = call.operands[0], &sums = call.operands[1], &squares = call.operands[2];
   const auto kept = static_cast<int>(std::count(args.reduced.begin(), args.reduced.end(), 0));
-  const bool half = in.dtype == ir::DType::f16 || in.dtype == ir::DType::bf16;
-  bool fits = (half || in.dtype == ir::DType::f32) && sums.dtype == ir::DType::f32 && squares.dtype == ir::DType::f32 && in.rank == static_cast<int>(args.reduced.size()) &&
+  bool fits = takes_moments_of(in.dtype) && sums.dtype == ir::DType::f32 && squares.dtype == ir::DType::f32 && in.rank == static_cast<int>(args.reduced.size()) &&
               sums.rank == kept && squares.rank == kept;
   int k = 0;
   for (int d = 0; fits && d < in.rank; ++d) {

@@ -15,6 +15,7 @@ struct MomentsArgs {
   std::vector<uint8_t> reduced;  // per axis of `in`: 1 where it is summed over
 };
 std::vector<std::byte> serialise(const MomentsArgs&);
+inline bool takes_moments_of(ir::DType t) { return t == ir::DType::f16 || t == ir::DType::bf16 || t == ir::DType::f32; }
 MomentsArgs parse_moments(std::span<const std::byte>);
 
 // RunKernel::load; the result is a MomentsArgs.

@@ -23,8 +23,7 @@ void moments_offers(const Site& site, const Settings&, Offers& out) {
   constexpr std::string_view name = "moments";
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != name) return;
-  const ir::DType type = p->types[0];
-  if (type != ir::DType::f16 && type != ir::DType::bf16 && type != ir::DType::f32) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
+  if (!kernels::takes_moments_of(p->types[0])) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
   if (!site.operands.empty() && !pays(kernels::parse_moments(p->constants), site.operands[0].dims)) {
     return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows"});
   }

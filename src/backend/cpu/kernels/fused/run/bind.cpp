@@ -69,7 +69,7 @@ void list_work(Bound& b, const Program& p) {
     bool fixed = false;
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
-      bool same = t == DType::f32 || t == DType::f64 || t == DType::i64 || (t == DType::b8 && i.operand >= p.operands);  // bools that are held are 0 or 1
+      bool same = lies_as_blocks(t) || (t == DType::b8 && i.operand >= p.operands);  // bools that are held are 0 or 1
       const bool beside = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
       if (one_row && same && i.lower.empty() && along_indices && (b.uniform[k] || beside)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
@@ -280,7 +280,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     if (b.strides.size() <= st.operand) continue;
     const ProgramInstruction& i = p.code[st.reg];
     DType m = p.memory[st.operand];
-    bool same = m == DType::f32 || m == DType::f64 || m == DType::i64 || m == DType::b8;
+    bool same = lies_as_blocks(m) || m == DType::b8;
     int uses = 0;
     for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
     for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;

@@ -180,6 +180,11 @@ void finish_binding(Bound&, std::shared_ptr<Program>);
 // Chooses what runs together; needs Bound::uniform.
 void find_together(Bound&, const Program&);
 
+// Bytes of an element of a block.
+inline size_t size_of(Class c) { return c == Class::b8 ? 1 : c == Class::f32 ? 4 : 8; }
+// Memory of the type is as blocks are: it is copied, or used where it lies. Not bools, which are any number but 0 in memory.
+inline bool lies_as_blocks(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || t == ir::DType::i64; }
+
 // One worker's state while it evaluates a bound program.
 class Evaluator {
  public:
@@ -219,6 +224,12 @@ class Evaluator {
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
   std::byte* block(int slot) const;
+  // Elements from an operand's first to its first at the outer coordinates `at`, along the first `axes` axes.
+  int64_t offset_of(uint32_t operand, const int64_t* at, int axes) const {
+    int64_t offset = 0;
+    for (int a = 0; a < axes; ++a) offset += at[a] * b_.strides[operand][static_cast<size_t>(a)];
+    return offset;
+  }
   std::byte* data(uint32_t operand) const { return operand < operands_.size() ? operands_[operand].data : held_[operand - operands_.size()]; }
 
   const Bound& b_;

@@ -67,7 +67,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
   const std::byte* const from = data(i.operand);
   const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand];
   int outer = p_.domain_rank - p_.row_rank;
-  size_t memory = ir::size_of(type), element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
+  size_t memory = ir::size_of(type), element = size_of(i.cls);
   auto* out = static_cast<std::byte*>(to) + static_cast<size_t>(done) * element;
   const BlockOps& ops = block_ops();
   int64_t offset = 0;
@@ -178,7 +178,7 @@ void Evaluator::gather_piece(const ProgramInstruction& i, int64_t offset, int64_
   if (varying == 1 && stride == 0) return ops.gather(type, to, from, places[0], n);
   constexpr int64_t most = 256;
   int64_t sums[most];
-  const size_t element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8;
+  const size_t element = size_of(i.cls);
   for (int64_t start = 0; start < n; start += most) {
     const int64_t count = std::min(most, n - start);
     for (int64_t e = 0; e < count; ++e) sums[e] = (start + e) * stride + places[0][start + e];
@@ -214,14 +214,13 @@ void Evaluator::load_lines(const ProgramInstruction& i, uint32_t id, const int64
   Value& v = values_[id];
   const int64_t* strides = b_.strides[i.operand].data();
   const int before = p_.domain_rank - 2;
-  int64_t offset = 0;
-  for (int a = 0; a < before; ++a) offset += at[a] * strides[a];
+  const int64_t offset = offset_of(i.operand, at, before);
   const bool repeats = b_.repeats[id] != 0;
   if (repeats && v.started && v.best == offset) return;
   const DType type = p_.memory[i.operand];
   const auto memory = static_cast<int64_t>(ir::size_of(type)), stride = strides[before + 1];
-  const size_t element = i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8, bytes = static_cast<size_t>(b_.line) * element;
-  const bool same = stride == 1 && (type == DType::f32 || type == DType::f64 || type == DType::i64);
+  const size_t bytes = static_cast<size_t>(b_.line) * size_of(i.cls);
+  const bool same = stride == 1 && lies_as_blocks(type);
   auto* to = static_cast<std::byte*>(repeats ? slot(id) : target(id, at, begin));
   v.data = to;
   auto line = [&](const std::byte* from) {
@@ -249,11 +248,10 @@ void Evaluator::write_lines(const ProgramStore& st, const int64_t* at, int64_t b
   const int64_t* strides = b_.strides[st.operand].data();
   const int before = p_.domain_rank - 2;
   const auto memory = static_cast<int64_t>(ir::size_of(type)), stride = strides[before + 1];
-  int64_t offset = begin / b_.line * strides[before];
-  for (int a = 0; a < before; ++a) offset += at[a] * strides[a];
+  const int64_t offset = offset_of(st.operand, at, before) + begin / b_.line * strides[before];
   BlockArgument x = argument(st.reg);
-  const size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8, bytes = static_cast<size_t>(b_.line) * element;
-  const bool same = !x.uniform && stride == 1 && (type == DType::f32 || type == DType::f64 || type == DType::i64);
+  const size_t bytes = x.uniform ? 0 : static_cast<size_t>(b_.line) * size_of(p_.code[st.reg].cls);
+  const bool same = !x.uniform && stride == 1 && lies_as_blocks(type);
   std::byte* to = data(st.operand) + offset * memory;
   for (int64_t done = 0; done < n; done += b_.line, to += strides[before] * memory) {
     if (same) {
@@ -295,8 +293,7 @@ void* Evaluator::target(uint32_t id, const int64_t* at, int64_t begin) const {
   const uint8_t s = b_.in_place[id];
   if (s == 0 || !direct_) return slot(id);
   const ProgramStore& st = p_.stores[s - 1u];
-  int64_t offset = begin;
-  for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * b_.strides[st.operand][static_cast<size_t>(a)];
+  const int64_t offset = begin + offset_of(st.operand, at, p_.domain_rank - 1);
   return data(st.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[st.operand]));
 }
 
@@ -306,12 +303,7 @@ void Evaluator::copy(const int64_t* at, int64_t begin, int64_t n) {
   for (uint32_t k : b_.active) {
     if (k != st.reg) run(p_.code[k], k, at, begin, n);
   }
-  const int64_t *read = b_.strides[i.operand].data(), *written = b_.strides[st.operand].data();
-  int64_t from = begin + uniform_places(i), to = begin;
-  for (int a = 0; a < p_.domain_rank - 1; ++a) {
-    from += at[a] * read[a];
-    to += at[a] * written[a];
-  }
+  const int64_t from = begin + uniform_places(i) + offset_of(i.operand, at, p_.domain_rank - 1), to = begin + offset_of(st.operand, at, p_.domain_rank - 1);
   const size_t size = ir::size_of(p_.memory[st.operand]);
   std::memmove(data(st.operand) + to * static_cast<int64_t>(size), data(i.operand) + from * static_cast<int64_t>(size), static_cast<size_t>(n) * size);
 }
@@ -360,18 +352,8 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
           return;
         }
       }
-      if (b_.straight[id] == Bound::always) {
-        const int64_t* strides = b_.strides[i.operand].data();
-        int64_t offset = begin * (uniform ? 0 : 1);
-        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
-        v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
-        return;
-      }
-      if (b_.straight[id] == Bound::looked_up) {
-        const int64_t* strides = b_.strides[i.operand].data();
-        int64_t offset = begin * (uniform ? 0 : 1);
-        for (int a = 0; a < p_.domain_rank - 1; ++a) offset += at[a] * strides[a];
-        offset += uniform_places(i);
+      if (b_.straight[id] == Bound::always || b_.straight[id] == Bound::looked_up) {
+        const int64_t offset = (uniform ? 0 : begin) + offset_of(i.operand, at, p_.domain_rank - 1) + uniform_places(i);
         v.data = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
         return;
       }
@@ -578,8 +560,7 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   const std::vector<int64_t>& strides = b_.strides[st.operand];
   int outer = p_.domain_rank - p_.row_rank;
   size_t memory = ir::size_of(type);
-  int64_t base = 0;
-  for (int a = 0; a < outer; ++a) base += at[a] * strides[static_cast<size_t>(a)];
+  const int64_t base = offset_of(st.operand, at, outer);
   BlockArgument x = argument(st.reg);
   const BlockOps& ops = block_ops();
   bool once = true;
@@ -596,7 +577,7 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
     if (is_solid(b_, p_, st.operand)) return ops.store(type, into + (base + begin) * static_cast<int64_t>(memory), 1, x, n);
     return write_lines(st, at, begin, n);
   }
-  size_t element = x.uniform ? 0 : p_.code[st.reg].cls == Class::b8 ? 1 : p_.code[st.reg].cls == Class::f32 ? 4 : 8;
+  size_t element = x.uniform ? 0 : size_of(p_.code[st.reg].cls);
   const int64_t* extent = b_.domain.data() + outer;
   for (int64_t done = 0; done < n;) {
     int64_t rest = begin + done, offset = base, inner = 0;
