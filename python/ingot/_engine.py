@@ -10,7 +10,7 @@ from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
 
 from . import atomic, plan_signature
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
-from ._values import Tensor, broadcast, by_name, fill, fitting, native, numpy_type, on_host
+from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, native, numpy_type, on_host, plain
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 from .profile import Profile
 
@@ -214,7 +214,7 @@ class Engine:
 
         session = self.session()
         inputs = (Tensor * max(len(arrays), 1))()
-        keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
+        keep = [fill(t, plain(a, "cpu", b, "input"), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
         made = session._outputs(inputs, len(arrays))
         if any(a is None for a in made):  # sizes that are read from data: those of a run, which the reference must find too
             made = [np.empty_like(a) for a in session.run(*(np.array(a) for a in arrays))]
@@ -269,7 +269,10 @@ class Session(Handle):
         return OutputMemory(give)
 
     def run(self, *arrays, out=None, state=None, weights=None):
-        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
+        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given), as numpy arrays.
+
+        Arrays, also those of `out`: anything that numpy.asarray takes, torch's tensors, and on an engine's own GPU torch's tensors and arrays with `__cuda_array_interface__` (CuPy, Numba), which
+        are read and written where they are. If all of them are on the GPU, the call is work in CUDA's default stream and returns before it is done.
 
         An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
         state of the session's own; written inputs that the state has are left out of the arrays. `weights` (`Engine.new_weights`) are read instead of the engine's.
@@ -300,20 +303,22 @@ class Session(Handle):
 
         self._engine.follow()
         bindings = self._engine.inputs(self._function)
+        device = self._engine.device
         for array, binding in zip(arrays, bindings):
-            if binding.get("written") and not hasattr(array, "fill_in") and not (isinstance(array, np.ndarray) and array.flags.writeable and native(array) is array):
+            if binding.get("written") and not hasattr(array, "fill_in") and not is_writeable(array):
                 raise InputError(f"the model writes input {binding['name']!r}, which is no writeable array in this machine's byte order")
         inputs = (Tensor * max(len(arrays), 1))()
-        keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
+        keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, plain(a, device, b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
         late = [i for i, array in enumerate(made) if array is None]
         for array, binding in zip(made, self._engine.outputs(self._function)):
             if array is None and out is None:
                 continue
-            if not isinstance(array, np.ndarray):
-                raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
-            if not (array.flags.writeable and array.dtype.isnative):
+            if not (isinstance(array, np.ndarray) or hasattr(array, "data_ptr") or hasattr(array, "__cuda_array_interface__")):
+                raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array or a tensor")
+            if not is_writeable(array):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
+            plain(array, device, binding, "output")
         outputs = (Tensor * max(len(made), 1))()
         bindings = self._engine.outputs(self._function)
         for i in late:  # of no memory, so only its dtype and rank count
