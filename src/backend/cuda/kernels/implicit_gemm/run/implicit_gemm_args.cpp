@@ -41,7 +41,9 @@ void check(const ImplicitGemmArgs& a) {
     if (!good) fail(Code::format, "the arguments of a implicit_gemm step are damaged: {}", what);
   };
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
-  require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  const bool floats = a.type == ir::DType::f32;
+  require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue() && a.patches.empty()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
   require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.only == ImplicitGemmArgs::by_sizes && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
