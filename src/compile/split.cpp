@@ -195,6 +195,16 @@ class Splitter {
     return transpose(matrix, rank - 2, rank - 1);
   }
 
+  // True if B, where main would read it, does not lie along K although prepare computes it and could store it so.
+  bool is_computed_across(ValueId v) const {
+    std::vector<const Node*> views;
+    for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
+    if (is_leaf(g_.producer(v).op)) return false;
+    std::optional<StridedLayout> w = row_major(g_.type(v).dims);
+    for (size_t k = views.size(); w && k-- > 0;) w = through(*w, g_, *views[k]);
+    return w && !(w->strides[w->strides.size() - 2] == Dim(1));
+  }
+
   // The backend reads a constant B of this GEMM best where its neighbours lie along K.
   bool lies_along_k(const Node& node) const {
     backend::Gemm sketch = sketch_of(g_, node);
@@ -249,7 +259,8 @@ class Splitter {
     }
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
-      if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = in_order(node, v);
+      if (!constant_[v] || in_main_[v] != none_id) continue;
+      if (is_kernel(node.op, v) || (node.op == Op::matmul && is_computed_across(v) && lies_along_k(node))) in_main_[v] = in_order(node, v);
     }
     copy_with_operands(node);
   }
