@@ -38,7 +38,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
   for (size_t k = 0; k < patches.size(); ++k) {
     const ImplicitGemmPatch& s = patches[k];
     const std::string shape =
-        fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
+        fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide, s.size);
     out.push_back(
         {fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
   }

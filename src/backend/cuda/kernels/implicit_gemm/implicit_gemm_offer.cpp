@@ -99,6 +99,7 @@ std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels:
   auto add = [&](int last) {
     kernels::ImplicitGemmPatch s = walk->numbers;
     s.last = last;
+    s.size = static_cast<int>(ir::size_of(g.type));
     s.wide = static_cast<int>(std::min<int64_t>(4, (columns + 31) / 32));
     if (is_possible(s)) out.push_back(s);
   };
@@ -135,7 +136,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
-            if (only == by_sizes && !g.encoding && !floats) patches = patches_of(g, map, numbers, n.value());
+            if (only == by_sizes && !g.encoding) patches = patches_of(g, map, numbers, n.value());
             EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, only, std::move(patches),
                                                      g.b.size(), g.gated, row ? &*row : nullptr},
                                                     body, layouts);

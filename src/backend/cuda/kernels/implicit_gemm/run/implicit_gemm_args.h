@@ -30,7 +30,7 @@
     int m_guard[2][3], k_guard[2][3], origin[2], inside[2]; \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
     int taps, chunks;  /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
-    int eights; /* patches: whether all lines are whole eights at aligned addresses */ \
+    int whole; /* patches: whether all lines are whole pieces at aligned addresses */ \
     int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
   };
 

@@ -263,7 +263,7 @@ std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P 
     p.k_step[1] = a.strides[walk->h];
     p.inside[0] = static_cast<int>(a.dims[walk->h]);
     p.inside[1] = static_cast<int>(line);
-    p.eights = line % 8 == 0 && image % 8 == 0 && p.k_step[0] % 8 == 0 && p.k_step[1] % 8 == 0;
+    p.whole = line % s.each() == 0 && image % s.each() == 0 && p.k_step[0] % s.each() == 0 && p.k_step[1] % s.each() == 0;
     return Patch{k, p};
   }
   return std::nullopt;
@@ -302,7 +302,7 @@ class Launches {
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
     way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (patch_ ? patch_->p.eights != 0 : a && !args.has_prologue()) aligned_.push_back(0);
+    if (patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
     for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
   }
 
