@@ -174,14 +174,16 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   return std::nullopt;
 }
 
-// One row by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles are as fast as the library; elsewhere its rate is half.
+// One row of halves by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles, which read floats along K alone and waste
+// their rows on one, are as fast as the library; elsewhere its rate is half.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
   if (has_one_row(g) && along_k && !floats) return 0;
+  const bool large = target.architecture == 90 && !(floats && (has_one_row(g) || !along_k));
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
   for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
-  return target.architecture == 90 && (along_k || !floats) ? steps : 2 * steps;
+  return large ? steps : 2 * steps;
 }
 
 }  // namespace
