@@ -1,4 +1,4 @@
-// Implicit GEMM of half precision as CUDA C++.
+// Implicit GEMM of half precision, and of float32 by TF32, as CUDA C++.
 #pragma once
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"

@@ -5,11 +5,12 @@
 // tile takes the stage behind the last one's place, or is each group's own where they take turns.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
-  constexpr int depth = implicit_gemm_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+  constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   // Columns go in boxes of 64; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results.
   constexpr int box = 64 * 64 * 2, boxes = (BN + 63) / 64, part = BN % 64, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes, together = 16;
-  constexpr int a_bytes = BM * depth * 2, b_bytes = AlongK ? BN * depth * 2 : boxes * box, copied = a_bytes + b_bytes;
+  constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
+  static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
@@ -150,11 +151,11 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_barrier(full + stage * 8, parity);
       go_on_multiplying();
       const u32 at = tiles + stage * bytes;
-      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * box), 0), b = tile_of(at + a_bytes, box);
 #pragma unroll
-      for (int k = 0; k < depth / 16; ++k) {
+      for (int k = 0; k < implicit_gemm_row_bytes / 32; ++k) {
 #pragma unroll
-        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
+        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (box / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
       }
       multiplying();
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);

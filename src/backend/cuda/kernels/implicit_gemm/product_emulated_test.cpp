@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -33,6 +34,12 @@ double at(const HostTensor& t, const std::vector<int64_t>& where) {
   return t.get(static_cast<size_t>(element));
 }
 
+// The nearest number of 10 bits of mantissa, which is what is multiplied of floats.
+double as_tf32(double x) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : x;
+}
+
 // What makes the left operand, a single row: nothing, silu(x) * y * w, or x / sqrt(mean of squares), rounded, times w.
 enum class Made : uint8_t { no, gated, norm };
 
@@ -52,8 +59,9 @@ struct Site {
   std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
   bool encoded = false;         // B is int8
 
+  double multiplied(double x) const { return type == DType::f32 ? as_tf32(x) : x; }
   double left(int64_t row, int64_t column) const {
-    if (!map) return at(a, {row, column});
+    if (!map) return multiplied(at(a, {row, column}));
     std::vector<int64_t> index(map->dims.size());
     for (size_t i = index.size(); i-- > 0;) {
       int64_t& rest = i < m_rank ? row : column;
@@ -66,7 +74,7 @@ struct Site {
       for (const auto& t : axis.terms) v += t.coefficient * index[t.axis];
       where.push_back(v);
     }
-    return at(a, where);
+    return multiplied(at(a, where));
   }
 };
 
@@ -215,11 +223,11 @@ void check(Site s, Where where) {
                kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
-  const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
+  const double rounding = s.type == DType::f16 ? 1e-3 : s.type == DType::bf16 ? 8e-3 : 0;
   const int64_t columns = s.b.dims[1];
   std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
   for (int64_t k = 0; k < s.k; ++k) {
-    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = at(s.b, {k, column});
+    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = s.multiplied(at(s.b, {k, column}));
   }
   struct Sum {
     double value = 0, size = 0;
@@ -250,13 +258,13 @@ void check(Site s, Where where) {
 }
 
 // [n, h, w, c] under windows of r x s: rows (n, y, x), K (r, s, c).
-Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k) {
+Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k, DType type = DType::f16) {
   int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
   ir::AffineMap map = windows_of(2, oh, ow, c, r, stride, pad);
-  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n),
-         DType::f16,
-         HostTensor(DType::f16, {2, h, w, c}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns{} of {}", h, w, c, r, stride, n, along_k ? ", B along K" : "", ir::name_of(type)),
+         type,
+         HostTensor(type, {2, h, w, c}),
+         HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
          map,
          3,
          m,
@@ -266,12 +274,12 @@ Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int
 }
 
 // [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
-Site first_layer(bool channels_last, bool along_k) {
+Site first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
-  Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""),
-         DType::f16,
-         HostTensor(DType::f16, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+  Site s{fmt::format("a first layer{} of {}", channels_last ? ", channels last" : "", ir::name_of(type)),
+         type,
+         HostTensor(type, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
+         HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
          ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt},
          2,
          m,
@@ -400,6 +408,33 @@ std::vector<Site> sites() {
   return out;
 }
 
+// Floats, by TF32: pieces of 16 bytes are fours, tiles of K 32 deep.
+std::vector<Site> float_sites() {
+  constexpr DType f32 = DType::f32;
+  std::vector<Site> out = {plain(3, 8, 4, true, f32), convolution(9, 7, 12, 3, 1, 1, 72, true, f32), convolution(12, 10, 64, 3, 2, 1, 64, true, f32)};
+  for (bool along_k : {false, true}) {
+    out.push_back(plain(130, 136, 100, along_k, f32));
+    out.push_back(convolution(9, 7, 24, 3, 1, 1, 72, along_k, f32));
+    out.push_back(convolution(5, 7, 10, 3, 1, 1, 136, along_k, f32));  // no whole pieces
+    for (bool channels_last : {false, true}) {
+      out.push_back(first_layer(channels_last, along_k, f32));
+      out.push_back(few_channels({1, 20, 24, 3, 7, 7, 2, 3, 64, channels_last, along_k, f32}));
+    }
+    Site shared = plain(40, 72, 520, along_k, f32);
+    shared.multiprocessors = 16;
+    shared.name += ", K shared";
+    out.push_back(shared);
+    shared.shifted = true;
+    shared.name += ", odd addresses";
+    out.push_back(shared);
+  }
+  out.push_back(few_channels({2, 10, 19, 3, 3, 3, 1, 1, 40, false, true, f32}));
+  out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, f32}));
+  out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, false, f32}));
+  out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true, f32}));
+  return out;
+}
+
 // B is int8: tiles, K shared, one row, one row that is made, halves that meet.
 std::vector<Site> encoded_sites() {
   std::vector<Site> out = {plain(70, 64, 200, true),
@@ -462,6 +497,9 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   whole.r = whole.s = whole.stride = 8, whole.pad = 0;
   EXPECT_EQ(launched(few_channels(nchw)), "patch_0");
   EXPECT_EQ(launched(few_channels(nhwc)), "patch_0");
+  Few floats = nchw;
+  floats.type = DType::f32;
+  EXPECT_EQ(launched(few_channels(floats)), "patch_0");
   EXPECT_EQ(launched(few_channels(nchw), false), "patch_0");
   EXPECT_EQ(launched(few_channels(nhwc), false), "patch_1");
   EXPECT_EQ(launched(few_channels(large)), "any_1");
@@ -477,6 +515,26 @@ TEST(cuda_product_emulated, equals_sums) {
       check(s, where);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+TEST(cuda_product_emulated, floats_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : float_sites()) {
+    for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, floats_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : float_sites()) check(s, Where::gpu);
+  for (bool along_k : {false, true}) {
+    check(plain(1030, 1160, 520, along_k, DType::f32), Where::gpu);
+    check(plain(300, 72, 4104, along_k, DType::f32), Where::gpu);
+    check(convolution(28, 28, 128, 3, 1, 1, 128, along_k, DType::f32), Where::gpu);
   }
 }
 
@@ -505,7 +563,9 @@ TEST(cuda_product, int8_equals_sums) {
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
-                        strided, images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false)}) {
+                        strided, images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false),
+                        plain(130, 264, 100, true, DType::f32), convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32),
+                        convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Results that are whole tiles of 160 columns are there for these.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;

@@ -11,13 +11,14 @@
 
 namespace ingot::kernels {
 
-// A matrix as Hopper's copying unit is told of it: two bytes an element, in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
+// A matrix as Hopper's copying unit is told of it: halves, or floats that it rounds to TF32 (10 bits of mantissa), in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
 // has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] read pixel by pixel in the order of their positions, which go from
 // `lower` (of w and h) in steps up to the tensor's last place plus `upper`.
 struct CudaTiles {
   size_t at = 0;           // in the kernel's parameters: 128 bytes
   size_t index = 0;        // of the operand
   int64_t offset = 0;      // bytes behind its address
+  ir::DType dtype = ir::DType::f16;  // f32, or any type of two bytes
   bool pixels = false;
   int rank = 3;
   std::array<uint64_t, 4> dims{};
