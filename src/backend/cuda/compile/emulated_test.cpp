@@ -370,7 +370,7 @@ inline void fetch_map(const void*) {}
 // What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;
-  i64 rank, dims[4], strides[3], box[4], steps[4], lower[2], upper[2], size;  // size: bytes of an element
+  i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size;  // size: bytes of an element
 };
 inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
 // Floats are rounded on their way.
@@ -440,24 +440,39 @@ inline void wait_sent() {
   send_now();
   fibers[current].committed = 0;
 }
-inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+// `begin`: w, h (, d) and n; `by`: how far the tap moves w, h (, d).
+inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector<i64> begin, std::vector<i64> by) {
   const TileMap& m = map_at(map);
-  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 4) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
+  const i64 axes = (i64)by.size(), furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;
+  bool good = to % 1024 == 0 && m.box[0] * m.size == 128 && m.rank == axes + 2;
+  for (i64 d = 0; d < axes; ++d) good = good && by[d] >= 0 && by[d] <= most_taps && m.lower[d] >= -furthest && m.lower[d] < furthest && m.upper[d] >= -furthest && m.upper[d] < furthest;
+  if (!good) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
   copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.size), [=, &m] {
-    i64 at[3] = {w, h, n};
+    std::vector<i64> at = begin;
     for (i64 pixel = 0; pixel < m.box[1]; ++pixel) {
-      const i64 x = at[0] + right, y = at[1] + down;
-      const bool there = x >= 0 && x < m.dims[1] && y >= 0 && y < m.dims[2] && at[2] < m.dims[3];
-      for (i64 i = 0; i < m.box[0]; ++i) piece_to(m, to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * m.size + x * m.strides[0] + y * m.strides[1] + at[2] * m.strides[2] : nullptr);
-      at[0] += m.steps[1];
-      if (at[0] <= m.dims[1] - 1 + m.upper[0]) continue;
-      at[0] = m.lower[0];
-      at[1] += m.steps[2];
-      if (at[1] <= m.dims[2] - 1 + m.upper[1]) continue;
-      at[1] = m.lower[1];
-      ++at[2];
+      bool there = at[axes] < m.dims[axes + 1];
+      i64 offset = at[axes] * m.strides[axes];
+      for (i64 d = 0; d < axes; ++d) {
+        const i64 x = at[d] + by[d];
+        there = there && x >= 0 && x < m.dims[d + 1];
+        offset += x * m.strides[d];
+      }
+      for (i64 i = 0; i < m.box[0]; ++i) piece_to(m, to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * m.size + offset : nullptr);
+      i64 d = 0;
+      for (; d < axes; ++d) {
+        at[d] += m.steps[d + 1];
+        if (at[d] <= m.dims[d + 1] - 1 + m.upper[d]) break;
+        at[d] = m.lower[d];
+      }
+      if (d == axes) ++at[axes];
     }
   });
+}
+inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  copy_pixels(to, map, barrier, c, {w, h, n}, {right, down});
+}
+inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int d, int n, int right, int down, int deep) {
+  copy_pixels(to, map, barrier, c, {w, h, d, n}, {right, down, deep});
 }
 inline void show_to_matrix_units() {}
 inline void computed(f32) {}
@@ -612,7 +627,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       std::memcpy(parameters.data() + p.at, &address, sizeof address);
     }
     // As the emulation's TileMap.
-    std::vector<std::array<int64_t, 23>> maps;
+    std::vector<std::array<int64_t, 28>> maps;
     maps.reserve(l.tiles.size());
     for (const kernels::CudaTiles& t : l.tiles) {
       auto& m = maps.emplace_back();

@@ -117,6 +117,12 @@ __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 b
                "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
                : "memory");
 }
+// The same behind (w, h, d, n) of a volume.
+__device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int d, int n, int right, int down, int deep) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to), "l"(map), "r"(barrier), "r"(c),
+               "r"(w), "r"(h), "r"(d), "r"(n), "h"((unsigned short)right), "h"((unsigned short)down), "h"((unsigned short)deep)
+               : "memory");
+}
 // What x (never negative) comes from is computed before a wait behind this: ptxas moves waits to the front, but not across accesses.
 __device__ __forceinline__ void computed(f32 x) {
   asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");

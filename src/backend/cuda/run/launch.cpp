@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::kernels {
@@ -32,11 +34,11 @@ void encode(const Device& device, const CudaTiles& t, Address address, std::byte
   if (t.pixels) {
     driver().check(driver().encode_pixels(map, type, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
                                           no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
-                   "describing {} x {} x {} x {} pixels", t.dims[3], t.dims[2], t.dims[1], t.dims[0]);
+                   "describing {} pixels", fmt::join(t.dims.begin(), t.dims.begin() + t.rank, " x "));
   } else {
-    driver().check(driver().encode_boxes(map, type, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes,
-                                         lines_of_128_bytes, zeros),
-                   "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
+    driver().check(
+        driver().encode_boxes(map, type, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
+        "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
   }
   std::memcpy(to, map, sizeof map);
 }

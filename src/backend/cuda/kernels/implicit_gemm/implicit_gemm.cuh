@@ -174,7 +174,8 @@ __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int sp
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
-template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
+// Volume: the map has up to four indices of rows and of K, and three guards; else three and two, and the outermost index is 1.
+template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, bool Volume, class Finish>
 __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int each = 16 / (int)sizeof(H), pieces = implicit_gemm_row_bytes / 16, depth = pieces * each, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
   constexpr int row_step = threads / pieces, rows = BM / row_step;                                                              // of A, of one thread
@@ -194,26 +195,38 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   after_others();
   // What this thread brings of A: the same piece of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
   const int my_row = Aligned ? threadIdx.x / pieces : threadIdx.x % row_step, my_piece = Aligned ? threadIdx.x % pieces : threadIdx.x / row_step;
+  constexpr int outermost = Volume ? 0 : 1, guards = Volume ? 3 : 2;
   const H* from[rows];
-  int guard[rows][2];
+  int guard[rows][guards];
   bool live[rows];
   const H* const elsewhere = (const H*)(p.b / sizeof(H) * sizeof(H));  // B may be int8 at an odd address
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     i64 row = m0 + my_row + r * row_step;
     live[r] = row < p.m;
-    u32 i = live[r] ? (u32)row : 0u;
-    u32 i2 = i % (u32)p.m_extent[2], rest = i / (u32)p.m_extent[2], i1 = rest % (u32)p.m_extent[1], i0 = rest / (u32)p.m_extent[1];
-    from[r] = (const H*)p.a + p.base + (i64)i0 * p.m_step[0] + (i64)i1 * p.m_step[1] + (i64)i2 * p.m_step[2];
+    u32 rest = live[r] ? (u32)row : 0u;
+    from[r] = (const H*)p.a + p.base;
 #pragma unroll
-    for (int g = 0; g < 2; ++g) guard[r][g] = p.origin[g] + (int)i0 * p.m_guard[g][0] + (int)i1 * p.m_guard[g][1] + (int)i2 * p.m_guard[g][2];
+    for (int g = 0; g < guards; ++g) guard[r][g] = p.origin[g];
+#pragma unroll
+    for (int i = 3; i >= outermost; --i) {
+      const u32 at = i > outermost ? rest % (u32)p.m_extent[i] : rest;
+      rest = i > outermost ? rest / (u32)p.m_extent[i] : 0u;
+      from[r] += (i64)at * p.m_step[i];
+#pragma unroll
+      for (int g = 0; g < guards; ++g) guard[r][g] += (int)at * p.m_guard[g][i];
+    }
   }
-  int k0_at, k1_at, k2_at;
+  int k_at[4];
   {
     u32 k = (u32)(k0 + my_piece * each), rest = k / (u32)p.k_inner;
-    k2_at = (int)(k % (u32)p.k_inner);
-    k1_at = (int)(rest % (u32)p.k_extent[1]);
-    k0_at = (int)(rest / (u32)p.k_extent[1]);
+    k_at[3] = (int)(k % (u32)p.k_inner);
+#pragma unroll
+    for (int i = 2; i > outermost; --i) {
+      k_at[i] = (int)(rest % (u32)p.k_extent[i]);
+      rest /= (u32)p.k_extent[i];
+    }
+    k_at[outermost] = (int)rest;
   }
   // And of B: of a row of the tile (a column of B where its neighbours are along K) a piece, some rows apart.
   const int b_row = threadIdx.x / b_pieces, b_piece = threadIdx.x % b_pieces;
@@ -223,37 +236,50 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     if (brought < turns) {
       H* const at = a_tiles + brought % stages * BM * depth;
       H* const bt = b_tiles + brought % stages * BN * depth;
-      const i64 offset = (i64)k0_at * p.k_step[0] + (i64)k1_at * p.k_step[1] + (Aligned ? k2_at : k2_at * p.k_step[2]);
-      const int g0 = k0_at * p.k_guard[0][0] + k1_at * p.k_guard[0][1] + (Aligned ? 0 : k2_at * p.k_guard[0][2]);
-      const int g1 = k0_at * p.k_guard[1][0] + k1_at * p.k_guard[1][1] + (Aligned ? 0 : k2_at * p.k_guard[1][2]);
-      const bool k_live = k0_at < p.k_extent[0];
+      i64 offset = Aligned ? k_at[3] : k_at[3] * p.k_step[3];
+      int of_k[guards];
+#pragma unroll
+      for (int g = 0; g < guards; ++g) of_k[g] = Aligned ? 0 : k_at[3] * p.k_guard[g][3];
+#pragma unroll
+      for (int i = outermost; i < 3; ++i) {
+        offset += (i64)k_at[i] * p.k_step[i];
+#pragma unroll
+        for (int g = 0; g < guards; ++g) of_k[g] += k_at[i] * p.k_guard[g][i];
+      }
+      const bool k_live = k_at[outermost] < p.k_extent[outermost];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
         H* const to = at + piece_of<H>(my_row + r * row_step, my_piece);
         if (Aligned) {
-          const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
+          bool there = live[r] && k_live;
+#pragma unroll
+          for (int g = 0; g < guards; ++g) there = there && (u32)(guard[r][g] + of_k[g]) < (u32)p.inside[g];
           copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
           // All are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
           alignas(16) H piece[each];
-          const int y = guard[r][0] + g0, x = guard[r][1] + g1;
           const bool row_live = live[r] & k_live;
 #pragma unroll
           for (int e = 0; e < each; ++e) {
-            const bool there = row_live & (k2_at + e < p.k_extent[2]) & ((u32)(y + e * p.k_guard[0][2]) < (u32)p.inside[0]) & ((u32)(x + e * p.k_guard[1][2]) < (u32)p.inside[1]);
-            piece[e] = *(there ? from[r] + offset + e * p.k_step[2] : elsewhere);
+            bool there = row_live & (k_at[3] + e < p.k_extent[3]);
+#pragma unroll
+            for (int g = 0; g < guards; ++g) there = there & ((u32)(guard[r][g] + of_k[g] + e * p.k_guard[g][3]) < (u32)p.inside[g]);
+            piece[e] = *(there ? from[r] + offset + e * p.k_step[3] : elsewhere);
             if (!there) piece[e] = H{};
           }
           write<each>(to, piece);
         }
       }
-      k2_at += depth;
-      while (k2_at >= p.k_inner) {
-        k2_at -= p.k_inner;
-        if (++k1_at == p.k_extent[1]) {
-          k1_at = 0;
-          ++k0_at;
+      k_at[3] += depth;
+      while (k_at[3] >= p.k_inner) {
+        k_at[3] -= p.k_inner;
+        bool on = true;  // to the next index
+#pragma unroll
+        for (int i = 2; i > outermost; --i) {
+          if (on) on = ++k_at[i] == p.k_extent[i];
+          if (on) k_at[i] = 0;
         }
+        if (on) ++k_at[outermost];
       }
 #pragma unroll
       for (int r = 0; r < b_rows; ++r) {
@@ -270,8 +296,8 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
           }
         } else {
           // B has no rows for what only fills up a piece of A.
-          const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
-          const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : each;
+          const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[3] + own;
+          const int count = !there || own >= p.k_extent[3] ? 0 : AlongK ? (int)(p.k_extent[3] - own) : each;
           const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
           if constexpr (sizeof(B) == 1) {
             bring_int8(to, source, count);

@@ -49,7 +49,7 @@ std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
 
 // The map as the kernel's arguments; its numbers are appended to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
-  constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
+  constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
   const size_t indices = map.dims.size();
   if (g.batch_rank != 0 || map.axes.size() > most || g.m_rank > most || indices - g.m_rank > most) return std::nullopt;
   size_t of_m = 0, of_k = 0, guards = 0;
@@ -58,7 +58,9 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   }
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
   auto steps = map_steps(map, sizes);
-  if (of_m > together || of_k > together || guards > 2 || !steps) return std::nullopt;
+  // Three axes that the map may leave are a volume's; others have kernels for two.
+  const bool volume = g.m_rank > 3 || indices - g.m_rank > 3;
+  if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
@@ -127,7 +129,8 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
-  if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1))) return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
+  if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
+    return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");

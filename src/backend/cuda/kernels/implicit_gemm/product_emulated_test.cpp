@@ -273,6 +273,72 @@ Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int
   return s;
 }
 
+// [n, d, h, w, c] under windows of r x r x r: rows (n, z, y, x), K (r, r, r, c). One volume has no index for n.
+struct Volume {
+  int64_t n, d, h, w, c, r, stride, pad, columns;
+  bool along_k = true;
+  DType type = DType::f16;
+};
+Site volume(const Volume& v) {
+  auto places = [&](int64_t size) { return (size + 2 * v.pad - v.r) / v.stride + 1; };
+  const int64_t od = places(v.d), oh = places(v.h), ow = places(v.w), k = v.r * v.r * v.r * v.c;
+  ir::AffineMap map;
+  if (v.n > 1) {
+    map = {dims_of({v.n, od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{0, {{0, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {Dim(-v.pad), {{3, v.stride}, {6, 1}}}, {0, {{7, 1}}}},
+           std::nullopt};
+  } else {
+    map = {dims_of({od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{Dim(-v.pad), {{0, v.stride}, {3, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {0, {{6, 1}}}},
+           std::nullopt};
+  }
+  return {fmt::format("{} x {}x{}x{}x{} by {}, stride {}, pad {}, {} columns{} of {}", v.n, v.d, v.h, v.w, v.c, v.r, v.stride, v.pad, v.columns, v.along_k ? ", B along K" : "",
+                      ir::name_of(v.type)),
+          v.type,
+          HostTensor(v.type, v.n > 1 ? std::vector<int64_t>{v.n, v.d, v.h, v.w, v.c} : std::vector<int64_t>{v.d, v.h, v.w, v.c}),
+          HostTensor(v.type, {k, v.columns}, v.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          map,
+          v.n > 1 ? size_t{4} : size_t{3},
+          v.n * od * oh * ow,
+          v.columns,
+          k};
+}
+
+// [n, w, c] under windows of r, `apart` places apart: rows (n, x), K (r, c).
+Site line(int64_t n, int64_t w, int64_t c, int64_t r, int64_t apart, int64_t columns, bool along_k, DType type = DType::f16) {
+  const int64_t pad = (r - 1) / 2 * apart, k = r * c;
+  return {fmt::format("{} lines of {}x{} by {}, {} apart, {} columns{} of {}", n, w, c, r, apart, columns, along_k ? ", B along K" : "", ir::name_of(type)),
+          type,
+          HostTensor(type, {n, w, c}),
+          HostTensor(type, {k, columns}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          ir::AffineMap{dims_of({n, w, r, c}), {{0, {{0, 1}}}, {Dim(-pad), {{1, 1}, {2, apart}}}, {0, {{3, 1}}}}, std::nullopt},
+          2,
+          n * w,
+          columns,
+          k};
+}
+
+// Volumes and lines: tiles that the copying unit brings, tiles of warps, odd channels and addresses, K shared.
+std::vector<Site> sites_of_other_ranks() {
+  constexpr DType f16 = DType::f16, f32 = DType::f32;
+  std::vector<Site> out = {volume({2, 4, 5, 6, 64, 3, 1, 1, 72}),
+                           volume({1, 5, 6, 7, 64, 3, 2, 1, 64, false}),
+                           volume({2, 3, 4, 3, 3, 3, 1, 1, 16}),
+                           volume({2, 3, 4, 5, 32, 3, 1, 1, 64, true, f32}),
+                           volume({1, 4, 4, 5, 12, 3, 1, 1, 40, true, f32}),
+                           line(2, 150, 64, 7, 1, 72, true),
+                           line(3, 40, 64, 3, 9, 64, false)};
+  Site odd = volume({2, 3, 4, 5, 24, 3, 1, 1, 40, true, f16});
+  odd.shifted = true;
+  odd.name += ", odd addresses";
+  out.push_back(odd);
+  Site shared = volume({1, 3, 4, 4, 128, 3, 1, 1, 72, true, f16});
+  shared.multiprocessors = 16;
+  shared.name += ", K shared";
+  out.push_back(shared);
+  return out;
+}
+
 // [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
 Site first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
@@ -538,6 +604,21 @@ TEST(cuda_product, floats_equal_sums) {
   }
 }
 
+TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites_of_other_ranks()) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, volumes_and_lines_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites_of_other_ranks()) check(s, Where::gpu);
+}
+
 TEST(cuda_product_emulated, int8_equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : encoded_sites()) {
@@ -562,10 +643,10 @@ TEST(cuda_product, int8_equals_sums) {
 // Whatever the model would choose.
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
-  for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
-                        strided, images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false),
-                        plain(130, 264, 100, true, DType::f32), convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32),
-                        convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
+  for (const Site& s :
+       {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided,
+        images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
+        convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Results that are whole tiles of 160 columns are there for these.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;

@@ -24,14 +24,14 @@
     long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
     unsigned long beside[3]; /* further pieces of B, each from the column of beside_from on: one row alone */ \
     int beside_from[3]; \
-    long base, m_step[3], k_step[3]; /* elements of A */ \
-    int m_extent[3], k_extent[3]; \
+    long base, m_step[4], k_step[4]; /* elements of A */ \
+    int m_extent[4], k_extent[4]; \
     int k_inner; /* the innermost extent of K in whole pieces of 16 bytes, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
-    int m_guard[2][3], k_guard[2][3], origin[2], inside[2]; \
+    int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
     int taps, chunks;  /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
     int whole; /* patches: whether all lines are whole pieces at aligned addresses */ \
-    int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
+    int first[3], step[3], tap_step[3]; /* pixels, w, h and d: where the first one is, from one to the next, from tap to tap */ \
   };
 
 namespace ingot::kernels {
@@ -71,6 +71,8 @@ struct ImplicitGemmArgs {
   int64_t row = 0;  // its length
   uint8_t pieces = 1;   // operands that B is in, side by side along N; more than one: for one row, B along K
   bool gated = false;   // one row; the body is over half of B's columns and sees both halves (silu(gate) * up)
+  // More indices than an image's rows (n, h, w) and K (h, w, c) have.
+  bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
   bool has_prologue() const { return !sources.empty(); }
   int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
   int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
