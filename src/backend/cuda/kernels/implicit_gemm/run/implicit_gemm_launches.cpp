@@ -395,9 +395,10 @@ class Launches {
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
         p.k == p.k_inner) {
-      // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
+      // Int8 begin while the kernel in front ends: their first columns are on their way to shared memory then (H100, 8 layers: 0.826 ms, else 0.885). Halves would take
+      // the room of what others wait for (1.43 ms, else 1.32).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
-          (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), false);
+          (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), kept);
       return list;
     }
     auto share = [&](int64_t turns, int64_t splits) {
