@@ -1,4 +1,4 @@
-"""Reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right for the example's case alone: each
+"""Finds reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right only for the example's strides, so each
 input on whose strides it depends must have the example's layout."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTED = "ingot_contiguous"
 
 
 class Contiguous(torch.overrides.TorchFunctionMode):
-    """Notes the tensors whose `contiguous()` returned the tensor itself: a traced graph has no node for it."""
+    """Notes tensors whose `contiguous()` returned the tensor itself, because a traced graph has no node for that."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ class Contiguous(torch.overrides.TorchFunctionMode):
         return made
 
     def leave_in(self, graph: torch.fx.Graph):
-        """Marks each placeholder that owns such memory."""
+        """Marks each placeholder that owns the memory of such a tensor."""
         memories = set(map(of_memory, self.found))
         for node in graph.nodes:
             if node.op == "placeholder" and of_memory(value_of(node)) in memories:
@@ -37,13 +37,13 @@ class Contiguous(torch.overrides.TorchFunctionMode):
 
 
 def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
-    """By name, the placeholders on whose strides the graph's reads or writes depend, with their layout in the example."""
+    """The placeholders on whose strides the graph's reads or writes depend: {name: layout in the example}."""
     found, with_gaps = _hang_on(graph)
     return {n.name: _layout_of(value_of(n), n in with_gaps) for n in found}
 
 
 def _hang_on(graph):
-    """Those placeholders, and which of them have a slice or a permuted view reshaped: there sizes of 1 matter too."""
+    """Those placeholders. True for those of which a slice or a permuted view is reshaped: there sizes of 1 matter too."""
     written = memories_written(graph)
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
@@ -109,13 +109,13 @@ def _given(node, nodes):
 
 
 def is_diagonal(node) -> bool:
-    """True if fill_diagonal_ fills the elements of `diagonal`, whatever the strides: torch's functional graph has as_strided for it."""
+    """True if fill_diagonal_ fills exactly the elements of `diagonal`, for all strides. torch's functional graph has as_strided for it."""
     wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
     return value_of(node).dim() == 2 and not wraps
 
 
 def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces them by writes to the diagonal: {name of the result: name of the tensor}."""
+    """Replaces calls of fill_diagonal_ by writes to the diagonal. Returns {name of the result: name of the tensor}."""
     renamed = {}
     for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
         itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
