@@ -1,4 +1,4 @@
-"""What a user of the C and C++ interfaces does: install, build the examples against the prefix alone, run a plan with them."""
+"""Does what a user of the C and C++ interfaces does: installs ingot, builds the examples against the prefix alone, and runs a plan with them."""
 
 import concurrent.futures
 import os

@@ -1,4 +1,4 @@
-"""Wrong use of the C interface is a status with a message: never a crash, and never INGOT_INTERNAL."""
+"""Wrong use of the C interface gives a status with a message: never a crash, and never INGOT_INTERNAL."""
 
 import ctypes
 import re

@@ -1,5 +1,4 @@
-"""Arguments of an operator, drawn by its schema: the type of a parameter says what it takes, its name what makes sense. What an operator does not
-take after all, eager says; then others are drawn."""
+"""Draws arguments of an operator by its schema: the type of a parameter gives the kind of value, its name a sensible range. If eager refuses them, others are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs programs by a way, several at a time, and finds out what failed."""
+"""Runs programs by a way, several at a time, and collects the failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands whose shapes follow from one another, by operator: what a draw by the schema alone would seldom meet."""
+"""Operands whose shapes depend on one another, by operator. A draw by the schema alone would seldom find them."""
 
 from __future__ import annotations
 

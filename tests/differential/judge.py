@@ -1,9 +1,7 @@
-"""Whether what was seen of a program is eager's: values by the rule of tests/accuracy.py; types, shapes, strides, who shares memory with whom, and
-what was written, exactly.
+"""Compares the observations of a program with eager's: values by the rule of tests/accuracy.py; types, shapes, strides, shared memory and writes exactly.
 
-A float64 run with every rounding changed at random, three times, says how much rounding matters: an element that moves by more than 64 roundings
-of the largest, or an integer or bool that changes, hangs on a rounding (a comparison, a floor, an argmax stands before it). Nobody can say which
-value is right there. Those elements are left out, and counted."""
+Three float64 runs with every rounding changed at random show where rounding matters. An element that moves by more than 64 roundings of the largest, or an integer or bool that
+changes, depends on a rounding (through a comparison, a floor, an argmax). Neither value is right or wrong there, so these elements are left out and counted."""
 
 from __future__ import annotations
 

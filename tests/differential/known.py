@@ -1,5 +1,5 @@
-"""What is known to fail, by name, with the reason: failures of these do not end a campaign, and are counted. Each has a small model that shows it,
-and a test that it still does: an entry that no longer fails has to go."""
+"""Known failures, by name, with the reason. They are counted and do not end a campaign. Each has a small model that shows it, and a test that it still fails: an entry that no
+longer fails has to be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of a program's calls, and eager's own runs of it: in its own types, in float64, and in float64 with roundings changed."""
+"""Observes a program's calls, and runs it in eager: in its own types, in float64, and in float64 with changed roundings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The operators that programs call: every row of ingot's table, and what torch has that writes in place, or to `out`, for each. A new row is one
-of them by itself."""
+"""The operators that programs call: every definition of ingot's table, and torch's variants of it that write in place or to `out`. A new definition is included automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch says of odd programs while it runs and captures them: nothing inside `hushed`. Import it before torch."""
+"""Silences torch's messages about odd programs inside `hushed`. Import it before torch."""
 
 import contextlib
 import linecache

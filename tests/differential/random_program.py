@@ -1,5 +1,4 @@
-"""What a random program is: tensors given to it, steps that each call one operator, and results. All of it is data, from which come a module,
-its text, and a script that anybody can run."""
+"""A random program: input tensors, steps that each call one operator, and results. All of it is data, from which a module, its text, and a script that anybody can run are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that fails becomes a smaller one that fails in the same way: fewer results, steps, sources, arguments, calls, sizes; plainer values."""
+"""Reduces a failing program to a smaller one that fails in the same way: fewer results, steps, sources, arguments, calls and sizes; simpler values."""
 
 from __future__ import annotations
 

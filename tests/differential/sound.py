@@ -1,4 +1,4 @@
-"""What a random call must not do if its result is to mean anything: undefined behaviour of C, an order that torch leaves open, random numbers."""
+"""Refuses random calls without a defined result: undefined behaviour of C, an order that torch leaves open, random numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Random programs by every way through ingot, against eager. Seeds are fixed: a failure here is the same failure everywhere; `make differential`
-draws others."""
+"""Compares random programs by every way through ingot with eager. Seeds are fixed, so a failure is the same everywhere; `make differential` draws others."""
 
 from __future__ import annotations
 

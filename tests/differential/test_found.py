@@ -1,4 +1,4 @@
-"""Programs that random ones were reduced to, by hand in the words of users: each was a fault."""
+"""Faults that random programs found, each reduced by hand to a program that a user might write."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The tensors that a program is given: which values they have, and how they lie in memory."""
+"""The input tensors of a program: their values and their layouts."""
 
 from __future__ import annotations
 

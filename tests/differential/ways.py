@@ -1,4 +1,4 @@
-"""The ways through ingot: each takes a program and gives what was seen of its calls."""
+"""The ways through ingot: each runs a program and returns the observations of its calls."""
 
 from __future__ import annotations
 

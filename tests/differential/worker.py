@@ -1,5 +1,4 @@
-"""A process of its own that runs many programs by one way, with the environment it was started in: INGOT_ISA, or none whose crash should end the
-caller. `run` starts one."""
+"""A process that runs many programs by one way, for an environment of its own (INGOT_ISA), or so that a crash does not end the caller. `run` starts one."""
 
 from __future__ import annotations
 

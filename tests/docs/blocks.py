@@ -1,4 +1,4 @@
-"""Runs the fenced blocks of a page in their order, as a reader would type them, and compares what they print with what the page shows.
+"""Runs the fenced blocks of a page in order, as a reader would type them, and compares their output with the page.
 
 ```python   runs in this process; the blocks of a page share their names. With title="model.py" it is written to that file first, so that lines have a name.
 ```cpp      with a title: written to that file.

@@ -1,4 +1,4 @@
-"""What pages say of other things is true: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
+"""Checks what pages refer to: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""What a compiled model is compared with: eager, judged by tests/accuracy.py."""
+"""Compares a compiled model with eager, by tests/accuracy.py."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""The exact text of what ingot.compile, ingot.save, ingot.load and a module with parts in torch say of their arguments."""
+"""The exact errors of ingot.compile, ingot.save, ingot.load and a module with parts in torch about their arguments."""
 
 import collections
 import os

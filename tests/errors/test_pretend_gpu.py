@@ -1,4 +1,4 @@
-"""Errors of GPUs in full, and plans compiled anew for the GPU at hand: on a driver that pretends (tests/pretend), so on any machine, each in a process of its own."""
+"""Errors of GPUs in full, and plans compiled anew for the GPU at hand. A pretended driver (tests/pretend) makes this possible on any machine. Each test has its own process."""
 
 import ctypes.util
 import json

@@ -1,4 +1,4 @@
-"""Crafted `.ingot` files: nothing they say runs or is imported, and each fault is a FormatError that names its place."""
+"""Crafted `.ingot` files: nothing in them runs or is imported, and each fault is a FormatError that names its place."""
 
 from __future__ import annotations
 

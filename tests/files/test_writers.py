@@ -1,4 +1,4 @@
-"""Every writer makes a new file with a random name and renames it: links are replaced and not followed, what was there stays whole."""
+"""Every writer makes a new file with a random name and renames it. Links are replaced and not followed, and the old file stays whole until then."""
 
 from __future__ import annotations
 

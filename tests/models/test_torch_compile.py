@@ -1,6 +1,6 @@
-"""Eight architectures of transformers by both ways in: results, structure and caches equal eager's, and no more stays in torch than is written here.
+"""Eight architectures of transformers, ahead of time and by torch.compile: results, structure and caches equal eager's, and no more operators stay in torch than listed here.
 
-A number that is too high after the operator table has grown fails too: it is to be lowered with the change that made it so.
+A number that is too high after the operator table has grown fails too: lower it in the same change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes to what a module owns: buffers and parameters."""
+"""Writes to a module's buffers and parameters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Mutation, aliasing and side effects: three calls by each way into ingot, everything that can be observed compared with eager.
 
-What each program says of itself is checked too, against eager and torch.export.
+Each program's own claims are checked too, against eager and torch.export.
 """
 
 from __future__ import annotations

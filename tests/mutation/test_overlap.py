@@ -1,7 +1,6 @@
-"""Writes in place to tensors of which several elements are one place in memory, and to views of such: eager's values, or eager's refusal.
+"""Writes in place to tensors whose elements share memory, and to views of them: eager's values, or eager's refusal.
 
-Each operator writes through each view, to an intermediate value and to an input, by each way into ingot; what is compared is the result, the tensor
-that was viewed, and the caller's input.
+Each operator writes through each view, to an intermediate value and to an input, by each way into ingot. The result, the viewed tensor and the caller's input are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes beside reshapes that are views or copies by how their operand lies: a call whose input lies otherwise than the captured one is refused, or gives what eager gives."""
+"""Writes beside reshapes that are views or copies depending on their operand's layout. A call whose input has another layout than the captured one is refused, or gives eager's results."""
 
 import pytest
 import torch

@@ -1,6 +1,6 @@
-"""Which backends the sweep runs (--backend), and, after it, how many samples were compared and how many were skipped for which reason.
+"""Chooses the backends of the sweep (--backend), and reports after it how many samples were compared, and how many were skipped for which reason.
 
-A sweep that ran whole is held to what skips.py expects: a reason that is not listed, another count of one, and less coverage fail the run."""
+A complete sweep must match skips.py: an unlisted reason, another count, or less coverage fails the run."""
 
 import re
 import sys

@@ -1,6 +1,6 @@
-"""Calls of every row with two or more operands, by torch's schemas: all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes.
+"""Calls of every operator definition with two or more operands, by torch's schemas: all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes.
 
-Values are chosen so that they leave the narrow types as soon as two of them are added or multiplied."""
+Values are chosen so that the sum or product of two of them overflows the narrow types."""
 
 from __future__ import annotations
 

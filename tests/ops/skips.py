@@ -1,5 +1,5 @@
-"""What the sweep of the operator table leaves out, and why. A key is an operator's OpInfo name, or (name, what narrows it): a dtype
-("bool") or a mode ("dynamic"). Everything that is skipped is printed with its count at the end of a run; in a plain run it must be what SKIPPED says."""
+"""The samples that the sweep of the operator table leaves out, and why. A key is an operator's OpInfo name, or a pair of it and a dtype ("bool") or a mode ("dynamic"). A run prints all
+skips with their counts at its end; in a plain run they must equal SKIPPED."""
 
 RANDOM = "random numbers: eager's exact ones are not promised"
 UNDEFINED = "the result is undefined memory"

@@ -1,4 +1,4 @@
-"""What the operator table makes of torch's OpInfo samples compiles for GPUs wherever it compiles for the CPU. No GPU is needed, NVRTC is.
+"""torch's OpInfo samples compile for GPUs wherever they compile for the CPU. This needs NVRTC, but no GPU.
 
 A plain run draws a small sample of the combinations; INGOT_TEST_ALL=1 takes them all. (`pytest tests/ops --backend cuda` runs them on a GPU.)"""
 

@@ -1,7 +1,7 @@
-"""Operands of two types: each is brought to the common one first, as torch does it, so that nothing is computed in the narrower.
+"""Operands of two types are promoted to the common type first, as in torch, so that nothing is computed in the narrower one.
 
-Every row with two or more operands, all pairs of dtypes and of numbers, 0-d tensors and tensors with axes (mixed_types.py): the result has eager's
-dtype and values; what eager refuses, no engine takes. A plain run draws a fixed sample; INGOT_TEST_ALL=1 takes all."""
+It covers every operator definition with two or more operands, all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes (mixed_types.py). The result has eager's dtype and
+values; a call that eager refuses runs in no engine. A plain run draws a fixed sample; INGOT_TEST_ALL=1 takes all."""
 
 from __future__ import annotations
 

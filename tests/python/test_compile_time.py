@@ -1,4 +1,4 @@
-"""Compile time grows with the size of the graph, not faster; long and deep graphs compile on a stack of usual size, in any thread.
+"""Compile time grows linearly with the size of the graph. Long and deep graphs compile on a stack of usual size, in any thread.
 
 A plain run compares small graphs; INGOT_TEST_ALL=1 goes to 20,000 nodes (bench/compile_time.py prints the same by stage)."""
 

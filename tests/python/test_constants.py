@@ -1,4 +1,4 @@
-"""What a model computes from numbers, indices and sizes alone: each operator rounded once, computed once where no size takes part."""
+"""Values that a model computes from numbers, indices and sizes alone: each operator is rounded once, and values without sizes are computed once."""
 
 import copy
 import math

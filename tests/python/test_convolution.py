@@ -1,4 +1,4 @@
-"""Convolutions: products that read their windows through a map, for fixed and open sizes; where they cannot, right all the same."""
+"""Convolutions as implicit GEMMs, for fixed and open sizes, and convolutions that cannot be one."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""CUDA tensors, where there is a GPU: both ways in, streams, threads, recording by the caller, what stays in torch, what is written in place, files, errors."""
+"""CUDA tensors, if there is a GPU: ingot.compile and torch.compile, streams, threads, recording by the caller, parts in torch, writes in place, files, errors."""
 
 import copy
 import sys

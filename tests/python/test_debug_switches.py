@@ -1,4 +1,4 @@
-"""INGOT_LOG, INGOT_DUMP and INGOT_DISABLE: environment variables of a build, in a process of their own each."""
+"""INGOT_LOG, INGOT_DUMP and INGOT_DISABLE: environment variables of a build, each in its own process."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Calls in grad mode, transforms of torch.func, and nested tensors: engines have no derivatives and no batching rules, and nothing loses them without a word."""
+"""Calls in grad mode, transforms of torch.func, and nested tensors. Engines have no derivatives and no batching rules, and nothing loses them silently."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A build takes the packed copy of the weights and little more: no second copy, of whatever stage."""
+"""A build takes memory for the packed copy of the weights and little more: no stage makes a second copy."""
 
 import subprocess
 import sys

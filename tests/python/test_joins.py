@@ -1,4 +1,4 @@
-"""Values that are parts of joined tensors: each join has them, whatever else reads them."""
+"""Values that are parts of concatenated tensors: each concatenation has them, whatever else reads them."""
 
 import copy
 import sys

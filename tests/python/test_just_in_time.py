@@ -1,4 +1,4 @@
-"""torch.compile(backend="ingot"): what Dynamo brings besides plain graphs, and what it guards."""
+"""torch.compile(backend="ingot"): what Dynamo passes besides plain graphs, and what it guards."""
 
 import copy
 import logging

@@ -1,4 +1,4 @@
-"""Inputs and weights as they lie: what a model was compiled for in channels_last, or in any dense order, is read where it is; another tensor is copied."""
+"""Layouts of inputs and weights: a tensor in the layout that the model was compiled for (channels_last, or any dense order) is read in place; another one is copied."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""What a user does to a compiled module: each works as docs/modules.md says, or is refused with one line of what to write instead."""
+"""Operations on a compiled module: each works as docs/modules.md says, or is refused with one line that says what to write instead."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What norms add under the root, where that is what counts: rows of small values."""
+"""The epsilon of norms, on rows of small values, where it matters."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""What runs in an engine and what in torch: any cut gives the uncut model's results, and each option does what it says."""
+"""Partition between engines and torch: any cut gives the uncut model's results, and each option does what it says."""
 
 import json
 import os

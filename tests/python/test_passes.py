@@ -1,4 +1,4 @@
-"""`ingot.compile(passes=...)`: the user's passes over the exported graph."""
+"""`ingot.compile(passes=...)`: users' passes over the exported graph."""
 
 import pytest
 import torch

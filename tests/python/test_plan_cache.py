@@ -1,4 +1,4 @@
-"""The option cache: a plan is found by what it was made from, weights' values excepted, and is the plan that a build would give."""
+"""The option cache: a plan is found by everything that it was made from, except the values of weights, and equals the plan that a build would give."""
 
 import concurrent.futures
 import hashlib

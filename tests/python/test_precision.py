@@ -1,4 +1,4 @@
-"""Options autocast, autocast_exclude and accuracy: what computes in low precision, what does not and why, and how far the results may be off."""
+"""Options autocast, autocast_exclude and accuracy: which operators compute in low precision, why others do not, and how large the error may be."""
 
 import copy
 import subprocess

@@ -1,5 +1,5 @@
-"""Processes: children of fork() after sessions have run, DataLoader's and multiprocessing's workers, Ctrl-C. Each in a process of its own with a time limit, so that
-one that hangs fails. docs/processes.md says what is promised."""
+"""Processes: children of fork() after sessions have run, DataLoader's and multiprocessing's workers, Ctrl-C. Each test has its own process with a time limit, so that one that hangs
+fails. docs/modules.md says what is promised."""
 
 import os
 import signal

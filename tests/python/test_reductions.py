@@ -1,4 +1,4 @@
-"""Reductions: over rows that no cache holds, which are read block by block, once for each of the reductions that follow one another; and of what reductions give, each row in one body as far as it goes, then in the next."""
+"""Reductions over rows larger than the caches, which are read block by block, once for each reduction in a chain; and reductions of the results of reductions, in one body or several."""
 
 import sys
 from pathlib import Path

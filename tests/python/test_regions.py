@@ -1,4 +1,4 @@
-"""Sizes read from data, branches and loops: one plan, whose regions run one after another."""
+"""Sizes read from data, branches and loops, in one plan whose regions run one after another."""
 
 import copy
 import os

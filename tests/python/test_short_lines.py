@@ -1,4 +1,4 @@
-"""Pointwise work whose last axis is short: blocks have many lines, some operands repeat for all of them, others and results have gaps between their lines."""
+"""Pointwise bodies with a short last axis: blocks have many lines, some operands repeat for all lines, others and results have gaps between lines."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What depends on weights and on a size that varies is computed with each call; what depends on weights alone is prepared once."""
+"""Values that depend on weights and on a varying size are computed in each call; values that depend on weights alone are prepared once."""
 
 import copy
 import sys

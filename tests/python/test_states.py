@@ -1,4 +1,4 @@
-"""States apart from modules and sessions: sequences through one module, forks, errors; on a small Llama with a cache in buffers."""
+"""States separate from modules and sessions: several sequences through one module, forks, errors; on a small Llama with a cache in buffers."""
 
 import copy
 import gc

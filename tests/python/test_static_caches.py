@@ -1,4 +1,4 @@
-"""Caches: tensors of objects that are no modules, written in place and read through expand, compiled whole in each way in."""
+"""Static caches: tensors of objects that are not modules, written in place and read through expand. The whole model compiles by each way in."""
 
 import copy
 import sys

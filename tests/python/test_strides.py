@@ -1,4 +1,4 @@
-"""Results of element-by-element operators lie as in eager, however their operands lie, by both ways in."""
+"""Results of pointwise operators have eager's strides for all layouts of operands, by ingot.compile and torch.compile."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""The number of threads given at compile time holds for calls through torch, and threads compile side by side."""
+"""The number of threads given at compile time applies to calls through torch, and threads compile side by side."""
 
 import concurrent.futures
 import subprocess

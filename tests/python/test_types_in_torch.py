@@ -1,4 +1,4 @@
-"""Tensors of types that engines lack (complex, float8, unsigned integers, quantised): what reads them runs in torch, the rest of the model in engines, by both ways in."""
+"""Tensors of types that engines lack (complex, float8, unsigned integers, quantised): operators that read them run in torch, the rest of the model in engines."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""weight_dtype="int8": weights of matrix products are stored as int8 with a scale for each channel. What is computed is at most as far from the float64 product of the
-decoded weights as eager is with those weights (tests/accuracy.py)."""
+"""weight_dtype="int8": weights of matrix products are stored as int8 with a scale for each channel. The error against the float64 product of the decoded weights is within the rule of
+tests/accuracy.py for eager with those weights."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""A compiled module's weights are the model's own: what torch counts as a change of one is in the next call and in the next file, whichever way the engine has it."""
+"""A compiled module's weights are the model's own: a change that torch counts is in the next call and in the next file, however the engine stores the weight."""
 
 import copy
 import gc

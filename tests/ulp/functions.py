@@ -1,4 +1,4 @@
-"""Walks functions of one float32 and says how far results are from the exact ones: ingot's kernels of each instruction set, and given results.
+"""Measures functions of one float32 over their inputs: the errors of ingot's kernels of each instruction set, and of given results.
 
 The reference is computed in double by libingot_ulp (reference.cpp). An error is in units of the last place of float32 at the exact result
 (2^-149 for subnormal ones, so a flushed one counts in full).

@@ -1,4 +1,4 @@
-"""Functions of one float32 stay as exact as docs/accuracy.md says: a part of the inputs, special ones and those around the worst known."""
+"""Functions of one float32 stay as exact as docs/accuracy.md says, on a part of the inputs, special inputs and those around the worst known."""
 
 import math
 import re

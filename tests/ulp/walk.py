@@ -1,6 +1,6 @@
 """`make ulp`: the largest errors of float32 functions over all inputs, ingot's beside torch's, as the table of docs/accuracy.md.
 
-    walk.py --write                  every function, all 2^32 inputs; rows of the table are replaced as they are done
+    walk.py --write                  every function, all 2^32 inputs; each row of the table is replaced when it is done
     walk.py --step 101 exp tanh      every 101st input of two functions, printed only
     walk.py --device cuda --write    ingot's compiled one-operator models on the GPU beside torch's, in the table's last columns
 """

@@ -1,4 +1,4 @@
-"""The wheel in a fresh environment, away from the sources: imported, compiled with both ways, run from the command line and without torch."""
+"""The wheel in a fresh environment, away from the sources: import, ingot.compile and torch.compile, the command line, and use without torch."""
 
 import os
 import re
