@@ -1,10 +1,10 @@
-"""How long compiling takes, by the shape of the graph, its size and the stage.
+"""Compile times by the shape of the graph, its size and the stage.
 
     python bench/compile_time.py                          # every shape at 5,000 and 20,000 nodes
     python bench/compile_time.py --shapes chain,tree --nodes 1250,5000 --stages
 
-Graphs are given to ingot as `torch.export` would give them; torch's own time is not in it. Seconds of the compiling thread (time.thread_time), the
-best of --runs, each in a process of its own.
+Graphs are passed to ingot as `torch.export` would pass them; torch's own time is not included. Times are seconds of the compiling thread (time.thread_time), the best of --runs, each in its
+own process.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone] [--peers eager,inductor,onednn]
 
-Each problem is measured twice: `between` two 1x1 convolutions from and to four channels (its input and result are intermediates, whose layout is ours to
-choose), and `alone` on the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds; `ratio` is ours over
-eager's (below 1: faster), `limit` ours over the time of its multiplications at the machine's measured peak. Lines are appended to
-bench/results/<machine>.jsonl.
+Each problem is measured in two forms. `between` puts it between two 1x1 convolutions from and to four channels: its input and result are intermediates, so ingot chooses their layout. `alone`
+uses the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds. `ratio` is ingot's time over eager's (below 1: faster). `limit` is ingot's
+time over that of the multiplications at the machine's measured peak. Lines are appended to bench/results/<machine>.jsonl.
 """
 
 from __future__ import annotations

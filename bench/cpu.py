@@ -1,11 +1,10 @@
 """End-to-end times on the CPU beside every peer, in one run: `make bench`.
 
-Each peer of a model lives in its own process and runs bursts in turn with the others (order rotated), so that whatever else the
-machine does hits all alike. Reported for each: median and fastest wall time, CPU time, error against float64, compile seconds, resident memory; beside
-them the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read bandwidth,
-whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
+Each peer of a model has its own process and runs bursts in turn with the others (order rotated), so that other load on the machine affects all alike. Reported for each: median and fastest
+wall time, CPU time, error against float64, compile seconds, resident memory, and the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read
+bandwidth, whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
 
-`--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked there. Its line has the ratio of every round, before over now.
+`--before FOLDER` adds the peer "before": another build of ingot, from a wheel unpacked in that folder. Its line has the ratio of every round, before over now.
 """
 
 from __future__ import annotations

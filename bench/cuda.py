@@ -1,11 +1,14 @@
 """End-to-end times on an NVIDIA GPU beside every peer, in one run: `make bench-cuda`.
 
-All peers of a row live in one process and share the model's weights; they run bursts in turn (order rotated). Reported for each: median
-milliseconds on the GPU (events around a call, calls one after the other) and of wall time (each call waited for), seconds to the first result and, of
-ingot, to build besides capture, error against float64 (bfloat16 rows: float32), memory of the GPU; beside them the limit: operations over the measured
-peak of a large product, or weight bytes over measured read bandwidth, whichever is longer. Lines are appended to
-bench/results/<gpu>.jsonl with the command. `--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked
-there, in a process of its own that waits while the others run.
+All peers of a row run in one process, share the model's weights, and run bursts in turn (order rotated). Reported for each:
+
+- median milliseconds on the GPU (events around a call, calls one after the other), and of wall time (waiting for each call);
+- seconds to the first result, and for ingot to build besides capture;
+- error against float64 (bfloat16 rows: float32), and memory of the GPU;
+- the limit: operations over the measured peak of a large matrix product, or weight bytes over measured read bandwidth, whichever is longer.
+
+Lines are appended to bench/results/<gpu>.jsonl with the command. `--before FOLDER` adds the peer "before": another build of ingot, from a wheel unpacked in that folder, in its own process,
+which waits while the others run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a call costs for looking whether 200 weights have changed (docs/decisions/0021): `python bench/followed_weights.py`.
+"""The cost per call of checking whether 200 weights have changed (docs/decisions/0021): `python bench/followed_weights.py`.
 
-One module, called with its weights watched and with none, in turn; a call behind a write to a buffer larger than the caches is the cold one.
+One module is called in turn with its weights watched and with none watched. A cold call follows a write to a buffer that is larger than the caches.
 """
 
 import statistics

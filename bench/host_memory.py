@@ -1,10 +1,10 @@
-"""Peak of a build's host memory beside the weights: what ingot.compile, and `ingot compile model.pt2`, take while they build, with an empty cache and with the plan in it.
+"""Peak host memory of a build by ingot.compile and by `ingot compile model.pt2`, relative to the weights, with an empty cache and with the plan in it.
 
     python bench/host_memory.py [--models bert,resnet,llama,unet]
 
-A multiple of the bytes of the weights, beyond what there was before the build: the module's own weights are not counted, the packed copy that the engine keeps is (about 1.0).
-Anonymous memory, seen every 2 ms by a process beside it; a small model was compiled before, so that libraries and torch's own tables are there. Of the command line all
-anonymous memory: it maps the archive and packs nothing. Bar: 1.3 for ingot.compile, 0.3 for the command line. Random weights, on the CPU.
+Figures are multiples of the bytes of the weights, beyond the memory before the build. The module's own weights are not counted; the packed copy that the engine keeps is (about 1.0). A separate
+process samples anonymous memory every 2 ms. A small model is compiled first, so that libraries and torch's own tables are loaded. For the command line all anonymous memory counts: it maps the
+archive and packs nothing. Bar: 1.3 for ingot.compile, 0.3 for the command line. Random weights, on the CPU.
 """
 
 import argparse

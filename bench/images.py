@@ -1,7 +1,6 @@
 """Models of images, sound and diffusion for the benchmarks: real architectures of torchvision, timm and diffusers, random weights.
 
-Each maker takes (device, dtype) and returns (module in eval mode with one tensor as result, tuple of its inputs). The package that a
-model comes from is imported when it is made.
+Each maker takes (device, dtype) and returns (module in eval mode with one tensor as result, tuple of its inputs). It imports the model's package when it is called.
 """
 
 from __future__ import annotations

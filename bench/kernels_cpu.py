@@ -2,9 +2,8 @@
 
     python bench/kernels_cpu.py [--threads 2] [--only matmul,gemv,attention,fused] [--rounds 12]
 
-Ours is the time of the step inside the engine (Session.profile); a peer's is its call less what the same call costs on a
-tensor of one element. Every figure is the fastest of all rounds, so that other work on the machine counts as little as
-possible. Peers of matmul: MKL (torch.nn.functional.linear), MKL with packed weights and oneDNN with reordered weights.
+ingot's time is that of the step inside the engine (Session.profile). A peer's time is that of its call, minus the same call on a tensor of one element. Every figure is the fastest of all
+rounds, so that other load on the machine counts as little as possible. Peers of matmul: MKL (torch.nn.functional.linear), MKL with packed weights and oneDNN with reordered weights.
 Lines are appended to bench/results/<machine>.jsonl.
 """
 

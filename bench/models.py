@@ -1,4 +1,4 @@
-"""The models that benchmarks, tests and the acceptance run share: real architectures, random weights, one row each.
+"""The models of benchmarks, tests and the acceptance run: real architectures with random weights, one row each.
 
 A row names the model, its inputs and what they cost: floating-point operations of one call and bytes of weights it must read.
 """

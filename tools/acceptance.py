@@ -1,4 +1,4 @@
-"""What the acceptance scripts share: lines that yield (what, figure, bar, passed), printed as PASS or FAIL."""
+"""Shared by the acceptance scripts: lines that yield (name, figure, bar, passed), printed as PASS or FAIL."""
 
 from __future__ import annotations
 

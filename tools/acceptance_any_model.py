@@ -1,6 +1,6 @@
-"""What fallback, mutation, options and saving are judged by: `make acceptance-any-model`.
+"""The figures by which fallback, mutation, options and saving are judged: `make acceptance-any-model`.
 
-Prints one line each: PASS or FAIL, the figure, the bar. What cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
+Prints one line each: PASS or FAIL, the figure, the bar. A figure that cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
 whose name contains the word, `--list` names them.
 """
 

@@ -1,6 +1,6 @@
-"""What the GPU work is judged by: `make acceptance-cuda`, on a machine with an NVIDIA H200.
+"""The figures by which the GPU work is judged: `make acceptance-cuda`, on a machine with an NVIDIA H200.
 
-Prints one line each: PASS or FAIL, the figure, the bar. What cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
+Prints one line each: PASS or FAIL, the figure, the bar. A figure that cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
 whose name contains the word, `--list` names them.
 """
 

@@ -1,4 +1,4 @@
-"""Who may include whom: the rooms of src/ and the third-party headers each may see. Run by `make lint`."""
+"""Checks the include rule: which rooms of src/ and which third-party headers each room may include. Run by `make lint`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts ingot together for Python: one wheel for every Python 3 and every torch from 2.10 on, a small one for the name torch_tensorrt, or a link for developers.
+"""Packages ingot for Python: one wheel for every Python 3 and every torch from 2.10, a small one for the name torch_tensorrt, or a link for developers.
 
     python tools/make_wheel.py --build build/release --out dist      dist/ingot-0.1.0-py3-none-manylinux_2_35_x86_64.whl
     python tools/make_wheel.py --torch-tensorrt --out dist           dist/ingot_torch_tensorrt-0.1.0-py3-none-any.whl

@@ -1,4 +1,4 @@
-"""Adds an operator definition: it compiles, and refuses until its body is written.
+"""Adds an operator definition. It compiles, and refuses the operator until its body is written.
 
     make new-op SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
 """

@@ -1,4 +1,4 @@
-"""CUDA graphs: ingot records a call by itself when the same addresses come again, and can be recorded into a graph of yours. Needs an NVIDIA GPU; ends at once without one."""
+"""CUDA graphs: ingot records a call by itself when the same addresses come again, and its calls can be recorded into your graph. Needs an NVIDIA GPU; ends at once without one."""
 
 import time
 

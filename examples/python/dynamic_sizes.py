@@ -1,4 +1,4 @@
-"""One plan for every batch and every length: ranges, axes that are one dimension, and what happens outside of them."""
+"""One plan for every batch and every length: ranges, axes that share one size, and the error outside of a range."""
 
 import torch
 

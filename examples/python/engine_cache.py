@@ -1,4 +1,4 @@
-"""The cache of plans: the second build of the same model takes its plan from a folder, whatever its weights are now."""
+"""The cache of plans: the second build of the same model takes its plan from a folder, even with other weights."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""Lower precision, three ways: the whole model, regions by torch.autocast, and weights alone as int8. Each is compared with float64."""
+"""Lower precision in three ways: the whole model, regions by torch.autocast, and only the weights as int8. Each is compared with float64."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""torch.compile with ingot behind it: a convolutional network, its results and its time beside eager's."""
+"""torch.compile with the backend ingot: a convolutional network, with its results and time beside eager's."""
 
 import time
 
