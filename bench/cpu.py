@@ -98,7 +98,7 @@ def worker(row, peer, threads):
         exact = first_array(row.make().double()(*[x.double() if x.is_floating_point() else x for x in row.inputs()]))
         error = float(np.abs(result.reshape(exact.shape) - exact).max())
         head = {"compile_s": round(seconds, 2), "error": error}
-    except Exception as problem:  # the parent prints it and goes on with the others
+    except Exception as problem:  # the parent prints it and continues with the other peers
         print(json.dumps({"failed": f"{type(problem).__name__}: {problem}"[:300]}), file=answers, flush=True)
         return
     del torch
@@ -141,7 +141,7 @@ def environment_of(before):
 
 
 def ratios(before, now):
-    """Medians of each round, before over now: above 1 this build is faster. With the median of the rounds."""
+    """The ratio of medians of each round, before over now (above 1: this build is faster), and the median ratio."""
     rounds = [round(median(b) / median(n), 4) for b, n in zip(before, now)]
     return {"before_over_now": median(rounds), "rounds": rounds}
 

@@ -32,7 +32,7 @@ from cpu import BEFORE, environment_of, ratios  # noqa: E402
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PEERS = ["ingot", "ingot-timed", "eager", "inductor", "inductor-graphs", "max-autotune"]
-TIMED_SECONDS = 5.0  # build_seconds of "ingot-timed" where --build-seconds gives none; "ingot" takes costs from its model
+TIMED_SECONDS = 5.0  # default build_seconds of the peer "ingot-timed"; the peer "ingot" uses its cost model
 MODES = {"inductor": None, "inductor-graphs": "reduce-overhead", "max-autotune": "max-autotune"}
 
 
@@ -143,11 +143,11 @@ def image_rows():
     ]
 
 
-# ---- one row, in a process of its own
+# ---- one row, in its own process
 
 
 def burst(call, seconds):
-    """(milliseconds on the GPU of each call, of wall time of each call that is waited for)."""
+    """(milliseconds on the GPU for each call, milliseconds of wall time for each call with waiting)."""
     import torch
 
     device, wall = [], []
@@ -172,7 +172,7 @@ def burst(call, seconds):
 
 
 def ceilings():
-    """Measured FLOP/s of a large half-precision product and bytes/s that are read."""
+    """The measured FLOP/s of a large half-precision matrix product, and the measured read bandwidth in bytes/s."""
     import torch
 
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -183,21 +183,21 @@ def ceilings():
 
 
 def cost(module, inputs):
-    """Operations of a call, by torch's counter, and bytes of the weights that it reads whole."""
+    """The operations of a call, by torch's counter, and the bytes of the weights that it reads whole."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     try:
         with FlopCounterMode(display=False) as counter:
             module(*inputs)
-    except AssertionError:  # grouped heads, which the counter of torch 2.11 does not know: a token's products stand in for all
+    except AssertionError:  # torch 2.11's counter does not know grouped heads: count the matrix products of a token instead
         return 2 * sum(p.numel() for p in module.parameters() if p.dim() == 2), sum(p.nbytes for p in module.parameters())
     tables = {id(m.weight) for m in module.modules() if isinstance(m, torch.nn.Embedding)}
     return counter.get_total_flops(), sum(p.nbytes for p in module.parameters() if id(p) not in tables)
 
 
 def build(peer, module, inputs, timed_seconds):
-    """(the call, seconds to build besides capture where the peer tells them)."""
+    """(the call, seconds to build besides capture, if the peer reports them)."""
     import torch
 
     if peer == "eager":
@@ -214,7 +214,7 @@ def build(peer, module, inputs, timed_seconds):
 
 
 def started(peer, module, inputs, timed_seconds):
-    """(the call, its first result, a dict of what starting it took)."""
+    """(the call, its first result, a dict of the start-up costs)."""
     import torch
 
     free = torch.cuda.mem_get_info()[0]
@@ -229,7 +229,7 @@ def started(peer, module, inputs, timed_seconds):
 
 
 class Elsewhere:
-    """The peer "before": the same row in a process with another build of ingot, told when to run a burst."""
+    """The peer "before": the same row in a process with another build of ingot, which gets a command for each burst."""
 
     def __init__(self, row, arguments):
         command = [sys.executable, __file__, "--serve", row.name, "--build-seconds", str(arguments.build_seconds)]
@@ -294,7 +294,7 @@ def run_row(row, peers, arguments):
         try:
             calls[peer], result, head = started(peer, module, inputs, arguments.build_seconds)
             results[peer] = {"row": row.name, "peer": peer} | head | {"result": result.double()}
-        except Exception as problem:  # told, and the others go on
+        except Exception as problem:  # reported, and the others continue
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
     bursts = {peer: lambda seconds, call=call: burst(call, seconds) for peer, call in calls.items()}
     if arguments.before:

@@ -51,7 +51,7 @@ def main():
                 found.setdefault((what, "cold", name), []).append(timed(call))
     for what in ("call", "comparison alone"):
         for caches in ("warm", "cold"):
-            # The lower quartile: other programs want the cores too.
+            # The lower quartile, because other programs use the cores too.
             times = {name: statistics.quantiles(found[what, caches, name])[0] for name in snapshots}
             more = times["watched"] - times["not watched"]
             print(f"{what}, {caches} caches: " + ", ".join(f"{name} {t:.2f} us" for name, t in times.items()) + f"; {more:+.2f} us")

@@ -42,7 +42,7 @@ def anonymous(pid="self") -> int:
 
 
 class Peak:
-    """The most anonymous memory of a process while it is open: seen by a process of its own, since a thread would wait for Python's lock."""
+    """The peak anonymous memory of this process while the object is open. A separate process samples it, because a thread would wait for Python's lock."""
 
     WATCH = (
         "import sys\nmost = 0\nimport time, select\ntry:\n    while not select.select([sys.stdin], [], [], 0.002)[0]:\n        for line in open('/proc/%s/status' % sys.argv[1]):\n"
@@ -60,7 +60,7 @@ class Peak:
 
 
 def of_command(line) -> int:
-    """The most anonymous memory of a command."""
+    """The peak anonymous memory of a command."""
     child = subprocess.Popen(line, stdout=subprocess.DEVNULL)
     most = 0
     while child.poll() is None:
@@ -79,7 +79,7 @@ def one(name, state, folder):
 
     import torch
 
-    if name == "unet":  # diffusers asks for torchvision, which may have been built for another torch
+    if name == "unet":  # diffusers imports torchvision, which may have been built for another torch
         library = torch.library.Library("torchvision", "DEF")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 

@@ -23,7 +23,7 @@ SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
 ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
 
 
-# -- what is public, and where it stands
+# -- public names and their modules
 
 
 def public_names() -> dict[str, str]:
@@ -177,11 +177,11 @@ def linked(markdown: str, page: str, pages: set[str]) -> str:
     return "".join(out) + named.sub(link, markdown[last:])
 
 
-# -- what mkdocs calls
+# -- hooks that mkdocs calls
 
 
 def listed(nav) -> set[str]:
-    """The pages that a navigation names."""
+    """The pages named in a navigation."""
     if isinstance(nav, str):
         return {nav}
     return {page for entry in (nav.values() if isinstance(nav, dict) else nav) for page in listed(entry)}

@@ -311,7 +311,7 @@ class Session(Handle):
         bindings = self._engine.inputs(self._function)
         for array, binding in zip(arrays, bindings):
             if binding.get("written") and not hasattr(array, "fill_in") and not (isinstance(array, np.ndarray) and array.flags.writeable and native(array) is array):
-                raise InputError(f"the model writes input {binding['name']!r}, which is no writeable array in this machine's byte order")
+                raise InputError(f"the model writes input {binding['name']!r}, but the given array is read-only or not in this machine's byte order")
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
@@ -320,7 +320,7 @@ class Session(Handle):
             if array is None and out is None:
                 continue
             if not isinstance(array, np.ndarray):
-                raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
+                raise InputError(f"the value given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
             if not (array.flags.writeable and array.dtype.isnative):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
         outputs = (Tensor * max(len(made), 1))()

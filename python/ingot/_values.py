@@ -97,7 +97,7 @@ def broadcast(value, binding: dict):
     try:
         return np.ascontiguousarray(np.broadcast_to(np.asarray(value, numpy_type(binding["dtype"])), binding["dims"]))
     except (TypeError, ValueError) as problem:
-        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, but the given value cannot be converted to it: {problem}") from None
 
 
 def fill(tensor: Tensor, array, binding: dict, what: str):

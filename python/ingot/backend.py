@@ -68,7 +68,7 @@ def _functionalised(module, fakes):
         try:
             written = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
-            raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
+            raise NotFunctional(f"torch cannot trace its writes to repeated tensors: {_first_line(problem)}") from problem
         if repeats or hidden_views.of(written.graph):  # without these, torch accepts more graphs unchanged, such as vmap
             hidden_views.show(written)
             overlap.settle(written)
@@ -93,7 +93,7 @@ def _functionalised(module, fakes):
             # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     else:
-        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
+        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(first)}") from first
     _drop_tokens(*traced)
     return traced
 
@@ -101,7 +101,7 @@ def _functionalised(module, fakes):
 def _refuse_lost_tensors(traced):
     """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written)."""
     if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), FunctionalTensor) for n in traced.graph.nodes):
-        raise NotFunctional("torch's functional graph loses what computes a tensor")
+        raise NotFunctional("torch's functional graph loses the operator that computes a tensor")
 
 
 def _drop_tokens(traced, signature):

@@ -168,7 +168,7 @@ class _Writer:
                 return  # arithmetic on sizes: the value's expression has it all
             if target is operator.getitem:
                 return  # its producer names it
-            raise UnsupportedError("it is no operator of torch but a region or a Python function")
+            raise UnsupportedError("it is not a torch operator but a region or a Python function")
         if target in READS and isinstance(meta, torch.SymInt):
             read = [{"name": "self", "arg": self.argument(node.args[0]), "kind": 1}]
             self.nodes.append(self._node(node, f"torch.ops.{target}", read, [{"as_sym_int": self.sym_int(node.name, meta)}]))

@@ -117,7 +117,7 @@ def _structures(found, inputs, outputs):
     structure.check_call(specs[0], "signature.in")
     for spec, leaves, what in ((specs[0], inputs, "in"), (specs[1], outputs, "out")):
         if spec.num_leaves != len(leaves) and "in_spec" in found:
-            raise UnsupportedError(f"the model's {what}puts are not tensors alone, and `ingot compile` keeps nothing else of them", remedy="compile it with ingot.compile(torch.export.load(path)), and save that")
+            raise UnsupportedError(f"the model's {what}puts are not only tensors, and `ingot compile` keeps no other values", remedy="compile it with ingot.compile(torch.export.load(path)), and save that")
         if spec.num_leaves != len(leaves):
             raise FormatError(f"signature.{what} has {spec.num_leaves} leaves, and there are {len(leaves)} {what}puts")
     return specs

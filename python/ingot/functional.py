@@ -337,12 +337,12 @@ def _functionalised(program):
     try:
         functional = program.run_decompositions({})
     except Exception as problem:  # of many kinds, most of them assertions
-        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
+        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:
         program.range_constraints.update(limits)
     functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
     if _open_axes(functional.graph) != open_axes:
-        raise NotFunctional("torch's functional graph holds for one size of an input alone")
+        raise NotFunctional("torch's functional graph is valid for one size of an input only")
     return functional
 
 

@@ -35,7 +35,7 @@ def with_requirements(call, graph: torch.fx.Graph, examples: list):
         traced = node.meta.get("example_value")
         if isinstance(traced, torch.Tensor) and traced.requires_grad and not example.requires_grad:
             raise InputError(
-                "the compiled call would write what requires gradients into one of its inputs, and an ingot engine has none",
+                "the compiled call would write a value that requires gradients into one of its inputs, but an ingot engine computes no gradients",
                 remedy="call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
             )
     values = [n.meta.get("example_value") if isinstance(n, torch.fx.Node) else n for n in next(n for n in graph.nodes if n.op == "output").args[0]]

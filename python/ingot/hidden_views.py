@@ -43,7 +43,7 @@ def show(module: torch.fx.GraphModule):
     for node in of(module.graph):
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         if not isinstance(value, torch.Tensor) or _lies(value) != _lies(value_of(operand)):
-            raise NotFunctional(f"it writes in place to what {node.target._schema.name.partition('::')[2]} gave or took, which share memory")
+            raise NotFunctional(f"it writes in place to the result or operand of {node.target._schema.name.partition('::')[2]}, which share memory")
         node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
     module.recompile()
 
@@ -56,7 +56,7 @@ def refuse(graph: torch.fx.Graph):
     written = memories_written(graph)
     for node in graph.nodes:
         if _called(node) == "as_strided" and of_memory(value_of(node)) in written:
-            raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+            raise NotFunctional("it writes in place to the result or operand of as_strided, whose memory a new value does not have")
         if _called(node) in _TURN and (given := _itself(node.args[0])).op == "placeholder":
             raise NotFunctional(f"it changes the axes of {given.name} in place")
 

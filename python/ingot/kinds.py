@@ -41,9 +41,9 @@ class Engines:
                 flat = plain.inputs(flat, self.input_names())
                 break
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
-            raise InputError("an input requires gradients, and a compiled module has none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
+            raise InputError("an input requires gradients, but a compiled module computes none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
         if forward_mode._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
-            raise InputError("forward-mode derivatives of an input are asked for, and a compiled module has none", remedy="call the model itself")
+            raise InputError("an input has a forward-mode tangent, but a compiled module computes no derivatives", remedy="call the model itself")
         return self.form.results(self.run(flat), flat)
 
     def profile(self, args, kwargs, runs) -> Profile:

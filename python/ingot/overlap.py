@@ -184,11 +184,11 @@ def settle(module: torch.fx.GraphModule) -> dict[str, str]:
             if overlaps(value_of(given)):
                 _refuse(node)
                 if node.target not in _ONE_VALUE:
-                    raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+                    raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
             with module.graph.inserting_before(node):
                 target = _before_repeats(module.graph, given)
             if overlaps(value_of(target)):
-                raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+                raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
             if not isinstance(argument, str):
                 node.update_arg(argument, target)
             else:
@@ -240,7 +240,7 @@ def _before_repeats(graph, node):
     below = source_of(node, of_memory(value)) if node.op == "call_function" else None
     if below is None or not any(map(_is_lossy, _way(node))):
         if overlaps(value):
-            raise NotFunctional("it writes to an input of which several elements are one place in memory")
+            raise NotFunctional("it writes to an input whose elements share memory")
         return node
     name = _name(node) if isinstance(node.target, torch._ops.OpOverload) else "a list of views"
     if "unfold" in name or not isinstance(node.target, torch._ops.OpOverload):
@@ -265,7 +265,7 @@ def _before_repeats(graph, node):
                 raise NotFunctional(f"it writes in place through {name} of a repeated axis, which may be empty")
             return narrow
         if not axes and overlaps(value):
-            raise NotFunctional(f"it writes in place through {name}, several elements of which may be one place in memory")
+            raise NotFunctional(f"it writes in place through {name}, whose elements may share memory")
         if not axes or name in _SAME_ARGUMENTS or name in ("select", "slice", "narrow"):
             return _call(graph, node.target, narrow, *rest, **keywords)
     raise NotFunctional(f"it writes in place through {name} of a repeated tensor")
@@ -300,7 +300,7 @@ def _refuse(node):
         if "single memory location" not in str(problem):
             return
         raise UnsupportedError(
-            f"{_name(node)} writes in place to a tensor of which several elements are one place in memory, the result of expand or the like; PyTorch refuses that too",
+            f"{_name(node)} writes in place to a tensor whose elements share memory (the result of expand or the like); PyTorch refuses that too",
             origin=_line(node),
             remedy="write to a copy of it: .clone()",
         ) from None

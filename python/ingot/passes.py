@@ -48,7 +48,7 @@ def _checked(function, module) -> torch.fx.GraphModule:
     try:
         made.graph.lint()
     except Exception as problem:  # RuntimeError and what it meets on its way
-        raise InputError(f"pass {name_of(function)!r} left a graph that is none: {_first_line(problem)}", remedy="keep operands in front of what reads them, and erase what nothing reads") from problem
+        raise InputError(f"pass {name_of(function)!r} left an invalid graph: {_first_line(problem)}", remedy="keep operands before their readers, and erase nodes that nothing reads") from problem
     made.recompile()
     return made
 

@@ -195,4 +195,4 @@ def _number(size):
 def tell_unused(report):
     """Warns of patterns that match nothing."""
     for pattern in report.document.get("autocast", {}).get("unused", ()):
-        log.warning("autocast_exclude has %r, which names nothing in this model", pattern)
+        log.warning("autocast_exclude has %r, which matches nothing in this model", pattern)

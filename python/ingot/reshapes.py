@@ -153,7 +153,7 @@ def check_layout(name: str, tensor: torch.Tensor, lies: dict):
         same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
     if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
-            f"input {name!r} lies otherwise in memory (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) than the one it was captured with, and on that it hangs "
-            "whether a reshape in the model, which writes beside it, is a view or a copy",
-            remedy="give one that lies so, or compile with one that lies as this one does",
+            f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) has another layout in memory than the example that the model was captured with; "
+            "the layout decides whether a reshape beside a write in the model is a view or a copy",
+            remedy="give a tensor of the example's layout, or compile with an example of this layout",
         )

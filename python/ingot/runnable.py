@@ -50,7 +50,7 @@ class Runnable:
             try:
                 value = torch.as_tensor(value)
             except (TypeError, ValueError, RuntimeError) as problem:
-                raise InputError(f"weight {name!r} is given as something that torch makes no tensor of: {problem}") from None
+                raise InputError(f"the value given for weight {name!r} cannot become a tensor: {problem}") from None
             if why := plain.why_not(value, name):
                 raise InputError(f"weight {name!r} {why[0]}", remedy=why[1])
             want = slots[name].tensor

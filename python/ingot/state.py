@@ -200,10 +200,10 @@ def _view(given, binding, device):
     out, name = _values.Tensor(), binding["name"]
     if isinstance(given, np.ndarray):
         if not (given.flags.writeable and _values.native(given) is given):
-            raise InputError(f"what is given for state {name!r} is no writeable array in this machine's byte order")
+            raise InputError(f"the array given for state {name!r} is read-only or not in this machine's byte order")
         return out, _values.fill(out, given, binding, "state")
     if not hasattr(given, "data_ptr"):
-        raise InputError(f"what is given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
+        raise InputError(f"the value given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
     from .plain import why_not
 
     why = why_not(given, name) or (("is a negative view", "give its resolve_neg()") if given.is_neg() else None)

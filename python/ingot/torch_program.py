@@ -127,7 +127,7 @@ class _Program(Shell):
 
     def _segment(self, index, inputs):
         if any(self.engine.is_open(index, i) for i in range(len(self.engine.outputs(index)))):
-            raise UnsupportedError("sizes of the results are read from data while the model runs, and a torch program makes its results before", remedy='save it with format="ingot"')
+            raise UnsupportedError("sizes of the results are read from data while the model runs, but a torch program allocates its results before the run", remedy='save it with format="ingot"')
         # Sizes of outputs are expressions over the sizes of the engine's inputs.
         places = {name: (inputs[s["input"]], s) for name, s in self.engine.symbols(index).items() if "input" in s}
         outputs = [self._empty(binding, places) for binding in self.engine.outputs(index)]

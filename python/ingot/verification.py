@@ -52,7 +52,7 @@ def _of_module(module, args, kwargs):
     if kind is None or not hasattr(module, "engine"):
         raise InputError(f"ingot.verify takes a compiled module or an engine, and this is of type {type(module).__name__}", remedy="give what ingot.compile or ingot.load gave")
     if module.engine is None or module.engine.device is None or not isinstance(getattr(kind, "way", None), OneCall):
-        raise UnsupportedError("parts of this module run in torch or elsewhere, and steps are those of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
+        raise UnsupportedError("parts of this module run in torch or elsewhere, but verify runs the steps of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
     import torch
 
     flat = kind.form.flattened(args, kwargs)

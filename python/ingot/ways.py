@@ -159,4 +159,4 @@ def of_engine(engine: Engine):
 
 
 def no_profile():
-    return UnsupportedError("parts of this module run in torch, and a profile is one of an engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")
+    return UnsupportedError("parts of this module run in torch, but a profile measures one engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")

@@ -223,7 +223,7 @@ def test_a_call_that_needs_gradients():
 def test_an_input_that_requires_gradients(model):
     x, y = torch.zeros(2, 4, requires_grad=True), torch.zeros(2, 3)
     assert told(ingot.InputError, lambda: model(x, y)) == (
-        "an input requires gradients, and a compiled module has none", "", "call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")  # fmt: skip
+        "an input requires gradients, but a compiled module computes none", "", "call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")  # fmt: skip
     with torch.no_grad():
         assert torch.equal(model(x, y), model(x.detach(), y))
 

@@ -107,7 +107,7 @@ def test_writes():
     fast, x = counted(Writes(), min_block_size=1)[0], X.clone()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         fast(x)
-    assert type(caught.value.inner_exception) is ingot.InputError and "would write what requires gradients into one of its inputs" in caught.value.inner_exception.message
+    assert type(caught.value.inner_exception) is ingot.InputError and "would write a value that requires gradients into one of its inputs" in caught.value.inner_exception.message
     assert torch.equal(x, X)
     with torch.no_grad():
         assert torch.equal(fast(x), (X + 1) * 2)

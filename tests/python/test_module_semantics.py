@@ -467,7 +467,7 @@ def test_weights_that_are_not_plain(kind, options, tmp_path):
 @pytest.mark.parametrize("given", [None, "text", [[1.0, "a"]]], ids=str)
 def test_weights_that_are_no_tensors(given, tmp_path):
     compiled = ingot.compile(Bare().eval(), inputs=[X])
-    assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("weight 'w' is given as something that torch makes no tensor of: ")
+    assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("the value given for weight 'w' cannot become a tensor: ")
     assert told(ingot.InputError, lambda: compiled.update_weights(Bare())) == ("weights are given by name, and this is of type Bare", "give model.state_dict()")
     ingot.save(compiled, tmp_path / "m.ingot")
     for call in (lambda: ingot.load(tmp_path / "m.ingot", weights=Bare()), lambda: ingot.load(tmp_path / "m.ingot").engine.update_weights(Bare())):

@@ -109,7 +109,7 @@ def test_patterns_for_one_node_and_one_module(caplog):
     assert report.document["autocast"]["unused"] == ["nothing"]
     with caplog.at_level("WARNING", "ingot"):
         ingot.compile(model, inputs=[x], autocast="bf16", autocast_exclude=["nothing"])
-    assert "autocast_exclude has 'nothing', which names nothing in this model" in caplog.text
+    assert "autocast_exclude has 'nothing', which matches nothing in this model" in caplog.text
 
 
 def test_depth_of_sums_and_calibration():

@@ -100,7 +100,7 @@ def test_sessions_of_numpy(model, tmp_path):
     assert session.state["position"] == 0 and not session.state["cache"].any()
     with pytest.raises(ingot.InputError, match="the engine has no state 'chache'"):
         session.state["chache"]
-    with pytest.raises(ingot.InputError, match="the model writes input 'y', which is no writeable array"):
+    with pytest.raises(ingot.InputError, match="the model writes input 'y', but the given array is read-only"):
         session.run(inputs(0)[0].numpy(), inputs(0)[1].tolist())
 
 

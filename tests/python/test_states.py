@@ -257,9 +257,9 @@ def test_of_torchs_memory():
     for memory, said in [
         ({"keys": keys}, "the engine has no state 'keys'"),
         ({"position": torch.zeros(1)}, r'the memory given for state "position" \(float32 \[1\]\) does not have its dtype and shape'),
-        ({"position": [0]}, "what is given for state 'position' is of type list"),
+        ({"position": [0]}, "the value given for state 'position' is of type list"),
         ({"position": torch.zeros(1, dtype=torch.int64, device="meta")}, "state 'position' is on the meta device"),
-        ({"position": np.zeros(1, ">i8")}, "what is given for state 'position' is no writeable array"),
+        ({"position": np.zeros(1, ">i8")}, "the array given for state 'position' is read-only"),
     ]:
         with pytest.raises(ingot.InputError, match=said):
             engine.new_state(memory)
