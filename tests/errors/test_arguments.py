@@ -152,7 +152,7 @@ def test_a_size_that_the_code_fixes():
 
 
 def test_a_weight_without_strides_stays_with_torch():
-    """What reads it runs in torch, the rest in an engine."""
+    """Operators that read it run in torch, the rest in an engine."""
 
     class Sparse(torch.nn.Module):
         def __init__(self):
@@ -257,7 +257,7 @@ def test_libraries_that_are_missing(tmp_path):
     assert done.stdout == "IoError libingot.so was not found\n  remedy: build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder\n", done.stderr
 
 
-# ---- what sessions and profiles are given
+# ---- arguments of sessions and profiles
 
 
 def test_profiles():

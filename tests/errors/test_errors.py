@@ -83,7 +83,7 @@ def archive(tmp_path_factory):
 
 
 def told(kind, call):
-    """What the error says, of exactly this class; its text is message, origin and remedy and nothing else."""
+    """The (message, origin, remedy) of the error, which must be of exactly this class. Its text consists of these three only."""
     with pytest.raises(ingot.Error) as caught:
         call()
     error = caught.value
@@ -418,7 +418,7 @@ def test_options_of_another_time(plan):
 
 
 def test_saving_what_needs_torch_as_one_engine(tmp_path):
-    """A .ingot file has no torch beside it. What the user alone kept in torch is in its engine."""
+    """A .ingot file has no torch graph. Operators that only the user kept in torch run in its engine."""
     module = ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))])
     path = tmp_path / "model.ingot"
     path.write_bytes(b"old")

@@ -14,7 +14,7 @@ import torch
 
 import ingot
 
-TRACED_OTHERWISE = {"triu_"}  # eager writes it to an expanded tensor, torch's own tracing refuses
+TRACED_OTHERWISE = {"triu_"}  # eager accepts it on an expanded tensor, but torch's own tracing refuses it
 REFUSALS = ("to a tensor whose elements share memory", "one place in memory", "single memory location")  # of ingot's Python front, of its compiler, of torch
 
 
@@ -120,7 +120,7 @@ def from_file(model, x, path):
 
 
 def means_something(view, write):
-    """A view of one row has no row 1, and a write of its own shape may not fit."""
+    """Whether the write fits the view: a view of one row has no row 1, and a write with a shape of its own may not fit."""
     try:
         call(Writes(VIEWS[view], WRITES[write], True), torch.ones(4, 3))
     except (RuntimeError, IndexError):
@@ -179,7 +179,7 @@ def view_made_first(x):
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("program", [read_by_address, view_made_first], ids=lambda p: p.__name__)
 def test_as_strided_of_a_written_input_with_gaps(program, way):
-    """It shows what lies between, and counts from the start of the memory."""
+    """as_strided shows the elements in the gaps, and counts from the start of the memory."""
     model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: program(x)})()
     mine, theirs = (torch.arange(24.0).view(4, 6) for _ in range(2))
     torch._dynamo.reset()

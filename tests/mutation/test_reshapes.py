@@ -123,7 +123,7 @@ def turned(x):
 
 
 def test_sizes_of_one(tmp_path):
-    """A tensor that is turned is reshaped as a view where an axis has one element."""
+    """A transposed tensor is reshaped as a view if an axis has one element."""
     model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: turned(x)})()
     call = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(8, 3))])
     ingot.save(call, tmp_path / "model.ingot")

@@ -38,11 +38,11 @@ SKIPS: dict = {
     "allclose": PYTHON,
 }
 
-# What compiles for the CPU and not for GPUs, by operator, and why: nothing does.
+# Operators that compile for the CPU but not for GPUs, with the reason: none.
 NOT_ON_GPUS: dict = {}
 
 
-# What a plain run skips: the reason and its number of samples. Another number, or a reason that is not here, fails the run.
+# Skips of a plain run: {reason: number of samples}. Another number, or an unlisted reason, fails the run.
 SKIPPED = {
     "refused: aten.conv_transposeNd.input: convolution: a kernel of dynamic size": 8,
     "refused: aten.conv_transposeNd.default: convolution: a kernel of dynamic size": 2,

@@ -32,7 +32,7 @@ def fresh():
 
 
 def counted(model, **option):
-    """Just in time, and the reports of what was compiled."""
+    """The model under torch.compile, and the list of reports of its graphs."""
     reports = []
 
     def backend(graph, examples):
@@ -68,7 +68,7 @@ def test_a_training_loop_by_mistake():
     with pytest.raises(ingot.UnsupportedError):
         torch.autograd.grad(fast(X)[0].sum(), list(model.parameters()))
     optimiser.zero_grad()
-    # A trainable head behind it asks for its own gradients alone where eager's does: the body's are the error.
+    # A trainable head after the model needs only its own gradients, as in eager; gradients of the model are the error.
     head = torch.nn.Linear(4, 1)
     with pytest.raises(ingot.UnsupportedError):
         head(fast(X)[0]).sum().backward()

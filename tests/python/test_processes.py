@@ -321,7 +321,7 @@ except KeyboardInterrupt:
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "compiling\n"
-        for _ in range(3):  # Python drops an exception that it meets where an object is deleted
+        for _ in range(3):  # Python drops an exception that comes while an object is deleted
             process.send_signal(signal.SIGINT)
             try:
                 out, _ = process.communicate(timeout=SECONDS / 3)

@@ -80,7 +80,7 @@ def test_chains(name, dynamic):
 @pytest.mark.parametrize("side", [7, 8, 33])
 @pytest.mark.parametrize("channels", [4, 17, 64])
 def test_sums_over_images(channels, side):
-    """Sums over places of images that lie with their channels innermost, and what is scaled by them."""
+    """Sums over places of channels-last images, and values scaled by them."""
 
     class Gate(torch.nn.Module):
         def __init__(self):

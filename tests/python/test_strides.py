@@ -27,7 +27,7 @@ PAIRS = [(a, b) for a in layouts() for b in ("channels_last", "permuted", "broad
 
 
 def operators(left, right):
-    """Rows of two tensors that torch calls pointwise, those that take the dtypes."""
+    """Operator definitions of two tensors that torch tags as pointwise and that accept the dtypes."""
     a, b = torch.ones(2, dtype=left), torch.ones(2, dtype=right)
     for row in _library.ops():
         namespace, name, overload = row["name"].split(".")

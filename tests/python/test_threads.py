@@ -28,7 +28,7 @@ def test_one_thread_uses_one_processor():
 
 
 class Counts(torch.nn.Module):
-    """A model that writes a buffer, of its own width."""
+    """A model that writes a buffer, with a width of its own."""
 
     def __init__(self, width):
         super().__init__()

@@ -209,7 +209,7 @@ def test_refused_by_name():
 
 
 def test_quantised():
-    """What torch.export has no fake tensors for is refused in plain words ahead of time, and runs just in time."""
+    """Tensors for which torch.export has no fake tensors are refused in plain words ahead of time, and run under torch.compile."""
 
     class Model(torch.nn.Module):
         def forward(self, x):

@@ -86,7 +86,7 @@ class Walk:
         self._of_ways, self._given = (_Report * count)(), (_Report * 4)()
 
     def add(self, x: torch.Tensor, *given: torch.Tensor, kernels: bool = True):
-        """`given`: results to be judged too; the first one's NaN and signed zeros are what is wanted."""
+        """given: other results to measure too. The NaN and signed zeros of the first one are the expected ones."""
         given = [g.contiguous() for g in given]
         pointers = (ctypes.c_void_p * max(len(given), 1))(*[g.data_ptr() for g in given])
         first = self._first if kernels else len(self.ways)

@@ -25,7 +25,7 @@ COLUMNS = ["function", "inputs", "portable", "avx2", "avx512", "torch", "inputs 
 
 
 def figure(r) -> str:
-    """The error to three digits, rounded up, where it is, and how many results are of another kind than eager's."""
+    """The error to three digits, rounded up, its input, and the number of results of another kind (NaN, infinite, zero) than eager's."""
     error = math.ceil(r.error * 1000) / 1000
     text = f"{error:.3f} at {r.at:.9g}" if error < 1e4 else f"{error:.3e} at {r.at:.9g}"
     return text + (f"; {r.specials} of another kind, first at {r.special_at:.9g}" if r.specials else "")

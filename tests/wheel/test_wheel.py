@@ -61,7 +61,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    """environment(wanted): folder of a virtual environment with the wheel and those of this Python's packages that are wanted."""
+    """environment(wanted): the folder of a virtual environment with the wheel and the wanted packages of this Python."""
 
     def make(name, wanted):
         folder = tmp_path_factory.mktemp(name)
