@@ -100,7 +100,7 @@ class Engine:
         return self.outputs(function)[output].get("open", False)
 
     def symbols(self, function: int = 0) -> dict[str, dict]:
-        """By name: min, opt and max of every dynamic size, and where it comes from: (size of `axis` of input number `input` - `offset`) / `factor`."""
+        """Every dynamic size by name: min, opt, max, and the input axis that gives it: (size of axis `axis` of input number `input` - `offset`) / `factor`."""
         return {s["name"]: s for s in self.inspect()["functions"][function]["symbols"]}
 
     def states(self, function: int = 0) -> list[dict]:
@@ -275,13 +275,16 @@ class Session(Handle):
         return OutputMemory(give)
 
     def run(self, *arrays, out=None, state=None, weights=None):
-        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given).
+        """Runs the function once and returns the list of its outputs.
 
-        An array that the model writes (`written` in the engine's inputs) is changed in place.
-
+        arrays: numpy arrays of the dtypes and shapes in `Engine.inputs`, in this order (bfloat16 as uint16). An array that the model writes (`written` there) is
+            changed in place.
+        out: arrays for the outputs, which are then returned; None allocates them.
         state: holds everything else that the model writes (`Engine.new_state`); without it the session uses a state of its own. Leave written inputs that the
             state has out of the arrays.
         weights: read instead of the engine's (`Engine.new_weights`).
+
+        Raises InputError for arrays that do not fit and for sizes outside of the range.
         """
         if weights is None:
             weights = self._engine.active

@@ -57,8 +57,8 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
 
     Other changes of the model are not followed: after a change of operators, parametrizations or hooks compile it again.
 
-    Operators that no engine has run in torch. This is logged once, and `.report` lists them. With fallback="error" they raise UnsupportedError instead,
-    which lists every one with the lines that use it. Also raises InputError and OptionError.
+    Operators without an engine run in torch. This is logged once, and `.report` lists them. With fallback="error" they raise UnsupportedError instead, which
+    lists every one with the lines that use it. Also raises InputError and OptionError.
     """
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)

@@ -20,19 +20,21 @@ _SHOWN = {"ingot": "no archive of torch's", "exported_program": "a program of to
 def save(module: Module, path, *, format="ingot", weights=None):
     """Writes a compiled module to a file.
 
-    format:
-        "ingot": one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError
-            if parts of the model need torch. Results are row-major and share no memory, even if eager's are views; the other formats keep strides and views.
-        "exported_program": a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need
-            torch stay torch operators. The process that loads it has to `import ingot` first; otherwise torch.export.load logs "We failed
-            to resolve torch.ops.ingot.execute.default to an operator" and raises RuntimeError. Parameters are saved without requires_grad.
-            The next call sees other values for them (load_state_dict, an in-place write, another tensor). It may miss writes that torch does
-            not count (through `.data` or NumPy, or to tensors of torch.inference_mode). The process keeps the parameters of a program's last call
-            until the program is called with others or another program is called for the first time, even after the program is deleted.
-        "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
-            `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
+    format: "ingot", "exported_program" or "aot_inductor": see below.
     weights: "embed" writes the values of weights and buffers. "strip" (format "ingot" only) leaves them out; give them to `ingot.load`. None: with format
         "ingot" the option `weights` of the build decides, otherwise "embed".
+
+    **"ingot"** is one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError if parts of the model need
+    torch. Results are row-major and share no memory, even if eager's are views; the other formats keep strides and views.
+
+    **"exported_program"** is a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need torch stay torch operators. The
+    process that loads it has to `import ingot` first; otherwise torch.export.load logs "We failed to resolve torch.ops.ingot.execute.default to an operator" and raises
+    RuntimeError. Parameters are saved without requires_grad. The next call sees other values for them (load_state_dict, an in-place write, another tensor). It may miss
+    writes that torch does not count (through `.data` or NumPy, or to tensors of torch.inference_mode). The process keeps the parameters of a program's last call until
+    the program is called with others or another program is called for the first time, even after the program is deleted.
+
+    **"aot_inductor"** is an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after `import ingot`, or from C++
+    (examples/cpp/run_package.cpp). Inductor compiles the parts that stay in torch, and rounds in its own way.
 
     The structure of inputs and results is kept: tuples, lists, dicts, OrderedDicts, namedtuples, torch's return types, and classes that are registered
     with pytree. A model with any other container is refused with UnsupportedError. torch's two formats keep the containers that torch can name in files.

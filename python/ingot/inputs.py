@@ -103,7 +103,7 @@ class Input:
         return self.min_shape[axis] != self.max_shape[axis]
 
     def range_of(self, axis: int) -> tuple[int, int, int]:
-        """min, opt and max."""
+        """The (min, opt, max) sizes of an axis."""
         return self.min_shape[axis], self.opt_shape[axis], self.max_shape[axis]
 
     def example(self, which: str = "opt"):

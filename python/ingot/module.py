@@ -128,8 +128,8 @@ class Module(InferenceOnly):
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError.
 
-        Tensors are read in place and followed like the model's own. If one of the model's tensors changes later, it counts again. In a saved program the values are
-        copied into its parameters.
+        Tensors are read in place and followed like the model's own. If one of the model's tensors changes later, the model's tensor is used again. In a saved program
+        the values are copied into its parameters. Raises InputError for another dtype or shape.
         """
         _values.by_name(state_dict)
         self._kind.update_weights(state_dict, strict)

@@ -80,7 +80,8 @@ class MutableModule:
     Arguments:
         model: an nn.Module. It stays the owner of its weights: attributes are read from it and written to it, and isinstance(m, type(model)) holds.
         inputs, kwarg_inputs: `ingot.Input`s with the first ranges, in the structure of the arguments. Without them the sizes of the first call are fixed.
-        strict: passed to torch.export. options, **option: those of `ingot.compile`.
+        strict: passed to torch.export.
+        options, **option: those of `ingot.compile`.
 
     Calls have the model's arguments and results. The next call sees weights that changed (load_state_dict, another parameter, a write in place) without a build. Other
     changes through this object (a layer, a number, a device) mean a new build. So do new dtypes, ranks and sizes outside of the range; the range is widened to hold both.

@@ -8,7 +8,10 @@ from . import atomic
 class Profile(list):
     """The steps of a call in order, each a dict: label, kernel, origin (the user's line), sizes, bytes (read and written) and nanoseconds (median of the runs).
 
-    call_nanoseconds: median time of the whole call into the engine. runs: the number of runs. `print` shows a table, with the most expensive kind of step first.
+    call_nanoseconds: median time of the whole call into the engine.
+    runs: the number of runs.
+
+    `print` shows a table, with the most expensive kind of step first.
     """
 
     def __init__(self, steps, call_nanoseconds: float, runs: int, trace: str):

@@ -10,7 +10,8 @@ from . import atomic
 class Report:
     """Which operators of a model run where, and why.
 
-    operators: the number of operators. in_engine, in_torch: how many of them run there.
+    operators: the number of operators.
+    in_engine, in_torch: how many of them run in engines, and in torch.
     whole: True if one engine runs the model.
     segments: the pieces that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call.
     nodes: every operator: {name, target, segment or None, reason, origin}. With option autocast also precision and precision_reason.
