@@ -29,7 +29,7 @@ def run(*command, cwd=None, check=True):
 
 
 def copy_repository():
-    """A worktree of what is committed, with a build of its own."""
+    """A worktree of the last commit, with its own build."""
     if not COPY.exists():
         run("git", "worktree", "add", "--detach", COPY, "HEAD", cwd=ROOT)
     if not (COPY / ".venv").exists():
@@ -59,7 +59,7 @@ def prove(patch: Path) -> tuple[str, str, str]:
             continue
         if native:
             build()
-        # What fails without the fault too is another one, and does not count.
+        # A program that fails without the fault too has another cause, and does not count.
         if found := spoiled - failing(start, draw):
             return fault, draw, str(min(found) - SEED + 1)
     return fault, draw, "NOT FOUND"
