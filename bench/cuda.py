@@ -45,6 +45,7 @@ class Row:
     make: Callable       # () -> module on the GPU, and a tuple of its inputs
     bar: float           # milliseconds
     peers: tuple = tuple(PEERS[:5])
+    options: tuple = ()  # of ingot.compile, as pairs
 
 
 def _first(module):
@@ -114,6 +115,7 @@ ROWS = [
     Row("resnet50-f16-b1", lambda: resnet(1), 0.38, tuple(PEERS)),
     Row("resnet50-f16-b32", lambda: resnet(32), 1.05, tuple(PEERS)),
     Row("llama-8b-bf16-token", llama_8b, 4.0),
+    Row("llama-8b-int8-token", llama_8b, 2.35, ("ingot", "eager"), (("weight_dtype", "int8"),)),  # eager: bfloat16
 ]
 
 
@@ -140,6 +142,12 @@ def image_rows():
         image("densenet121-f16-b32", net("densenet121", 32), 0),
         image("sdxl-unet-f16-b2", images.sdxl_unet(), 0),
         image("sd3-transformer-f16-b2", images.sd3_transformer(), 0),
+        image("unet-f16-b8", images.written_out(images.unet_2d, 8, 3, 256, 256), 0),
+        image("detector-f16-b8", images.written_out(images.detector, 8, 3, 640, 640), 0),
+        image("vocoder-f16-b4", images.written_out(images.vocoder, 4, 80, 128), 0),
+        image("sound-codec-f16-b4", images.written_out(images.sound_codec, 4, 1, 48000), 0),
+        image("separator-f16-b4", images.written_out(images.separator, 4, 1, 32000), 0),
+        image("unet-3d-f16-b2", images.written_out(images.unet_3d, 2, 1, 64, 64, 64), 0),
     ]
 
 
@@ -196,7 +204,7 @@ def cost(module, inputs):
     return counter.get_total_flops(), sum(p.nbytes for p in module.parameters() if id(p) not in tables)
 
 
-def build(peer, module, inputs, timed_seconds):
+def build(peer, row, module, inputs, timed_seconds):
     """(the call, seconds to build besides capture, if the peer reports them)."""
     import torch
 
@@ -207,19 +215,19 @@ def build(peer, module, inputs, timed_seconds):
 
         program = torch.export.export(module, inputs)
         start = time.perf_counter()
-        compiled = ingot.compile(program, build_seconds=timed_seconds if peer == "ingot-timed" else 0)
+        compiled = ingot.compile(program, build_seconds=timed_seconds if peer == "ingot-timed" else 0, **dict(row.options))
         return lambda: compiled(*inputs), time.perf_counter() - start
     compiled = torch.compile(module, dynamic=False, mode=MODES[peer])
     return lambda: compiled(*inputs), None
 
 
-def started(peer, module, inputs, timed_seconds):
+def started(peer, row, module, inputs, timed_seconds):
     """(the call, its first result, a dict of the start-up costs)."""
     import torch
 
     free = torch.cuda.mem_get_info()[0]
     start = time.perf_counter()
-    call, built = build(peer, module, inputs, timed_seconds)
+    call, built = build(peer, row, module, inputs, timed_seconds)
     result = call().clone()
     torch.cuda.synchronize()
     head = {"first_s": round(time.perf_counter() - start, 2), "build_s": built and round(built, 2)}
@@ -268,7 +276,7 @@ def serve(row, arguments):
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     module, inputs = row.make()
-    call, result, head = started("ingot", module, inputs, arguments.build_seconds)
+    call, result, head = started("ingot", row, module, inputs, arguments.build_seconds)
     with tempfile.NamedTemporaryFile(suffix=".pt", delete=False) as file:
         torch.save(result.cpu(), file)
     print(json.dumps(head | {"result": file.name}), file=answers, flush=True)
@@ -292,7 +300,7 @@ def run_row(row, peers, arguments):
     results, calls = {}, {}
     for peer in peers:
         try:
-            calls[peer], result, head = started(peer, module, inputs, arguments.build_seconds)
+            calls[peer], result, head = started(peer, row, module, inputs, arguments.build_seconds)
             results[peer] = {"row": row.name, "peer": peer} | head | {"result": result.double()}
         except Exception as problem:  # reported, and the others continue
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}

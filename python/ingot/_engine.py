@@ -10,7 +10,7 @@ from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
 
 from . import atomic, plan_signature
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
-from ._values import Tensor, broadcast, by_name, fill, fitting, native, numpy_type, on_host
+from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, native, numpy_type, on_host, plain
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 from .profile import Profile
 
@@ -220,7 +220,7 @@ class Engine:
 
         session = self.session()
         inputs = (Tensor * max(len(arrays), 1))()
-        keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
+        keep = [fill(t, plain(a, "cpu", b, "input"), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
         made = session._outputs(inputs, len(arrays))
         if any(a is None for a in made):  # sizes read from data: a run finds them, and the reference must find the same
             made = [np.empty_like(a) for a in session.run(*(np.array(a) for a in arrays))]
@@ -275,16 +275,18 @@ class Session(Handle):
         return OutputMemory(give)
 
     def run(self, *arrays, out=None, state=None, weights=None):
-        """Runs the function once and returns the list of its outputs.
+        """Runs the function once and returns the list of its outputs, as numpy arrays.
 
-        arrays: numpy arrays of the dtypes and shapes in `Engine.inputs`, in this order (bfloat16 as uint16). An array that the model writes (`written` there) is
-            changed in place.
-        out: arrays for the outputs, which are then returned; None allocates them.
+        arrays: the inputs, with the dtypes and shapes in `Engine.inputs`, in this order: anything that numpy.asarray takes (bfloat16 as uint16) and torch tensors; if the
+            engine runs on a GPU, also torch tensors and arrays with `__cuda_array_interface__` (CuPy, Numba) on that GPU, which are read and written in place. An array
+            that the model writes (`written` there) is changed in place.
+        out: arrays or tensors for the outputs, which are then returned; None allocates numpy arrays.
         state: holds everything else that the model writes (`Engine.new_state`); without it the session uses a state of its own. Leave written inputs that the
             state has out of the arrays.
         weights: read instead of the engine's (`Engine.new_weights`).
 
-        Raises InputError for arrays that do not fit and for sizes outside of the range.
+        If all arrays are on the GPU, the call is work in CUDA's default stream and returns before it is done. Raises InputError for arrays that do not fit and for
+        sizes outside of the range.
         """
         if weights is None:
             weights = self._engine.active
@@ -312,20 +314,22 @@ class Session(Handle):
 
         self._engine.follow()
         bindings = self._engine.inputs(self._function)
+        device = self._engine.device
         for array, binding in zip(arrays, bindings):
-            if binding.get("written") and not hasattr(array, "fill_in") and not (isinstance(array, np.ndarray) and array.flags.writeable and native(array) is array):
+            if binding.get("written") and not hasattr(array, "fill_in") and not is_writeable(array):
                 raise InputError(f"the model writes input {binding['name']!r}, but the given array is read-only or not in this machine's byte order")
         inputs = (Tensor * max(len(arrays), 1))()
-        keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
+        keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, plain(a, device, b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
         late = [i for i, array in enumerate(made) if array is None]
         for array, binding in zip(made, self._engine.outputs(self._function)):
             if array is None and out is None:
                 continue
-            if not isinstance(array, np.ndarray):
-                raise InputError(f"the value given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array")
-            if not (array.flags.writeable and array.dtype.isnative):
+            if not (isinstance(array, np.ndarray) or hasattr(array, "data_ptr") or hasattr(array, "__cuda_array_interface__")):
+                raise InputError(f"the value given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array or a tensor")
+            if not is_writeable(array):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
+            plain(array, device, binding, "output")
         outputs = (Tensor * max(len(made), 1))()
         bindings = self._engine.outputs(self._function)
         for i in late:  # of no memory, so only its dtype and rank count

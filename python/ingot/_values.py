@@ -100,16 +100,56 @@ def broadcast(value, binding: dict):
         raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, but the given value cannot be converted to it: {problem}") from None
 
 
+def plain(value, device, binding: dict, what: str):
+    """A value in a form that fill() takes: torch tensors and arrays on a GPU (`__cuda_array_interface__`: CuPy, Numba) unchanged, all else as a numpy array. device: the engine's."""
+    where = getattr(getattr(value, "device", None), "type", "cpu") if hasattr(value, "data_ptr") else "cuda" if hasattr(value, "__cuda_array_interface__") else None
+    if where is None:
+        import numpy as np
+
+        return native(np.asarray(value))
+    if where != "cpu" and not (device or "").startswith(where):
+        raise InputError(f"{what} {binding['name']!r} is on {where}, and the engine runs on {device}", remedy="copy it there, or load the engine where the tensor is (device=)")
+    return value
+
+
+def is_writeable(array) -> bool:
+    """True if a run can write the array in place."""
+    if hasattr(array, "data_ptr"):
+        return True
+    if hasattr(array, "__cuda_array_interface__"):
+        return not array.__cuda_array_interface__["data"][1]
+    return getattr(getattr(array, "flags", None), "writeable", False) and native(array) is array
+
+
+def _described(array):
+    """(address, name of the dtype, sizes, strides in elements)."""
+    if hasattr(array, "data_ptr"):
+        if array.is_neg() or array.is_conj() or str(array.layout) != "torch.strided":
+            raise InputError("a tensor that is sparse, negated or conjugated lazily has no plain memory", remedy="give tensor.to_dense().resolve_neg()")
+        return array.data_ptr(), str(array.dtype).removeprefix("torch."), tuple(array.shape), array.stride()
+    if not hasattr(array, "ctypes"):
+        import numpy as np
+
+        told = array.__cuda_array_interface__
+        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
+        steps = told.get("strides")
+        if steps is None:
+            steps = [dtype.itemsize] * len(shape)
+            for d in reversed(range(len(shape) - 1)):
+                steps[d] = steps[d + 1] * shape[d + 1]
+        return told["data"][0], dtype.name, shape, tuple(s // dtype.itemsize for s in steps)
+    return array.ctypes.data, array.dtype.name, array.shape, tuple(s // array.itemsize for s in array.strides)
+
+
 def fill(tensor: Tensor, array, binding: dict, what: str):
-    """Points a C tensor at a numpy array; returns what must stay alive."""
-    dtype = array.dtype.name
+    """Points a C tensor at an array from plain(); returns the objects that must stay alive."""
+    address, dtype, shape, steps = _described(array)
     if dtype == "uint16" and binding["dtype"] == "bfloat16":
         dtype = "bfloat16"
     if dtype not in _DTYPES:
         raise InputError(f"{what} {binding['name']!r} is {dtype}, but the engine takes {binding['dtype']}", remedy=f"convert it to {binding['dtype']}")
-    rank = array.ndim
-    dims = (c_int64 * max(rank, 1))(*array.shape)
-    strides = (c_int64 * max(rank, 1))(*(s // array.itemsize for s in array.strides))
-    tensor.data, tensor.dtype, tensor.rank = array.ctypes.data, _DTYPES.index(dtype), rank
+    rank = len(shape)
+    dims, strides = (c_int64 * max(rank, 1))(*shape), (c_int64 * max(rank, 1))(*steps)
+    tensor.data, tensor.dtype, tensor.rank = address, _DTYPES.index(dtype), rank
     tensor.dims, tensor.strides = ctypes.cast(dims, POINTER(c_int64)), ctypes.cast(strides, POINTER(c_int64))
     return array, dims, strides

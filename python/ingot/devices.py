@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from . import _library, precision
@@ -28,17 +30,20 @@ def of_slots(slots) -> torch.device:
     return found
 
 
+_GPU = re.compile(r"cuda(:\d+)?")  # a GPU that torch sees here
+
+
 def written(options: dict) -> dict:
     """The options with each torch.device and dtype as a string. A device as target becomes the architecture of its GPU."""
     made = precision.written(options)
     if isinstance(made.get("device"), torch.device):
         made["device"] = str(made["device"])
     given = made.get("target")
-    if isinstance(given, torch.device):
-        made["target"] = _target(given)
-    elif isinstance(given, (list, tuple, set)):
-        made["target"] = [_target(t) if isinstance(t, torch.device) else t for t in given]
-    elif given is not None and not isinstance(given, str):
+    if isinstance(given, (str, torch.device)):
+        given = given.split(",") if isinstance(given, str) else [given]
+    if isinstance(given, (list, tuple, set)):
+        made["target"] = [_target(torch.device(t.strip())) if isinstance(t, str) and _GPU.fullmatch(t.strip()) else _target(t) if isinstance(t, torch.device) else t for t in given]
+    elif given is not None:
         raise OptionError(f"option target is {given!r}, not a name", remedy='give "cpu", a GPU\'s architecture such as "cuda:sm_90", a torch.device, or a list of these')
     return made
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import _engine
 from ._library import Options, lib, text_of
-from ._values import Tensor, fill, native
+from ._values import Tensor, fill, plain
 from .errors import InputError, UnsupportedError
 
 
@@ -71,7 +71,7 @@ def _verify(engine, arrays, bound, bisect) -> Verification:
     if len(arrays) != len(bindings):
         raise InputError(f"the engine takes {len(bindings)} inputs ({', '.join(b['name'] for b in bindings)}), but {len(arrays)} are given")
     inputs = (Tensor * max(len(arrays), 1))()
-    keep = [fill(t, native(np.asarray(a)), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
+    keep = [fill(t, plain(a, "cpu", b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
     plan = engine._readable_plan()
     device = {"device": engine.device} if engine.device.startswith("cuda") else {}
     options = Options({**engine._plan.session_options, **device})

@@ -134,6 +134,7 @@ struct Offer {
   double cost = 0;
   bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
   bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
+  bool b_along_k = false;            // a constant B that has to be put in order anyway is better stored with its neighbours along K
   std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it
   std::function<EmittedStep()> emit = {};  // not of a sketch
 };

@@ -14,8 +14,8 @@ namespace ingot::compile {
 using ir::add_weights;
 using ir::random_array;
 
-// Sums in another order and other forms of the same function: a hundred roundings of the largest value.
-inline void expect_close(const ir::Array& found, const ir::Array& wanted) {
+// Sums in another order and other forms of the same function: a hundred roundings of the largest value. `tf32`: products of f32 read operands of 10 bits.
+inline void expect_close(const ir::Array& found, const ir::Array& wanted, bool tf32 = false) {
   ASSERT_EQ(found.dims, wanted.dims);
   if (wanted.dtype == ir::DType::f16) {
     std::vector<double> x, y;
@@ -41,10 +41,10 @@ inline void expect_close(const ir::Array& found, const ir::Array& wanted) {
   std::memcpy(y.data(), wanted.bytes.data(), wanted.bytes.size());
   float largest = 1;
   for (float v : y) largest = std::max(largest, std::abs(v));
-  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 100 * largest * 6e-8f) << "element " << i;
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], tf32 ? 16 * largest * 4.9e-4 : 100 * largest * 6e-8f) << "element " << i;
 }
 
-inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random, std::string_view device = "auto") {
+inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random, std::string_view device = "auto", bool tf32 = false) {
   runtime::Session session(std::make_shared<runtime::Weights>(plan, 1, system_allocator(), device), 0, 1);
   for (bool usual : {true, false}) {
     std::vector<int64_t> sizes;
@@ -61,7 +61,7 @@ inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan
     for (int again = 0; again < (device == "cuda" ? 4 : 1); ++again) {
       for (ir::Array& a : found) std::fill(a.bytes.begin(), a.bytes.end(), std::byte{0});
       session.run(in, out);
-      for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i]);
+      for (size_t i = 0; i < found.size(); ++i) expect_close(found[i], wanted[i], tf32);
     }
   }
 }

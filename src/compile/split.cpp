@@ -133,10 +133,12 @@ class Splitter {
     });
   }
 
-  ValueId leaf_of(ValueId v, uint32_t derived) {
+  ValueId leaf_of(ValueId v, uint32_t derived) { return leaf_of(g_.type(v), derived); }
+
+  ValueId leaf_of(Type type, uint32_t derived) {
     Weight leaf;
     leaf.name = out_.derived[derived - first_].name;
-    ValueId made = out_.main.add_weight(std::move(leaf), g_.type(v));
+    ValueId made = out_.main.add_weight(std::move(leaf), std::move(type));
     out_.derived_leaf.resize(made + 1, none_id);
     out_.derived_leaf[made] = derived;
     return made;
@@ -161,8 +163,9 @@ class Splitter {
     return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
-  uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt) {
-    auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
+  // `turned`: the last two axes change places.
+  uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt, bool turned = false) {
+    auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : turned ? "turned" : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
     if (!made) return found->second;
     const Type& t = g_.type(v);
     DerivedTensor d;
@@ -175,8 +178,39 @@ class Splitter {
       d.bytes = bytes_of(t).value();
     }
     d.made = prepare(v);
+    if (turned) d.made = transposed({&out_.prepare, d.made}).id();
     out_.derived.push_back(std::move(d));
     return found->second;
+  }
+
+  // A convolution's kernel in the order of B, as main sees it.
+  ValueId in_order(const Node& reader, ValueId v) {
+    if (reader.op != Op::matmul || !lies_along_k(reader)) return leaf_of(v, derive(v));
+    const uint32_t derived = derive(v, std::nullopt, true);
+    return transposed({&out_.main, leaf_of(out_.prepare.type(out_.derived[derived - first_].made), derived)}).id();
+  }
+
+  static Handle transposed(const Handle& matrix) {
+    const int rank = static_cast<int>(matrix.dims().size());
+    return transpose(matrix, rank - 2, rank - 1);
+  }
+
+  // True if B, where main would read it, does not lie along K although prepare computes it and could store it so.
+  bool is_computed_across(ValueId v) const {
+    std::vector<const Node*> views;
+    for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
+    if (is_leaf(g_.producer(v).op)) return false;
+    std::optional<StridedLayout> w = row_major(g_.type(v).dims);
+    for (size_t k = views.size(); w && k-- > 0;) w = through(*w, g_, *views[k]);
+    return w && !(w->strides[w->strides.size() - 2] == Dim(1));
+  }
+
+  // The backend reads a constant B of this GEMM best where its neighbours lie along K.
+  bool lies_along_k(const Node& node) const {
+    backend::Gemm sketch = sketch_of(g_, node);
+    sketch.constant = true;
+    const backend::Offers found = backend_.offers({std::move(sketch)});
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return o.b_along_k; });
   }
 
   ValueId decoded(const Handle& numbers, ValueId scale, DType type) {
@@ -225,7 +259,8 @@ class Splitter {
     }
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
-      if (constant_[v] && in_main_[v] == none_id && is_kernel(node.op, v)) in_main_[v] = leaf_of(v, derive(v));
+      if (!constant_[v] || in_main_[v] != none_id) continue;
+      if (is_kernel(node.op, v) || (node.op == Op::matmul && is_computed_across(v) && lies_along_k(node))) in_main_[v] = in_order(node, v);
     }
     copy_with_operands(node);
   }

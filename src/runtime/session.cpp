@@ -217,6 +217,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
     pointers_[first_state + i] = state_->is_bound(state_entries_[i]) ? take(first_state + i, t, true) : static_cast<std::byte*>(t.data);
   }
   if (loaded_.writes) check_overlap(inputs, outputs);
+  late_.assign(outputs.size(), nullptr);
   work(outputs);
   if (!device() && !loaded_.writes) return;
   bool host = from_host_;  // the caller may change it when this returns, and pinned memory is read late
@@ -225,6 +226,9 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o].data != nullptr) host = give(inputs.size() + o, outputs[o]) || host;
+    if (late_[o] == nullptr) continue;
+    stream_->copy(late_[o], staged_[inputs.size() + o].data(), late_bytes(o));
+    host = true;
   }
   auto bound = [&](size_t i) -> const HostTensor* { return state_->is_bound(state_entries_[i]) ? &state_->memory(state_entries_[i], *stream_) : nullptr; };
   for (size_t i = 0; i < loaded_.states; ++i) {
@@ -239,6 +243,22 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   for (size_t i = 0; i < loaded_.states; ++i) {
     if (const HostTensor* t = bound(i)) scatter(first_state + i, *t);
   }
+}
+
+size_t Session::late_bytes(size_t output) const {
+  size_t n = ir::size_of(loaded_.function->bindings[loaded_.inputs + output].dtype);
+  for (int64_t d : routine_->dims(loaded_.inputs + output)) n *= static_cast<size_t>(d);
+  return n;
+}
+
+// Where kernels write an output whose size has just been read: the caller's memory, or a copy on the device if the device does not reach that.
+std::byte* Session::make_late_output(size_t output, std::span<const int64_t> dims) {
+  std::byte* data = output_memory_(output, dims);
+  const size_t binding = loaded_.inputs + output, bytes = late_bytes(output);
+  if (!device() || data == nullptr || bytes == 0 || weights_->backend().can_access(data)) return data;
+  grow(staged_[binding], bytes, memory(), loaded_.function->bindings[binding].name);
+  late_[output] = data;
+  return staged_[binding].data();
 }
 
 // The regions of a function, with the memory of its values.
@@ -257,7 +277,9 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
       if (routine != nullptr) routine->give_back();
     }
   } return_at_end{run_memory_ != nullptr ? routine_.get() : nullptr};
-  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, output_memory_, recording, profiling_});
+  OutputMemory give;
+  if (output_memory_) give = [this](size_t output, std::span<const int64_t> dims) { return make_late_output(output, dims); };
+  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, give, recording, profiling_});
   for (size_t o = 0; o < outputs.size(); ++o) {
     const std::span<const int64_t> dims = routine_->dims(loaded_.inputs + o);
     output_dims_[o].assign(dims.begin(), dims.end());

@@ -27,7 +27,7 @@ class Session {
   // Each run takes its memory from there and gives it back before it returns, when on a GPU the stream may still be using it; null: memory of the
   // session's own, kept from run to run.
   void set_run_memory(Allocator* from) { run_memory_ = from; }
-  // Gives memory for each output whose sizes are read from data and for which run() is given none. Empty: as at first.
+  // Gives memory, on the host or the device, for each output whose sizes are read from data and for which run() is given none. Empty: as at first.
   void set_output_memory(OutputMemory give) { output_memory_ = std::move(give); }
   // Sizes of an output: after resolve() what that gave, after run() what they were.
   const std::vector<int64_t>& output_dims(size_t output) const { return output_dims_[output]; }
@@ -71,6 +71,8 @@ class Session {
   void work(std::span<const HostTensor> outputs);
   void work_now(std::span<const HostTensor> outputs);
   void work_regions(std::span<const HostTensor> outputs);
+  std::byte* make_late_output(size_t output, std::span<const int64_t> dims);
+  size_t late_bytes(size_t output) const;
   void work_in(std::byte* arena, std::byte* scratch);
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
@@ -92,6 +94,7 @@ class Session {
   Executor executor_;
   std::unique_ptr<Routine> routine_;  // of a function with regions
   OutputMemory output_memory_;
+  std::vector<std::byte*> late_;  // per output, memory of the host that output_memory_ gave in this run: what is in staged_ goes there
   std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_;  // with run_memory_ not used

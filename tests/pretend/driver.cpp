@@ -139,6 +139,8 @@ int cuCtxGetCurrent(Context* context) {
   return success;
 }
 int cuCtxPushCurrent_v2(Context context) {
+  LOCKED;
+  if (p.values["shut_down"] != 0) return deinitialized;
   current.push_back(context);
   return success;
 }

@@ -85,6 +85,19 @@ void fail_each(const char* setting, ingot_status wanted) {
 TEST_F(Gpu, EachAllocationFailsOnce) { fail_each("fail_allocation", INGOT_OUT_OF_MEMORY); }
 TEST_F(Gpu, EachCallFailsOnce) { fail_each("fail_call", INGOT_DEVICE); }
 
+TEST_F(Gpu, TheDriverHasShutDown) {
+  Plan plan = compiled("cuda:sm_90");
+  Weights weights;
+  Session session;
+  good(make(plan, weights));
+  good(make(plan, weights, session));
+  for (int i = 0; i < 3; ++i) good(run(session, 5));
+  set("shut_down", 1);
+  session.reset();  // as static objects do at the end of a process
+  weights.reset();
+  set("shut_down", 0);
+}
+
 TEST_F(Gpu, NoMemoryForALane) {
   Plan plan = compiled("cuda:sm_90");
   Weights weights;

@@ -22,6 +22,7 @@ enum Result : int {
   success = 0,
   invalid_value = 1,
   out_of_memory = 2,
+  deinitialized = 4,
   no_device = 100,
   invalid_device = 101,
   invalid_image = 200,
@@ -41,6 +42,7 @@ inline constexpr Named errors[] = {
     {success, "CUDA_SUCCESS", "no error"},
     {invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {deinitialized, "CUDA_ERROR_DEINITIALIZED", "driver shutting down"},
     {no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
@@ -61,7 +63,7 @@ class Pretend {
                                                           {"fail_call", 0},   {"allocations", 0}, {"frees", 0},      {"live_bytes", 0},         {"live", 0},
                                                           {"calls", 0},       {"launches", 0},    {"replays", 0},    {"mistakes", 0},           {"refused", 0},
                                                           {"host_memory", 0}, {"algorithms", 1},  {"fastest", 0},    {"refused_algorithm", -1}, {"cublaslt", 130000},
-                                                          {"clock", 0},       {"waits", 0}};
+                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0}};
   std::string events, shown;
   struct Memory {
     size_t bytes;

@@ -1,6 +1,8 @@
 """CUDA tensors, if there is a GPU: ingot.compile and torch.compile, streams, threads, recording by the caller, parts in torch, writes in place, files, errors."""
 
 import copy
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -446,3 +448,41 @@ def test_an_index_out_of_range_is_told_at_the_next_call():
     torch.cuda.synchronize()
     assert told(ingot.InputError, lambda: compiled(good)) == ("an earlier call: index 20 is out of range for an axis of size 10", "")
     torch.testing.assert_close(compiled(good), model(good), rtol=1e-5, atol=1e-5)
+
+
+class Positive(torch.nn.Module):
+    def forward(self, x):
+        return x[x > 0], torch.nonzero(x > 1)
+
+
+def test_arrays_of_an_engine(tmp_path):
+    """An engine's session takes and gives arrays of the host, also where their sizes are read from data, and tensors of its GPU where they are."""
+    ingot.save(ingot.compile(Positive(), inputs=[noise(33, 7)]), tmp_path / "m.ingot")
+    session = ingot.load_engine(tmp_path / "m.ingot", device="cuda").session()
+    for seed in range(4):
+        x = noise(33, 7, seed=seed)
+        for given in (x.cpu().numpy(), x):
+            for result, eager in zip(session.run(given), Positive()(x)):
+                np.testing.assert_array_equal(result, eager.cpu().numpy())
+    model, x = layers(), noise(8, 64)
+    ingot.save(ingot.compile(model, inputs=[x]), tmp_path / "l.ingot")
+    session, out = ingot.load_engine(tmp_path / "l.ingot", device="cuda").session(), torch.empty(8, 32, device=HERE)
+    assert session.run(x, out=[out])[0] is out
+    check(model, out, x)
+    _, remedy = told(ingot.InputError, lambda: ingot.compile(layers().cpu(), inputs=[noise(8, 64).cpu()]).engine.session().run(x))
+    assert remedy == "copy it there, or load the engine where the tensor is (device=)"
+
+
+def test_the_gpu_at_hand_as_target():
+    model, x = layers(), noise(8, 64)
+    for target in ("cuda", "cuda:0", ["cuda"]):
+        check(model, ingot.compile(model, inputs=[x], target=target)(x), x)
+
+
+def test_a_process_ends_with_modules_alive(tmp_path):
+    """Static objects end after CUDA did."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch, ingot, builtins\nx = torch.ones(4, 4, device='cuda')\nbuiltins.kept = ingot.compile(torch.nn.ReLU(), inputs=[x])\nbuiltins.kept(x)\n"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr

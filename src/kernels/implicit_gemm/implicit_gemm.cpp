@@ -29,7 +29,7 @@ Handle row(RandomCase& c, DType type, Dim n) {
 
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
-  const DType type = DType::f16;
+  const DType type = c.one_of({DType::f16, DType::f32});
   const Dim n = 8 * (1 + c.below(6));
   Handle y = c.one_in(3) ? row(c, type, n) : convolution(c, type, n);
   c.output("y", c.ended(y));

@@ -270,6 +270,22 @@ template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
   meet_warp();
 }
 
+// The instructions drop the low 13 bits of floats.
+inline f32 as_tf32(u32 x) { return of_bits(x & ~0x1fffu); }
+inline u32 rounded_to_tf32(u32 x) { return (x & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (x + 0x1000u) & ~0x1fffu; }
+inline void multiply(f32* c, const u32* a, const u32* b, f32) {
+  Fragments* all = fragments[current / 32];
+  const u32 lane = current % 32;
+  std::memcpy(all[lane].a, a, 16);
+  std::memcpy(all[lane].b, b, 8);
+  meet_warp();
+  for (u32 e = 0; e < 4; ++e) {
+    const u32 row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (u32 k = 0; k < 8; ++k) c[e] += as_tf32(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2]) * as_tf32(all[column * 4 + k % 4].b[k / 4]);
+  }
+  meet_warp();
+}
+
 // ---- copies that arrive later
 
 inline void copy_async_or_zero(u32 to, const void* from, u32 bytes) {
@@ -354,15 +370,17 @@ inline void fetch_map(const void*) {}
 // What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;
-  i64 rank, dims[4], strides[3], box[4], steps[4], lower[2], upper[2];
+  i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size;  // size: bytes of an element
 };
 inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
-inline void piece_to(u32 to, i64 row, i64 column, const char* from) {
-  unsigned short half = 0;
-  if (from != nullptr) std::memcpy(&half, from, 2);
-  u32 at = to + (u32)(row * 128 + column * 2);
+// Floats are rounded on their way.
+inline void piece_to(const TileMap& m, u32 to, i64 row, i64 column, const char* from) {
+  u32 bits = 0;
+  if (from != nullptr) std::memcpy(&bits, from, m.size);
+  if (m.size == 4) bits = rounded_to_tf32(bits);
+  u32 at = to + (u32)(row * 128 + column * m.size);
   at ^= (at >> 7 & 7) << 4;
-  std::memcpy(shared(at), &half, 2);
+  std::memcpy(shared(at), &bits, m.size);
 }
 template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
   auto all = [=] {
@@ -379,15 +397,15 @@ template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
 }
 inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   const TileMap& m = map_at(map);
-  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
-  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * 2), [=, &m] {
+  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
+  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * m.size), [=, &m] {
     for (i64 k = 0; k < m.box[2]; ++k) {
       for (i64 j = 0; j < m.box[1]; ++j) {
         for (i64 i = 0; i < m.box[0]; ++i) {
           const i64 at[3] = {x + i, y + j, z + k};
           bool there = true;
           for (int d = 0; d < 3; ++d) there = there && at[d] >= 0 && at[d] < m.dims[d];
-          piece_to(to, k * m.box[1] + j, i, there ? m.memory + at[0] * 2 + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
+          piece_to(m, to, k * m.box[1] + j, i, there ? m.memory + at[0] * m.size + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
         }
       }
     }
@@ -396,14 +414,14 @@ inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, i
 // Late: read only when the thread waits for it.
 inline void send_box(u32 from, const void* map, int x, int y, int z) {
   const TileMap& m = map_at(map);
-  if (from % 1024 != 0 || m.box[0] != 64 || m.rank != 3) std::fprintf(stderr, "a box from %u\n", from), std::abort();
+  if (from % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 3) std::fprintf(stderr, "a box from %u\n", from), std::abort();
   auto copy = [=, &m] {
     for (i64 k = 0; k < m.box[2]; ++k) {
       for (i64 i = 0; i < m.box[0]; ++i) {
         if (x + i >= m.dims[0] || z + k >= m.dims[2]) continue;
-        u32 at = from + (u32)(k * 128 + i * 2);
+        u32 at = from + (u32)(k * 128 + i * m.size);
         at ^= (at >> 7 & 7) << 4;
-        std::memcpy((char*)m.memory + (x + i) * 2 + y * m.strides[0] + (z + k) * m.strides[1], shared(at), 2);
+        std::memcpy((char*)m.memory + (x + i) * m.size + y * m.strides[0] + (z + k) * m.strides[1], shared(at), m.size);
       }
     }
   };
@@ -422,24 +440,39 @@ inline void wait_sent() {
   send_now();
   fibers[current].committed = 0;
 }
-inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+// `begin`: w, h (, d) and n; `by`: how far the tap moves w, h (, d).
+inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector<i64> begin, std::vector<i64> by) {
   const TileMap& m = map_at(map);
-  if (to % 1024 != 0 || m.box[0] != 64 || m.rank != 4) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
-  copy_later(barrier, (u32)(m.box[0] * m.box[1] * 2), [=, &m] {
-    i64 at[3] = {w, h, n};
+  const i64 axes = (i64)by.size(), furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;
+  bool good = to % 1024 == 0 && m.box[0] * m.size == 128 && m.rank == axes + 2;
+  for (i64 d = 0; d < axes; ++d) good = good && by[d] >= 0 && by[d] <= most_taps && m.lower[d] >= -furthest && m.lower[d] < furthest && m.upper[d] >= -furthest && m.upper[d] < furthest;
+  if (!good) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
+  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.size), [=, &m] {
+    std::vector<i64> at = begin;
     for (i64 pixel = 0; pixel < m.box[1]; ++pixel) {
-      const i64 x = at[0] + right, y = at[1] + down;
-      const bool there = x >= 0 && x < m.dims[1] && y >= 0 && y < m.dims[2] && at[2] < m.dims[3];
-      for (i64 i = 0; i < 64; ++i) piece_to(to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * 2 + x * m.strides[0] + y * m.strides[1] + at[2] * m.strides[2] : nullptr);
-      at[0] += m.steps[1];
-      if (at[0] <= m.dims[1] - 1 + m.upper[0]) continue;
-      at[0] = m.lower[0];
-      at[1] += m.steps[2];
-      if (at[1] <= m.dims[2] - 1 + m.upper[1]) continue;
-      at[1] = m.lower[1];
-      ++at[2];
+      bool there = at[axes] < m.dims[axes + 1];
+      i64 offset = at[axes] * m.strides[axes];
+      for (i64 d = 0; d < axes; ++d) {
+        const i64 x = at[d] + by[d];
+        there = there && x >= 0 && x < m.dims[d + 1];
+        offset += x * m.strides[d];
+      }
+      for (i64 i = 0; i < m.box[0]; ++i) piece_to(m, to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * m.size + offset : nullptr);
+      i64 d = 0;
+      for (; d < axes; ++d) {
+        at[d] += m.steps[d + 1];
+        if (at[d] <= m.dims[d + 1] - 1 + m.upper[d]) break;
+        at[d] = m.lower[d];
+      }
+      if (d == axes) ++at[axes];
     }
   });
+}
+inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
+  copy_pixels(to, map, barrier, c, {w, h, n}, {right, down});
+}
+inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int d, int n, int right, int down, int deep) {
+  copy_pixels(to, map, barrier, c, {w, h, d, n}, {right, down, deep});
 }
 inline void show_to_matrix_units() {}
 inline void computed(f32) {}
@@ -454,10 +487,15 @@ inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu
 // Where the instruction finds an element: rows of 128 bytes whose 16-byte pieces change places by the row, as bits of the address say.
 template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
   const u32 start = (u32)(tile & 0x3fff) << 4, group = (u32)(tile >> 16 & 0x3fff) << 4, eight = (u32)(tile >> 32 & 0x3fff) << 4;
-  u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * 2 : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);
+  u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * sizeof(H) : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);
   at ^= (at >> 7 & 7) << 4;
+  if constexpr (sizeof(H) == 4) {
+    u32 bits;
+    std::memcpy(&bits, shared(at), 4);
+    return as_tf32(bits);
+  }
   H h;
-  std::memcpy(&h, shared(at), 2);
+  std::memcpy(&h, shared(at), sizeof h);
   return value(h);
 }
 // Rows of A in fragments are taken when the product begins.
@@ -494,7 +532,7 @@ template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, 
     for (u32 j = 0; j < Columns / 8; ++j) {
       for (u32 e = 0; e < 4; ++e) {
         const u32 row = warp * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;
-        for (u32 k = 0; k < 16; ++k) c[j * 4 + e] += element<H>(a, true, row, k) * element<H>(b, AlongK, column, k);
+        for (u32 k = 0; k < 32 / sizeof(H); ++k) c[j * 4 + e] += element<H>(a, true, row, k) * element<H>(b, AlongK, column, k);
       }
     }
   };
@@ -589,7 +627,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       std::memcpy(parameters.data() + p.at, &address, sizeof address);
     }
     // As the emulation's TileMap.
-    std::vector<std::array<int64_t, 22>> maps;
+    std::vector<std::array<int64_t, 28>> maps;
     maps.reserve(l.tiles.size());
     for (const kernels::CudaTiles& t : l.tiles) {
       auto& m = maps.emplace_back();
@@ -598,6 +636,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(operands[t.index].data)) + t.offset;
       *to++ = t.rank;
       add(t.dims), add(t.strides), add(t.box), add(t.steps), add(t.lower), add(t.upper);
+      *to = static_cast<int64_t>(ir::size_of(t.dtype));
       const int64_t* at = m.data();
       std::memcpy(parameters.data() + t.at, &at, sizeof at);
     }

@@ -14,32 +14,39 @@ namespace {
 // One instruction for every number of columns: its registers stand in the text.
 std::string multiplications() {
   std::string out;
+  auto add = [&](int columns, bool along_k, std::string_view h) {
+    // An instruction reads 32 bytes of each row of A. The numbers behind p: signs, then whether tiles lie turned, which those of floats cannot.
+    const bool floats = h == "f32";
+    const std::string_view type = floats ? "tf32" : h, lie = floats ? "" : along_k ? ", 0" : ", 1";
+    const int n = columns / 2, k = floats ? 8 : 16;
+    std::string places, sums;
+    for (int e = 0; e < n; ++e) {
+      places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
+      sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+    }
+    auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, const std::string& add, std::string_view turns,
+                        const std::string& inputs) {
+      out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b, bool add) {{\n", name, a_type);
+      out += fmt::format(
+          "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k{}.f32.{}.{} {{{}}}, {}, {}, p, 1, 1{}{};\\n}}\"\n            "
+          "     : {} : {}, \"r\"((int)add));\n  }}\n",
+          add, columns, k, type, type, places, a, b, turns, lie, sums, inputs);
+    };
+    out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
+    function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), fmt::format("%{}", n + 2), floats ? "" : ", 0", "\"l\"(a), \"l\"(b)");
+    if (!floats) {
+      function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), fmt::format("%{}", n + 5), "",
+               "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)");
+    }
+    out += "};\n";
+  };
   for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
     for (bool along_k : {false, true}) {
       if (along_k && columns > 160) continue;  // attention's values alone are so wide
-      for (std::string_view h : {"f16", "bf16"}) {
-        const int n = columns / 2;
-        std::string places, sums;
-        for (int e = 0; e < n; ++e) {
-          places += fmt::format("{}%{}", e > 0 ? ", " : "", e);
-          sums += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
-        }
-        auto function = [&](std::string_view name, std::string_view a_type, const std::string& a, const std::string& b, const std::string& add, std::string_view turns,
-                            const std::string& inputs) {
-          out += fmt::format("  static __device__ __forceinline__ void {}(f32* c, {} a, u64 b, bool add) {{\n", name, a_type);
-          out += fmt::format(
-              "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {}, 0;\\nwgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, {}, {}, p, 1, 1, {}{};\\n}}\"\n            "
-              "     : {} : {}, \"r\"((int)add));\n  }}\n",
-              add, columns, h, h, places, a, b, turns, along_k ? 0 : 1, sums, inputs);
-        };
-        out += fmt::format("template <>\nstruct Multiplication<{}, {}, {}> {{\n", columns, along_k, h);
-        function("tiles", "u64", fmt::format("%{}", n), fmt::format("%{}", n + 1), fmt::format("%{}", n + 2), "0, ", "\"l\"(a), \"l\"(b)");
-        function("rows", "const u32*", fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3), fmt::format("%{}", n + 4), fmt::format("%{}", n + 5), "",
-                 "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)");
-        out += "};\n";
-      }
+      for (std::string_view h : {"f16", "bf16"}) add(columns, along_k, h);
     }
   }
+  for (int columns : {64, 128, 160}) add(columns, true, "f32");
   return out;
 }
 

@@ -84,7 +84,10 @@ Device::Use::Use(const Device& device) {
   Context now = nullptr;
   // Mostly it is current already, and pushing costs more than asking.
   if (driver().context_current(&now) == 0 && now == device.context_) return;
-  driver().check(driver().context_push(device.context_), "using {}", device.properties_.name);
+  const int error = driver().context_push(device.context_);
+  constexpr int shut_down = 4;  // at the end of the process: what is let go then went with the driver, and all other calls fail by themselves
+  if (error == shut_down) return;
+  driver().check(error, "using {}", device.properties_.name);
   pushed_ = true;
 }
 

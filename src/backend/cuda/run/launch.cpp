@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::kernels {
@@ -24,18 +26,19 @@ struct Prepared {
 // The 128 bytes that kernels take for them.
 void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
   Device::Use use(device);
-  constexpr int halves = 1, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
+  constexpr int two_bytes = 1, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
   alignas(64) std::byte map[128];
   address += static_cast<Address>(t.offset);
   const auto rank = static_cast<unsigned>(t.rank);
+  const int type = t.dtype == ir::DType::f32 ? tf32 : two_bytes;
   if (t.pixels) {
-    driver().check(driver().encode_pixels(map, halves, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
+    driver().check(driver().encode_pixels(map, type, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
                                           no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
-                   "describing {} x {} x {} x {} pixels", t.dims[3], t.dims[2], t.dims[1], t.dims[0]);
+                   "describing {} pixels", fmt::join(t.dims.begin(), t.dims.begin() + t.rank, " x "));
   } else {
-    driver().check(driver().encode_boxes(map, halves, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes,
-                                         lines_of_128_bytes, zeros),
-                   "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
+    driver().check(
+        driver().encode_boxes(map, type, rank, address, t.dims.data(), t.strides.data(), t.box.data(), t.steps.data(), no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),
+        "describing a tensor of {} x {} x {}", t.dims[2], t.dims[1], t.dims[0]);
   }
   std::memcpy(to, map, sizeof map);
 }

@@ -17,16 +17,18 @@ constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLI
 std::string_view implicit_gemm_cuda_text() {
   static const std::string all =
       std::string(parameters_text) + "\n" + std::string(stage_text) +
-      fmt::format("\nconstexpr int implicit_gemm_depth = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n", implicit_gemm_depth,
-                  implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
+      fmt::format("\nconstexpr int implicit_gemm_row_bytes = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n",
+                  implicit_gemm_row_bytes, implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
       std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_row_text());
   return all;
 }
 
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, bool pixels,
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
                                                            const std::vector<ImplicitGemmPatch>& patches, int only) {
   std::vector<ImplicitGemmKernel> out;
-  for (size_t k = 0; large && k < std::size(implicit_gemm_large_tiles); ++k) {
+  // The matrix instructions of groups of warps read floats along K alone.
+  const bool floats = type == ir::DType::f32;
+  for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if (only != ImplicitGemmArgs::by_sizes && k != static_cast<size_t>(only)) continue;
     if (!t.takes(columns)) continue;
@@ -36,7 +38,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
   for (size_t k = 0; k < patches.size(); ++k) {
     const ImplicitGemmPatch& s = patches[k];
     const std::string shape =
-        fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide);
+        fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide, s.size);
     out.push_back(
         {fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
   }
@@ -50,18 +52,21 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
     for (size_t k = aligned ? 0 : std::size(implicit_gemm_tiles) - 1; k < std::size(implicit_gemm_tiles); ++k) {
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned),
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned,
+                                 pixels == 3),
                      aligned});
     }
     // Only A at any address: its windows seldom begin at aligned ones.
     if (aligned) {
       constexpr size_t k = std::size(implicit_gemm_tiles) - 1;
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
-      out.push_back({fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k), true});
+      out.push_back(
+          {fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
+           fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, pixels == 3),
+           true});
     }
     out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});
-    if (!b_along_k) continue;
+    if (!b_along_k || floats) continue;
     out.push_back({any + "row", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
                    fmt::format("row_through_columns<{}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), aligned, b_constant), aligned, true});
   }

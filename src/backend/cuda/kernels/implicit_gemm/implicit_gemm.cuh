@@ -1,18 +1,22 @@
-// Of A a tile in shared memory is [rows][64 of K]; of B [columns][64 of K] where its neighbours are along K, else [columns / 64][64 of K][64 columns].
-// Eight into shared memory, or zeros: neighbours at any address, the first `count` of them.
+#ifdef INGOT_WARPGROUPS
+constexpr bool has_groups = true;
+#else
+constexpr bool has_groups = false;
+#endif
+// A tile's rows in shared memory are 128 bytes: D elements, 64 halves or 32 floats, in pieces of 16 bytes. Of A it is [rows][D of K]; of B [columns][D of K]
+// where its neighbours are along K, else [columns / D][D of K][D columns].
+// A piece into shared memory, or zeros: neighbours at any address, the first `count` of them.
 template <class H>
 __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count) {
-  if (count >= 8 && (u64)from % 16 == 0) {
+  constexpr int each = 16 / (int)sizeof(H);
+  if (count >= each && (u64)from % 16 == 0) {
     copy_async_or_zero(shared_address(to), from, 16u);
     return;
   }
-  alignas(16) H eight[8];
+  alignas(16) H piece[each];
 #pragma unroll
-  for (int e = 0; e < 8; ++e) {
-    eight[e].bits = 0;
-    if (e < count) eight[e] = from[e];
-  }
-  write<8>(to, eight);
+  for (int e = 0; e < each; ++e) piece[e] = e < count ? from[e] : H{};
+  write<each>(to, piece);
 }
 // An int8 of four is exact behind the bits of 2^23, and one instruction puts it there; conversions of integers are slow.
 __device__ __forceinline__ f32 int8_of(u32 four, int e) { return of_bits(__byte_perm(four ^ 0x80808080u, 0x4b000000u, 0x7440u + (u32)e)) - 8388736.0f; }
@@ -170,11 +174,14 @@ __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int sp
 }
 // A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
 // `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
-template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
+// Volume: the map has up to four indices of rows and of K, and three guards; else three and two, and the outermost index is 1.
+template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, bool Volume, class Finish>
 __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
-  constexpr int depth = implicit_gemm_depth, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
-  constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
-  constexpr int b_eights = AlongK ? eights : BN / 8, b_step = threads / b_eights, b_rows = (AlongK ? BN : depth) / b_step;  // of B
+  constexpr int each = 16 / (int)sizeof(H), pieces = implicit_gemm_row_bytes / 16, depth = pieces * each, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
+  constexpr int row_step = threads / pieces, rows = BM / row_step;                                                              // of A, of one thread
+  constexpr int b_pieces = AlongK ? pieces : BN / each, b_step = threads / b_pieces, b_rows = (AlongK ? BN : depth) / b_step;  // of B
+  // By groups of four warps, or each warp by itself: floats, whose tiles are these only where their copying unit cannot help.
+  constexpr bool by_groups = has_groups && sizeof(H) == 2;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const a_tiles = (H*)tiles_of_block;
   H* const b_tiles = a_tiles + stages * BM * depth;
@@ -186,75 +193,100 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   after_others();
-  // What this thread brings of A: the same eight of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
-  const int my_row = Aligned ? threadIdx.x / eights : threadIdx.x % row_step, my_eight = Aligned ? threadIdx.x % eights : threadIdx.x / row_step;
+  // What this thread brings of A: the same piece of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
+  const int my_row = Aligned ? threadIdx.x / pieces : threadIdx.x % row_step, my_piece = Aligned ? threadIdx.x % pieces : threadIdx.x / row_step;
+  constexpr int outermost = Volume ? 0 : 1, guards = Volume ? 3 : 2;
   const H* from[rows];
-  int guard[rows][2];
+  int guard[rows][guards];
   bool live[rows];
   const H* const elsewhere = (const H*)(p.b / sizeof(H) * sizeof(H));  // B may be int8 at an odd address
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     i64 row = m0 + my_row + r * row_step;
     live[r] = row < p.m;
-    u32 i = live[r] ? (u32)row : 0u;
-    u32 i2 = i % (u32)p.m_extent[2], rest = i / (u32)p.m_extent[2], i1 = rest % (u32)p.m_extent[1], i0 = rest / (u32)p.m_extent[1];
-    from[r] = (const H*)p.a + p.base + (i64)i0 * p.m_step[0] + (i64)i1 * p.m_step[1] + (i64)i2 * p.m_step[2];
+    u32 rest = live[r] ? (u32)row : 0u;
+    from[r] = (const H*)p.a + p.base;
 #pragma unroll
-    for (int g = 0; g < 2; ++g) guard[r][g] = p.origin[g] + (int)i0 * p.m_guard[g][0] + (int)i1 * p.m_guard[g][1] + (int)i2 * p.m_guard[g][2];
+    for (int g = 0; g < guards; ++g) guard[r][g] = p.origin[g];
+#pragma unroll
+    for (int i = 3; i >= outermost; --i) {
+      const u32 at = i > outermost ? rest % (u32)p.m_extent[i] : rest;
+      rest = i > outermost ? rest / (u32)p.m_extent[i] : 0u;
+      from[r] += (i64)at * p.m_step[i];
+#pragma unroll
+      for (int g = 0; g < guards; ++g) guard[r][g] += (int)at * p.m_guard[g][i];
+    }
   }
-  int k0_at, k1_at, k2_at;
+  int k_at[4];
   {
-    u32 k = (u32)(k0 + my_eight * 8), rest = k / (u32)p.k_inner;
-    k2_at = (int)(k % (u32)p.k_inner);
-    k1_at = (int)(rest % (u32)p.k_extent[1]);
-    k0_at = (int)(rest / (u32)p.k_extent[1]);
+    u32 k = (u32)(k0 + my_piece * each), rest = k / (u32)p.k_inner;
+    k_at[3] = (int)(k % (u32)p.k_inner);
+#pragma unroll
+    for (int i = 2; i > outermost; --i) {
+      k_at[i] = (int)(rest % (u32)p.k_extent[i]);
+      rest /= (u32)p.k_extent[i];
+    }
+    k_at[outermost] = (int)rest;
   }
-  // And of B: of a row of the tile (a column of B where its neighbours are along K) an eight, some rows apart.
-  const int b_row = threadIdx.x / b_eights, b_eight = threadIdx.x % b_eights;
-  const B* const b_from = AlongK ? (const B*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
+  // And of B: of a row of the tile (a column of B where its neighbours are along K) a piece, some rows apart.
+  const int b_row = threadIdx.x / b_pieces, b_piece = threadIdx.x % b_pieces;
+  const B* const b_from = AlongK ? (const B*)p.b + k0 + b_piece * each + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_piece * each;
   int brought = 0;
   auto copy_turn = [&] {
     if (brought < turns) {
       H* const at = a_tiles + brought % stages * BM * depth;
       H* const bt = b_tiles + brought % stages * BN * depth;
-      const i64 offset = (i64)k0_at * p.k_step[0] + (i64)k1_at * p.k_step[1] + (Aligned ? k2_at : k2_at * p.k_step[2]);
-      const int g0 = k0_at * p.k_guard[0][0] + k1_at * p.k_guard[0][1] + (Aligned ? 0 : k2_at * p.k_guard[0][2]);
-      const int g1 = k0_at * p.k_guard[1][0] + k1_at * p.k_guard[1][1] + (Aligned ? 0 : k2_at * p.k_guard[1][2]);
-      const bool k_live = k0_at < p.k_extent[0];
+      i64 offset = Aligned ? k_at[3] : k_at[3] * p.k_step[3];
+      int of_k[guards];
+#pragma unroll
+      for (int g = 0; g < guards; ++g) of_k[g] = Aligned ? 0 : k_at[3] * p.k_guard[g][3];
+#pragma unroll
+      for (int i = outermost; i < 3; ++i) {
+        offset += (i64)k_at[i] * p.k_step[i];
+#pragma unroll
+        for (int g = 0; g < guards; ++g) of_k[g] += k_at[i] * p.k_guard[g][i];
+      }
+      const bool k_live = k_at[outermost] < p.k_extent[outermost];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
-        H* const to = at + piece_of(my_row + r * row_step, my_eight);
+        H* const to = at + piece_of<H>(my_row + r * row_step, my_piece);
         if (Aligned) {
-          const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
+          bool there = live[r] && k_live;
+#pragma unroll
+          for (int g = 0; g < guards; ++g) there = there && (u32)(guard[r][g] + of_k[g]) < (u32)p.inside[g];
           copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
-          // All eight are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
-          alignas(16) H eight[8];
-          const int y = guard[r][0] + g0, x = guard[r][1] + g1;
+          // All are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
+          alignas(16) H piece[each];
           const bool row_live = live[r] & k_live;
 #pragma unroll
-          for (int e = 0; e < 8; ++e) {
-            const bool there = row_live & (k2_at + e < p.k_extent[2]) & ((u32)(y + e * p.k_guard[0][2]) < (u32)p.inside[0]) & ((u32)(x + e * p.k_guard[1][2]) < (u32)p.inside[1]);
-            eight[e] = *(there ? from[r] + offset + e * p.k_step[2] : elsewhere);
-            if (!there) eight[e].bits = 0;
+          for (int e = 0; e < each; ++e) {
+            bool there = row_live & (k_at[3] + e < p.k_extent[3]);
+#pragma unroll
+            for (int g = 0; g < guards; ++g) there = there & ((u32)(guard[r][g] + of_k[g] + e * p.k_guard[g][3]) < (u32)p.inside[g]);
+            piece[e] = *(there ? from[r] + offset + e * p.k_step[3] : elsewhere);
+            if (!there) piece[e] = H{};
           }
-          write<8>(to, eight);
+          write<each>(to, piece);
         }
       }
-      k2_at += depth;
-      while (k2_at >= p.k_inner) {
-        k2_at -= p.k_inner;
-        if (++k1_at == p.k_extent[1]) {
-          k1_at = 0;
-          ++k0_at;
+      k_at[3] += depth;
+      while (k_at[3] >= p.k_inner) {
+        k_at[3] -= p.k_inner;
+        bool on = true;  // to the next index
+#pragma unroll
+        for (int i = 2; i > outermost; --i) {
+          if (on) on = ++k_at[i] == p.k_extent[i];
+          if (on) k_at[i] = 0;
         }
+        if (on) ++k_at[outermost];
       }
 #pragma unroll
       for (int r = 0; r < b_rows; ++r) {
         const int row = b_row + r * b_step;
-        const i64 k = k0 + (i64)brought * depth + (AlongK ? b_eight * 8 : row), n = n0 + (AlongK ? row : b_eight * 8);
+        const i64 k = k0 + (i64)brought * depth + (AlongK ? b_piece * each : row), n = n0 + (AlongK ? row : b_piece * each);
         const bool there = k < p.k && n < p.n;
-        H* const to = bt + (AlongK ? piece_of(row, b_eight) : b_eight / 8 * 64 * depth + piece_of(row, b_eight % 8));
+        H* const to = bt + (AlongK ? piece_of<H>(row, b_piece) : b_piece / pieces * depth * depth + piece_of<H>(row, b_piece % pieces));
         if (Aligned) {
           const B* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
           if constexpr (sizeof(B) == 1) {
@@ -263,9 +295,9 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
             copy_async_or_zero(shared_address(to), there ? source : (const B*)p.b, there ? 16u : 0u);
           }
         } else {
-          // B has no rows for what only fills up an eight of A.
-          const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
-          const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : 8;
+          // B has no rows for what only fills up a piece of A.
+          const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[3] + own;
+          const int count = !there || own >= p.k_extent[3] ? 0 : AlongK ? (int)(p.k_extent[3] - own) : each;
           const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
           if constexpr (sizeof(B) == 1) {
             bring_int8(to, source, count);
@@ -278,14 +310,9 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
     commit_copies();
   };
-#ifdef INGOT_WARPGROUPS
-  // A group of four warps multiplies 64 rows by all columns.
-  constexpr int tile_m_of = 1, tile_n_of = BN / 8;
-  const int warp_m = warp * 16, warp_n = 0;
-#else
-  constexpr int tile_m_of = WM / 16, tile_n_of = WN / 8;
-  const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
-#endif
+  // A group of four warps multiplies 64 rows by all columns, or each warp its own.
+  constexpr int tile_m_of = by_groups ? 1 : WM / 16, tile_n_of = (by_groups ? BN : WN) / 8;
+  const int warp_m = by_groups ? warp * 16 : warp / (BN / WN) * WM, warp_n = by_groups ? 0 : warp % (BN / WN) * WN;
   f32 sums[tile_m_of][tile_n_of][4];
 #pragma unroll
   for (int i = 0; i < tile_m_of; ++i) {
@@ -301,45 +328,55 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     wait_copies<stages - 2>();
     const H* const at = a_tiles + turn % stages * BM * depth;
     const H* const bt = b_tiles + turn % stages * BN * depth;
-#ifdef INGOT_WARPGROUPS
-    // The turn before is done with its tiles, which the next one to be brought takes.
-    wait_multiplied<tile_n_of * 4>(sums[0][0]);
-    show_to_matrix_units();
-    __syncthreads();
-    begin_multiplying<tile_n_of * 4>(sums[0][0]);
-    const u64 a = tile_of(shared_address(at + warp / 4 * 64 * depth), 0), b = tile_of(shared_address(bt), 64 * depth * 2);
+    // A step multiplies 32 bytes of each row.
+    if constexpr (by_groups) {
+      // The turn before is done with its tiles, which the next one to be brought takes.
+      wait_multiplied<tile_n_of * 4>(sums[0][0]);
+      show_to_matrix_units();
+      __syncthreads();
+      begin_multiplying<tile_n_of * 4>(sums[0][0]);
+      const u64 a = tile_of(shared_address(at + warp / 4 * 64 * depth), 0), b = tile_of(shared_address(bt), 64 * implicit_gemm_row_bytes);
 #pragma unroll
-    for (int k = 0; k < depth / 16; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
-    multiplying();
-    copy_turn();
-#else
-    __syncthreads();
-    copy_turn();
+      for (int k = 0; k < pieces / 2; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
+      multiplying();
+      copy_turn();
+    } else {
+      __syncthreads();
+      copy_turn();
 #pragma unroll
-    for (int k = 0; k < depth / 16; ++k) {
-      u32 a[WM / 16][4], b[WN / 16][4];
+      for (int k = 0; k < pieces / 2; ++k) {
+        u32 a[WM / 16][4], b[WN / 16][4];
 #pragma unroll
-      for (int i = 0; i < WM / 16; ++i) four_matrices(a[i], shared_address(at + piece_of(warp_m + i * 16 + lane % 16, k * 2 + lane / 16)));
+        for (int i = 0; i < WM / 16; ++i) {
+          four_matrices(a[i], shared_address(at + piece_of<H>(warp_m + i * 16 + lane % 16, k * 2 + lane / 16)));
+          round_fragment(a[i], H());
+        }
 #pragma unroll
-      for (int j = 0; j < WN / 16; ++j) {
-        if (AlongK) {
-          four_matrices(b[j], shared_address(bt + piece_of(warp_n + j * 16 + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2)));
-        } else {
-          const int piece = (warp_n + j * 16) / 8 + lane / 16;
-          four_matrices_turned(b[j], shared_address(bt + piece / 8 * 64 * depth + piece_of(k * 16 + lane % 16, piece % 8)));
+        for (int j = 0; j < WN / 16; ++j) {
+          if constexpr (AlongK) {
+            four_matrices(b[j], shared_address(bt + piece_of<H>(warp_n + j * 16 + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2)));
+          } else if constexpr (sizeof(H) == 2) {
+            const int piece = (warp_n + j * 16) / 8 + lane / 16;
+            four_matrices_turned(b[j], shared_address(bt + piece / 8 * 64 * depth + piece_of<H>(k * 16 + lane % 16, piece % 8)));
+          } else {
+            // No instruction turns matrices of floats.
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int column = warp_n + j * 16 + e / 2 * 8 + lane / 4, row = k * 8 + e % 2 * 4 + lane % 4;
+              b[j][e] = ((const u32*)bt)[column / depth * depth * depth + piece_of<H>(row, column % depth / each) + column % each];
+            }
+          }
+          round_fragment(b[j], H());
+        }
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+          for (int j = 0; j < WN / 8; ++j) multiply(sums[i][j], a[i], b[j / 2] + j % 2 * 2, H());
         }
       }
-#pragma unroll
-      for (int i = 0; i < WM / 16; ++i) {
-#pragma unroll
-        for (int j = 0; j < WN / 8; ++j) multiply(sums[i][j], a[i], b[j / 2] + j % 2 * 2, H());
-      }
     }
-#endif
   }
-#ifdef INGOT_WARPGROUPS
-  wait_multiplied<tile_n_of * 4>(sums[0][0]);
-#endif
+  if constexpr (by_groups) wait_multiplied<tile_n_of * 4>(sums[0][0]);
 #pragma unroll
   for (int i = 0; i < tile_m_of; ++i) {
 #pragma unroll

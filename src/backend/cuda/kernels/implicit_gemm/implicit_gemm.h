@@ -1,4 +1,4 @@
-// Implicit GEMM of half precision as CUDA C++.
+// Implicit GEMM of half precision, and of float32 by TF32, as CUDA C++.
 #pragma once
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"
@@ -18,8 +18,8 @@ struct ImplicitGemmKernel {
   bool aligned;  // operands are accessed eight at once
   bool one_row = false;  // it takes a prologue (row_through_columns)
 };
-// `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in an image, else it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, bool pixels,
+// `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in an image (2) or a volume (3); 0: it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
                                                            const std::vector<ImplicitGemmPatch>& patches, int only);
 
 }  // namespace ingot::kernels

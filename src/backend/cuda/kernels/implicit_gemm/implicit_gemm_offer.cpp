@@ -28,6 +28,12 @@ bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis)
 
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
+constexpr std::string_view other_types = "for float16 and bfloat16, and for float32 where TF32 is allowed";
+bool takes(ir::DType type, bool tf32) { return is_half(type) || (type == ir::DType::f32 && tf32); }
+bool allows_tf32(const Gemm& g, const Settings& settings) { return g.convolution ? settings.tf32_convolutions : settings.tf32; }
+// Elements of A or B that are read at once.
+int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(type)); }
+
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
 // The kernel for one row reads sixteen int8 at once.
 bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
@@ -36,13 +42,14 @@ constexpr int64_t most_encoded_rows = 1024;
 
 // A matrix as a map, if its rows are in memory as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
-  if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !in_eights(g.a.dims[1])) return std::nullopt;
+  const Dim& k = g.a.dims[1];
+  if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
   return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
 }
 
 // The map as the kernel's arguments; its numbers are appended to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
-  constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
+  constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
   const size_t indices = map.dims.size();
   if (g.batch_rank != 0 || map.axes.size() > most || g.m_rank > most || indices - g.m_rank > most) return std::nullopt;
   size_t of_m = 0, of_k = 0, guards = 0;
@@ -51,11 +58,13 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   }
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
   auto steps = map_steps(map, sizes);
-  if (of_m > together || of_k > together || guards > 2 || !steps) return std::nullopt;
+  // Three axes that the map may leave are a volume's; others have kernels for two.
+  const bool volume = g.m_rank > 3 || indices - g.m_rank > 3;
+  if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
-// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes eights.
+// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes 16 bytes.
 bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   const Dims& dims = g.map->dims;
   auto count = [](const Dims& d) {
@@ -69,8 +78,9 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   for (size_t i = g.m_rank; i < dims.size(); ++i) columns *= dims[i].constant().value_or(0);
   Dim stride = 0;
   for (size_t j = 0; j < g.a.dims.size(); ++j) stride += Dim(map.steps[j * dims.size() + dims.size() - 1]) * g.a.strides[j];
-  const bool eights = is(stride, 1) && dims.back().value() % 8 == 0;
-  return !eights && columns % 8 == 0;
+  const int64_t each = together(g.type);
+  const bool pieces = is(stride, 1) && dims.back().value() % each == 0;
+  return !pieces && columns % each == 0;
 }
 
 // Convolutions of few channels have a kernel for each layout of A: those that A may have.
@@ -91,6 +101,7 @@ std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels:
   auto add = [&](int last) {
     kernels::ImplicitGemmPatch s = walk->numbers;
     s.last = last;
+    s.size = static_cast<int>(ir::size_of(g.type));
     s.wide = static_cast<int>(std::min<int64_t>(4, (columns + 31) / 32));
     if (is_possible(s)) out.push_back(s);
   };
@@ -108,7 +119,8 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const auto from = g.map ? g.map : map_of_matrix(g);
   Dims numbers;
   auto map = from ? arguments_of(g, *from, numbers) : std::nullopt;
-  if (!is_half(g.type)) return refusal(Obstacle::types, "for float16 and bfloat16");
+  if (!takes(g.type, true)) return refusal(Obstacle::types, std::string(other_types));
+  const bool floats = g.type == ir::DType::f32;
   if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
   if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
   if (g.map && only == by_sizes && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
@@ -117,8 +129,9 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
   if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
-  if (g.encoding && !(is_int8(g) && along_k && g.b.size() == 1)) return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
-  const bool one_row = has_one_row(g) && along_k && reads_row(g);
+  if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
+    return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
+  const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
   std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
@@ -142,20 +155,21 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
 namespace {
 
 // Of a sketch. Sizes that a row's prologue, pieces and gates need are known.
-std::optional<Refusal> obstacle(const Gemm& g) {
+std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   constexpr std::string_view name = "implicit_gemm";
-  if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
+  if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(other_types)};
+  const bool floats = g.type == ir::DType::f32;
   const Dim& k = g.a.dims.back();
   if (!in_eights(g.b[0].dims.back())) return Refusal{name, Obstacle::types, "the result's columns are not a multiple of 8"};
   if (g.encoding) {
-    if (!is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
+    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
     if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight are multiples of 8"};
     Dim rows = 1;
     for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
     if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows B is decoded"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "one row reads sixteen numbers at once"};
   }
-  if ((g.prologue || g.b.size() > 1 || g.gated) && !has_one_row(g)) return Refusal{name, Obstacle::a, "for one row"};
+  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "for one row of half precision"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
   if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
@@ -163,30 +177,35 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   return std::nullopt;
 }
 
-// One row by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles are as fast as the library; elsewhere its rate is half.
+// One row of halves by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles, which read floats along K alone and waste
+// their rows on one, are as fast as the library; elsewhere its rate is half.
 double cost_of(const Gemm& g, const Target& target) {
-  if (has_one_row(g) && is(g.b[0].strides[0], 1)) return 0;
+  const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
+  if (has_one_row(g) && along_k && !floats) return 0;
+  const bool large = target.architecture == 90 && !(floats && (has_one_row(g) || !along_k));
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
   for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
-  return target.architecture == 90 ? steps : 2 * steps;
+  return large ? steps : 2 * steps;
 }
 
 }  // namespace
 
-void implicit_gemm_offers(const Site& site, const Target& target, const Settings&, Offers& out) {
+void implicit_gemm_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "implicit_gemm";
   const auto* g = std::get_if<Gemm>(&site.kernel);
   if (g == nullptr) return;
   if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "matrix instructions of this kind came with sm_80"});
   if (!is_placed(g->a)) {
-    if (auto refused = obstacle(*g)) {
+    if (auto refused = obstacle(*g, allows_tf32(*g, settings))) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      out.offers.push_back({.implementation = name});
+      // The large tiles read floats of B along K alone.
+      out.offers.push_back({.implementation = name, .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
     }
     return;
   }
+  if (!takes(g->type, allows_tf32(*g, settings))) return out.refusals.push_back({name, Obstacle::types, std::string(other_types)});
   // The library takes the whole body, and is not slower.
   const double cost = cost_of(*g, target);
   const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost; });

@@ -1,12 +1,16 @@
 template <int... Numbers> struct Patches { static constexpr ImplicitGemmPatch numbers() { return {Numbers...}; } };
+// An element of B as its part of a word.
+template <class H>
+__device__ __forceinline__ u32 bits_of_element(H x) { return x.bits; }
+__device__ __forceinline__ u32 bits_of_element(f32 x) { return rounded_to_tf32(__float_as_uint(x)); }
 // Places of images by what they see of few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
-// and halves of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
+// and elements of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
 // 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
 template <class H, class Shape, bool AlongK, class Finish>
 __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters& p, Finish finish) {
   constexpr ImplicitGemmPatch s = Shape::numbers();
-  constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), pairs = steps * 8;
-  constexpr int pitch = s.pitch(), patch = s.patch(), eights = s.eights(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
+  constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), words = steps * 8, per = s.per(), each = s.each();
+  constexpr int pitch = s.pitch(), patch = s.patch(), pieces = s.pieces(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   u32* const weights = (u32*)tiles_of_block;
   H* const patches = (H*)(weights + s.weights());
@@ -30,22 +34,22 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
       const H* const from = (const H*)p.a + (i64)image * p.m_step[0];
       const int top = y0 * s.stride[0] - s.pad[0], left = x0 * s.step() + s.start();
 #pragma unroll
-      for (int i = threadIdx.x; i < lines * eights; i += threads) {
-        const int line = i / eights, y = top + line % height, x = left + i % eights * 8;
+      for (int i = threadIdx.x; i < lines * pieces; i += threads) {
+        const int line = i / pieces, y = top + line % height, x = left + i % pieces * each;
         const H* const at = from + line / height * p.k_step[0] + (i64)y * p.k_step[1] + x;
         const bool there = (u32)y < (u32)p.inside[0];
-        if (p.eights) {
+        if (p.whole) {
           const bool all = there & (u32)x < (u32)p.inside[1];
-          copy_async_or_zero(shared_address(to + i * 8), all ? at : (const H*)p.a, all ? 16u : 0u);
+          copy_async_or_zero(shared_address(to + i * each), all ? at : (const H*)p.a, all ? 16u : 0u);
         } else {
-          alignas(16) H eight[8];
+          alignas(16) H piece[each];
 #pragma unroll
-          for (int e = 0; e < 8; ++e) {
+          for (int e = 0; e < each; ++e) {
             const bool one = there & (u32)(x + e) < (u32)p.inside[1];
-            eight[e] = *(one ? at + e : (const H*)p.a);
-            if (!one) eight[e].bits = 0;
+            piece[e] = *(one ? at + e : (const H*)p.a);
+            if (!one) piece[e] = H{};
           }
-          write<8>(to + i * 8, eight);
+          write<each>(to + i * each, piece);
         }
       }
     }
@@ -55,24 +59,29 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
   int tile = blockIdx.x / sides, side = 0;
   copy_patch(tile, patches);
   // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
-  constexpr int pairs_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
+  constexpr int words_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
   auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
 #pragma unroll
-  for (int i = 0; i < (pairs + pairs_at_once - 1) / pairs_at_once; ++i) {
-    const int pair = i * pairs_at_once + (AlongK ? lane : warp), k0 = s.k(pair, 0), k1 = s.k(pair, 1);
-    const u32 mask = (k0 < 0 ? 0u : 0xffffu) | (k1 < 0 ? 0u : 0xffff0000u);
-    u32 both[own];
+  for (int i = 0; i < (words + words_at_once - 1) / words_at_once; ++i) {
+    const int word = i * words_at_once + (AlongK ? lane : warp);
+    const u32 mask = s.mask(word);
+    u32 mine[own];
 #pragma unroll
     for (int j = 0; j < own; ++j) {
       // Columns outside are the last one again: nobody asks for what they give.
       const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
-      const H x = ((const H*)p.b)[at_b(k0 < 0 ? 0 : k0, n)], y = ((const H*)p.b)[at_b(k1 < 0 ? 0 : k1, n)];
-      both[j] = ((u32)x.bits | (u32)y.bits << 16) & mask;
+      mine[j] = 0;
+#pragma unroll
+      for (int e = 0; e < per; ++e) {
+        const int k = s.k(word, e);
+        mine[j] |= bits_of_element(((const H*)p.b)[at_b(k < 0 ? 0 : k, n)]) << 16 * e;
+      }
+      mine[j] &= mask;
     }
 #pragma unroll
     for (int j = 0; j < own; ++j) {
       const int c = column_of(j);
-      if (pair < pairs) weights[pair / 4 * half_step + (c / 32 * 4 + c % 8 / 2) * 32 + (c % 32 / 8 * 2 + c % 2) * 4 + pair % 4] = both[j];
+      if (word < words) weights[word / 4 * half_step + (c / 32 * 4 + c % 8 / 2) * 32 + (c % 32 / 8 * 2 + c % 2) * 4 + word % 4] = mine[j];
     }
   }
   __syncthreads();
@@ -96,11 +105,11 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
     const H* const now = patches + side * patch;
     copy_patch(tile + stride, patches + (side ^ 1) * patch);
     locate(tile);
-    if (s.odd()) {
+    if constexpr (s.odd()) {
       for (int i = threadIdx.x; i < lines * pitch / 2; i += threads) ((u32*)aside)[i] = (u32)now[i * 2 + 1].bits | (u32)now[i * 2 + 2].bits << 16;
       __syncthreads();
     }
-    const H* const mine = (between ? aside - 1 : now - s.lead()) + place + quarter * 2;
+    const H* const mine = (between ? aside - 1 : now - s.lead()) + place + quarter * per;
 #pragma unroll 1
     for (int line = warp / wide; line < down && y0 + line < p.m_extent[1]; line += high) {
       const H* const from = mine + line * s.stride[0] * pitch;
@@ -113,19 +122,20 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         u32 a[4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          // Four lanes' pairs are neighbours but where a run ends between them.
-          const int pair = k * 8 + half * 4;
-          int at = s.place(pair);
-          u32 mask = s.mask(pair);
+          // Four lanes' words are neighbours but where a run ends between them.
+          const int word = k * 8 + half * 4;
+          int at = s.place(word);
+          u32 mask = s.mask(word);
 #pragma unroll
           for (int l = 1; l < 4; ++l) {
-            const int jump = s.place(pair + l) - s.place(pair + l - 1) - 2;
+            const int jump = s.place(word + l) - s.place(word + l - 1) - per;
             if (jump != 0) at += quarter >= l ? jump : 0;
-            if (s.mask(pair + l) != s.mask(pair + l - 1)) mask = quarter >= l ? s.mask(pair + l) : mask;
+            if (s.mask(word + l) != s.mask(word + l - 1)) mask = quarter >= l ? s.mask(word + l) : mask;
           }
           a[half * 2] = *(const u32*)(from + at) & mask;
           a[half * 2 + 1] = *(const u32*)(from + 8 * s.step() + at) & mask;
         }
+        round_fragment(a, H());
 #pragma unroll
         for (int j = 0; j < 4; ++j) multiply(sums[j], a, b[k][j], H());
       }

@@ -1,15 +1,16 @@
 #ifdef INGOT_WARPGROUPS
 // Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
-// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image.
+// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
 // What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 64 columns each, one behind the other by rows. The
 // tile takes the stage behind the last one's place, or is each group's own where they take turns.
-template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
-  constexpr int depth = implicit_gemm_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+  constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   // Columns go in boxes of 64; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results.
   constexpr int box = 64 * 64 * 2, boxes = (BN + 63) / 64, part = BN % 64, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes, together = 16;
-  constexpr int a_bytes = BM * depth * 2, b_bytes = AlongK ? BN * depth * 2 : boxes * box, copied = a_bytes + b_bytes;
+  constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
+  static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
@@ -54,11 +55,16 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     fetch_map(p.b_tiles);
     if (Finish::boxed_in) fetch_map(p.in_tiles);
     if (Finish::boxed_out) fetch_map(p.out_tiles);
-    int w = 0, h = 0, n = 0;
+    int w = 0, h = 0, d = 0, n = 0;
     auto copy_a = [&](int stage, int tap, int chunk) {
       const u32 to = tiles + stage * bytes;
       if (Pixels) {
-        copy_pixels_async(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, tap % p.k_extent[1] * p.tap_step[0], tap / p.k_extent[1] * p.tap_step[1]);
+        const int of_h = tap / p.k_extent[2], right = tap % p.k_extent[2] * p.tap_step[0];
+        if (Pixels == 3) {
+          copy_pixels_async(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, d, n, right, of_h % p.k_extent[1] * p.tap_step[1], of_h / p.k_extent[1] * p.tap_step[2]);
+        } else {
+          copy_pixels_async(to, p.a_tiles, full + stage * 8, chunk * depth, w, h, n, right, of_h * p.tap_step[1]);
+        }
       } else {
         copy_box_async(to, p.a_tiles, full + stage * 8, chunk * depth, 0, m0);
       }
@@ -77,10 +83,14 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     for (int piece = blockIdx.x; piece < work; piece += gridDim.x) {
       locate(piece);
       if (Pixels) {
-        const int i1 = m0 / p.m_extent[2];
-        w = p.first[0] + m0 % p.m_extent[2] * p.step[0];
-        h = p.first[1] + i1 % p.m_extent[1] * p.step[1];
-        n = i1 / p.m_extent[1];
+        const int of_h = m0 / p.m_extent[3], of_d = of_h / p.m_extent[2];
+        w = p.first[0] + m0 % p.m_extent[3] * p.step[0];
+        h = p.first[1] + of_h % p.m_extent[2] * p.step[1];
+        n = of_d;
+        if (Pixels == 3) {
+          d = p.first[2] + of_d % p.m_extent[1] * p.step[2];
+          n = of_d / p.m_extent[1];
+        }
       }
       if (piece == blockIdx.x) {
         // What no step writes is on its way before those in front are done.
@@ -150,11 +160,11 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_barrier(full + stage * 8, parity);
       go_on_multiplying();
       const u32 at = tiles + stage * bytes;
-      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * 64 * depth * 2), 0), b = tile_of(at + a_bytes, 64 * depth * 2);
+      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * box), 0), b = tile_of(at + a_bytes, box);
 #pragma unroll
-      for (int k = 0; k < depth / 16; ++k) {
+      for (int k = 0; k < implicit_gemm_row_bytes / 32; ++k) {
 #pragma unroll
-        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (64 * depth * 2 / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
+        for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (box / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
       }
       multiplying();
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
@@ -244,6 +254,6 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
 }
 #else
 // Never started where these instructions are missing.
-template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const ImplicitGemmParameters&, Finish) {}
 #endif

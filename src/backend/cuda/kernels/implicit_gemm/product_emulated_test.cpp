@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -33,6 +34,12 @@ double at(const HostTensor& t, const std::vector<int64_t>& where) {
   return t.get(static_cast<size_t>(element));
 }
 
+// The nearest number of 10 bits of mantissa, which is what is multiplied of floats.
+double as_tf32(double x) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : x;
+}
+
 // What makes the left operand, a single row: nothing, silu(x) * y * w, or x / sqrt(mean of squares), rounded, times w.
 enum class Made : uint8_t { no, gated, norm };
 
@@ -52,8 +59,9 @@ struct Site {
   std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
   bool encoded = false;         // B is int8
 
+  double multiplied(double x) const { return type == DType::f32 ? as_tf32(x) : x; }
   double left(int64_t row, int64_t column) const {
-    if (!map) return at(a, {row, column});
+    if (!map) return multiplied(at(a, {row, column}));
     std::vector<int64_t> index(map->dims.size());
     for (size_t i = index.size(); i-- > 0;) {
       int64_t& rest = i < m_rank ? row : column;
@@ -66,7 +74,7 @@ struct Site {
       for (const auto& t : axis.terms) v += t.coefficient * index[t.axis];
       where.push_back(v);
     }
-    return at(a, where);
+    return multiplied(at(a, where));
   }
 };
 
@@ -215,11 +223,11 @@ void check(Site s, Where where) {
                kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
   // f32 sums of numbers around 1, and one rounding to what is stored.
-  const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
+  const double rounding = s.type == DType::f16 ? 1e-3 : s.type == DType::bf16 ? 8e-3 : 0;
   const int64_t columns = s.b.dims[1];
   std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
   for (int64_t k = 0; k < s.k; ++k) {
-    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = at(s.b, {k, column});
+    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = s.multiplied(at(s.b, {k, column}));
   }
   struct Sum {
     double value = 0, size = 0;
@@ -250,13 +258,13 @@ void check(Site s, Where where) {
 }
 
 // [n, h, w, c] under windows of r x s: rows (n, y, x), K (r, s, c).
-Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k) {
+Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k, DType type = DType::f16) {
   int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
   ir::AffineMap map = windows_of(2, oh, ow, c, r, stride, pad);
-  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns", h, w, c, r, stride, n),
-         DType::f16,
-         HostTensor(DType::f16, {2, h, w, c}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+  Site s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns{} of {}", h, w, c, r, stride, n, along_k ? ", B along K" : "", ir::name_of(type)),
+         type,
+         HostTensor(type, {2, h, w, c}),
+         HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
          map,
          3,
          m,
@@ -265,13 +273,79 @@ Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int
   return s;
 }
 
+// [n, d, h, w, c] under windows of r x r x r: rows (n, z, y, x), K (r, r, r, c). One volume has no index for n.
+struct Volume {
+  int64_t n, d, h, w, c, r, stride, pad, columns;
+  bool along_k = true;
+  DType type = DType::f16;
+};
+Site volume(const Volume& v) {
+  auto places = [&](int64_t size) { return (size + 2 * v.pad - v.r) / v.stride + 1; };
+  const int64_t od = places(v.d), oh = places(v.h), ow = places(v.w), k = v.r * v.r * v.r * v.c;
+  ir::AffineMap map;
+  if (v.n > 1) {
+    map = {dims_of({v.n, od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{0, {{0, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {Dim(-v.pad), {{3, v.stride}, {6, 1}}}, {0, {{7, 1}}}},
+           std::nullopt};
+  } else {
+    map = {dims_of({od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{Dim(-v.pad), {{0, v.stride}, {3, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {0, {{6, 1}}}},
+           std::nullopt};
+  }
+  return {fmt::format("{} x {}x{}x{}x{} by {}, stride {}, pad {}, {} columns{} of {}", v.n, v.d, v.h, v.w, v.c, v.r, v.stride, v.pad, v.columns, v.along_k ? ", B along K" : "",
+                      ir::name_of(v.type)),
+          v.type,
+          HostTensor(v.type, v.n > 1 ? std::vector<int64_t>{v.n, v.d, v.h, v.w, v.c} : std::vector<int64_t>{v.d, v.h, v.w, v.c}),
+          HostTensor(v.type, {k, v.columns}, v.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          map,
+          v.n > 1 ? size_t{4} : size_t{3},
+          v.n * od * oh * ow,
+          v.columns,
+          k};
+}
+
+// [n, w, c] under windows of r, `apart` places apart: rows (n, x), K (r, c).
+Site line(int64_t n, int64_t w, int64_t c, int64_t r, int64_t apart, int64_t columns, bool along_k, DType type = DType::f16) {
+  const int64_t pad = (r - 1) / 2 * apart, k = r * c;
+  return {fmt::format("{} lines of {}x{} by {}, {} apart, {} columns{} of {}", n, w, c, r, apart, columns, along_k ? ", B along K" : "", ir::name_of(type)),
+          type,
+          HostTensor(type, {n, w, c}),
+          HostTensor(type, {k, columns}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          ir::AffineMap{dims_of({n, w, r, c}), {{0, {{0, 1}}}, {Dim(-pad), {{1, 1}, {2, apart}}}, {0, {{3, 1}}}}, std::nullopt},
+          2,
+          n * w,
+          columns,
+          k};
+}
+
+// Volumes and lines: tiles that the copying unit brings, tiles of warps, odd channels and addresses, K shared.
+std::vector<Site> sites_of_other_ranks() {
+  constexpr DType f16 = DType::f16, f32 = DType::f32;
+  std::vector<Site> out = {volume({2, 4, 5, 6, 64, 3, 1, 1, 72}),
+                           volume({1, 5, 6, 7, 64, 3, 2, 1, 64, false}),
+                           volume({2, 3, 4, 3, 3, 3, 1, 1, 16}),
+                           volume({2, 3, 4, 5, 32, 3, 1, 1, 64, true, f32}),
+                           volume({1, 4, 4, 5, 12, 3, 1, 1, 40, true, f32}),
+                           line(2, 150, 64, 7, 1, 72, true),
+                           line(3, 40, 64, 3, 9, 64, false)};
+  Site odd = volume({2, 3, 4, 5, 24, 3, 1, 1, 40, true, f16});
+  odd.shifted = true;
+  odd.name += ", odd addresses";
+  out.push_back(odd);
+  Site shared = volume({1, 3, 4, 4, 128, 3, 1, 1, 72, true, f16});
+  shared.multiprocessors = 16;
+  shared.name += ", K shared";
+  out.push_back(shared);
+  return out;
+}
+
 // [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
-Site first_layer(bool channels_last, bool along_k) {
+Site first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
-  Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""),
-         DType::f16,
-         HostTensor(DType::f16, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
-         HostTensor(DType::f16, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+  Site s{fmt::format("a first layer{} of {}", channels_last ? ", channels last" : "", ir::name_of(type)),
+         type,
+         HostTensor(type, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
+         HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
          ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt},
          2,
          m,
@@ -400,6 +474,33 @@ std::vector<Site> sites() {
   return out;
 }
 
+// Floats, by TF32: pieces of 16 bytes are fours, tiles of K 32 deep.
+std::vector<Site> float_sites() {
+  constexpr DType f32 = DType::f32;
+  std::vector<Site> out = {plain(3, 8, 4, true, f32), convolution(9, 7, 12, 3, 1, 1, 72, true, f32), convolution(12, 10, 64, 3, 2, 1, 64, true, f32)};
+  for (bool along_k : {false, true}) {
+    out.push_back(plain(130, 136, 100, along_k, f32));
+    out.push_back(convolution(9, 7, 24, 3, 1, 1, 72, along_k, f32));
+    out.push_back(convolution(5, 7, 10, 3, 1, 1, 136, along_k, f32));  // no whole pieces
+    for (bool channels_last : {false, true}) {
+      out.push_back(first_layer(channels_last, along_k, f32));
+      out.push_back(few_channels({1, 20, 24, 3, 7, 7, 2, 3, 64, channels_last, along_k, f32}));
+    }
+    Site shared = plain(40, 72, 520, along_k, f32);
+    shared.multiprocessors = 16;
+    shared.name += ", K shared";
+    out.push_back(shared);
+    shared.shifted = true;
+    shared.name += ", odd addresses";
+    out.push_back(shared);
+  }
+  out.push_back(few_channels({2, 10, 19, 3, 3, 3, 1, 1, 40, false, true, f32}));
+  out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, f32}));
+  out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, false, f32}));
+  out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true, f32}));
+  return out;
+}
+
 // B is int8: tiles, K shared, one row, one row that is made, halves that meet.
 std::vector<Site> encoded_sites() {
   std::vector<Site> out = {plain(70, 64, 200, true),
@@ -462,6 +563,9 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   whole.r = whole.s = whole.stride = 8, whole.pad = 0;
   EXPECT_EQ(launched(few_channels(nchw)), "patch_0");
   EXPECT_EQ(launched(few_channels(nhwc)), "patch_0");
+  Few floats = nchw;
+  floats.type = DType::f32;
+  EXPECT_EQ(launched(few_channels(floats)), "patch_0");
   EXPECT_EQ(launched(few_channels(nchw), false), "patch_0");
   EXPECT_EQ(launched(few_channels(nhwc), false), "patch_1");
   EXPECT_EQ(launched(few_channels(large)), "any_1");
@@ -478,6 +582,41 @@ TEST(cuda_product_emulated, equals_sums) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+TEST(cuda_product_emulated, floats_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : float_sites()) {
+    for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, floats_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : float_sites()) check(s, Where::gpu);
+  for (bool along_k : {false, true}) {
+    check(plain(1030, 1160, 520, along_k, DType::f32), Where::gpu);
+    check(plain(300, 72, 4104, along_k, DType::f32), Where::gpu);
+    check(convolution(28, 28, 128, 3, 1, 1, 128, along_k, DType::f32), Where::gpu);
+  }
+}
+
+TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites_of_other_ranks()) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, volumes_and_lines_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : sites_of_other_ranks()) check(s, Where::gpu);
 }
 
 TEST(cuda_product_emulated, int8_equals_sums) {
@@ -504,8 +643,10 @@ TEST(cuda_product, int8_equals_sums) {
 // Whatever the model would choose.
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
-  for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
-                        strided, images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false)}) {
+  for (const Site& s :
+       {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided,
+        images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
+        convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Results that are whole tiles of 160 columns are there for these.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;

@@ -29,6 +29,7 @@ struct Site {
   int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
   bool residual = false;                        // relu(acc + residual) behind it, else gelu(acc + bias)
   int64_t window = 3;
+  DType type = DType::f16;
   bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
   bool few() const { return image > 0 && channels < 8; }
 };
@@ -44,12 +45,20 @@ struct Tensor {
     if (turned) strides = {1, dims[0]};
     size_t count = 1;
     for (int64_t n : dims) count *= static_cast<size_t>(n);
-    std::vector<uint16_t> host(count);
     std::mt19937 random(static_cast<uint32_t>(count));
-    for (uint16_t& h : host) h = static_cast<uint16_t>((random() & 0x83ffu) | 0x3000u);  // halves of 0.125 to 0.25, either sign
-    memory = DeviceMemory(device, count * 2);
-    memory.copy_from(host.data(), count * 2);
-    device->synchronize();
+    // 0.125 to 0.25, either sign.
+    auto fill = [&](auto bits) {
+      std::vector<decltype(bits(0u))> host(count);
+      for (auto& h : host) h = bits(static_cast<uint32_t>(random()));
+      memory = DeviceMemory(device, count * sizeof host[0]);
+      memory.copy_from(host.data(), count * sizeof host[0]);
+      device->synchronize();
+    };
+    if (t == DType::f32) {
+      fill([](uint32_t r) { return (r & 0x807fffffu) | 0x3e000000u; });
+    } else {
+      fill([](uint32_t r) { return static_cast<uint16_t>((r & 0x83ffu) | 0x3000u); });
+    }
   }
   TensorRef ref() const { return {reinterpret_cast<std::byte*>(memory.address()), dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
   StridedLayout layout() const { return {dims_of(dims), dims_of(strides), Dim(0)}; }
@@ -79,6 +88,12 @@ double seconds_of(const DevicePtr& device, const CudaStream& stream, GpuStep& r)
 }
 
 std::vector<double> values(const DevicePtr& device, const Tensor& t) {
+  if (t.dtype == DType::f32) {
+    std::vector<float> floats(t.memory.size() / 4);
+    t.memory.copy_to(floats.data(), t.memory.size());
+    device->synchronize();
+    return {floats.begin(), floats.end()};
+  }
   std::vector<uint16_t> bits(t.memory.size() / 2);
   t.memory.copy_to(bits.data(), t.memory.size());
   device->synchronize();
@@ -92,13 +107,13 @@ std::vector<double> values(const DevicePtr& device, const Tensor& t) {
 }
 
 void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
-  Tensor b(device, {s.k, s.n}, DType::f16, s.b_along_k), bias(device, {1, s.n}, DType::f16), out(device, {s.m, s.n}, DType::f16), other(device, {s.m, s.n}, DType::f16);
+  Tensor b(device, {s.k, s.n}, s.type, s.b_along_k), bias(device, {1, s.n}, s.type), out(device, {s.m, s.n}, s.type), other(device, {s.m, s.n}, s.type);
   const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
   const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
-  Tensor a = s.image > 0 ? Tensor(device, image, DType::f16) : Tensor(device, {s.m, s.k}, DType::f16);
+  Tensor a = s.image > 0 ? Tensor(device, image, s.type) : Tensor(device, {s.m, s.k}, s.type);
   if (s.few() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
   Gemm p;
-  p.type = DType::f16;
+  p.type = s.type;
   p.constant = true;
   p.a = a.layout();
   p.b = {b.layout()};
@@ -129,27 +144,35 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
       sum.kind = f.kind = Instruction::Kind::map;
       sum.op = Op::add;
       sum.in = {r, add(load)};
-      f.op = s.residual || s.few() ? Op::relu : Op::gelu;
+      f.op = s.residual || s.few() || s.type == DType::f32 ? Op::relu : Op::gelu;
       f.in = {add(sum)};
       r = add(f);
-      body.operands.push_back(DType::f16);
+      body.operands.push_back(s.type);
     }
     body.stores = {{static_cast<uint32_t>(body.operands.size()), r}};
-    body.operands.push_back(DType::f16);
+    body.operands.push_back(s.type);
     return body;
   };
-  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = 2.0 * static_cast<double>(s.k) * static_cast<double>(s.n);
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = static_cast<double>(ir::size_of(s.type)) * static_cast<double>(s.k) * static_cast<double>(s.n);
   std::string line = fmt::format("{:<44}", s.name);
   auto tell = [&](std::string_view who, double seconds) {
     line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);
   };
   bool compared = s.few();
   if (s.image == 0) {
-    const Taken library = take(library_gemm(p, body_of(false), {other.layout()}));
+    const Taken library = take(library_gemm(p, body_of(false), {other.layout()}, true));
     ASSERT_EQ(library.obstacle, std::nullopt);
     GpuStep r(library.step, "", {}, {a.ref(), b.ref(), other.ref()}, sizes_of(library.step));
     tell("library", seconds_of(device, stream, r));
     compared = true;
+    if (s.residual || s.type == DType::f32) {
+      bias.strides[0] = 0;
+      const Tensor& more = s.residual ? other : bias;
+      const Taken whole = take(library_gemm(p, body_of(true), {more.layout(), out.layout()}, true));
+      ASSERT_EQ(whole.obstacle, std::nullopt);
+      GpuStep all(whole.step, "", {}, {a.ref(), b.ref(), more.ref(), out.ref()}, sizes_of(whole.step));
+      tell(s.residual ? "library, residual" : "library, relu", seconds_of(device, stream, all));
+    }
   }
   for (bool gelu : {true, false}) {
     if (s.few() && !gelu) continue;
@@ -170,7 +193,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
       ASSERT_EQ(own.obstacle, std::nullopt);
       GpuStep r(own.step, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);
-      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() ? "own, relu" : "own, gelu", seconds);
+      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() || s.type == DType::f32 ? "own, relu" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");
       r.wait();
     }
@@ -238,9 +261,29 @@ TEST(cuda_product, speed) {
   for (int64_t batch : {1, 32}) {
     for (bool last : {true, false}) {
       const std::string how = last ? ", channels last" : "";
-      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3{}", batch, how), batch * 112 * 112, 64, 147, true, 224, 3, 2, false, 7, last});
-      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, last});
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3{}", batch, how), batch * 112 * 112, 64, 147, true, 224, 3, 2, false, 7, DType::f16, last});
+      sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, DType::f16, last});
     }
+  }
+  // ResNet-50 in float32 at batch 8: the library's best, a bias or residual and ReLU behind.
+  auto floats = [&](Site s) {
+    s.name = "float32, " + s.name;
+    s.type = DType::f32;
+    sites.push_back(std::move(s));
+  };
+  for (auto [image, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
+    floats({fmt::format("convolution 8 x {} x {} x {}", image, image, channels), 8 * image * image, channels, 9 * channels, true, image, channels});
+    floats({fmt::format("convolution 8 x {} x {} x {}, stride 2", 2 * image, 2 * image, channels), 8 * image * image, channels, 9 * channels, true, 2 * image, channels, 2});
+  }
+  for (auto [m, n, k] : {std::array<int64_t, 3>{25088, 64, 256}, {25088, 64, 64}, {6272, 128, 512}, {1568, 256, 1024}, {392, 512, 2048}, {8192, 4096, 4096}}) {
+    floats({fmt::format("{} x {} x {}", m, n, k), m, n, k});
+  }
+  for (auto [m, n, k] : {std::array<int64_t, 3>{25088, 256, 64}, {6272, 512, 128}, {1568, 1024, 256}, {392, 2048, 512}}) {
+    floats({fmt::format("{} x {} x {}, residual", m, n, k), m, n, k, true, 0, 0, 1, true});
+  }
+  floats({"convolution 8 x 56 x 56 x 64, B along N", 25088, 64, 576, false, 56, 64});
+  for (bool last : {true, false}) {
+    floats({fmt::format("first layer 8 x 224 x 224 x 3{}", last ? ", channels last" : ""), 8 * 112 * 112, 64, 147, true, 224, 3, 2, false, 7, DType::f32, last});
   }
   // INGOT_MEASURE=1: all of them; else those whose name contains it.
   const std::string wanted = std::getenv("INGOT_MEASURE");

@@ -154,9 +154,11 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   EXPECT_EQ(other.step.code[0].name, taken.step.code[0].name);
   EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }, gelu).step.constants).b_along_k);
   auto refused = [&](auto change) { return own(change, gelu).obstacle; };
-  EXPECT_EQ(refused([](Case& s) { s.product.type = DType::f32; }), Obstacle::types);
+  EXPECT_EQ(refused([](Case& s) { s.product.type = DType::f64; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), Obstacle::a);
   EXPECT_EQ(refused([](Case& s) { s.product.a.dims[1] = 12; }), Obstacle::a);  // no whole eights
+  auto floats = [](Case& s) { s.product.type = DType::f32, s.product.a.dims[1] = 12; };
+  EXPECT_EQ(refused(floats), std::nullopt);  // but whole fours
   EXPECT_EQ(refused([](Case& s) { s.body.row = {Dim(4)}; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(2)}; }), Obstacle::b);
   EXPECT_EQ(own(same,
@@ -168,6 +170,36 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
                 })
                 .obstacle,
             Obstacle::body);
+}
+
+// Floats are multiplied by TF32 alone, so the settings decide: one for convolutions, one for all else.
+TEST(cuda_product, floats_are_taken_where_tf32_is_allowed) {
+  auto own = [](bool convolution, Settings settings) {
+    Gemm sketch{DType::f32, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
+    sketch.convolution = convolution;
+    const Offers found = compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), settings);
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && o.b_along_k; });
+  };
+  Settings ieee, products, convolutions;
+  products.tf32 = true;
+  convolutions.tf32_convolutions = true;
+  EXPECT_FALSE(own(false, ieee) || own(true, ieee) || own(true, products) || own(false, convolutions));
+  EXPECT_TRUE(own(false, products) && own(true, convolutions));
+  // The same of a site whose layouts are known.
+  for (bool tf32 : {false, true}) {
+    Case s;
+    s.product.type = DType::f32;
+    s.product.convolution = true;
+    s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}};
+    s.product.b = {{{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}};
+    s.body.outer = {Dim(M)};
+    s.store(s.map(Op::silu, {s.accumulator}), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::f32);
+    Settings settings;
+    settings.tf32_convolutions = tf32;
+    const Offers found = compiler_for(cuda_target(90)).offers({s.product, &s.body, s.layouts}, cuda_target(90), settings);
+    EXPECT_EQ(std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm"; }), tf32);
+    EXPECT_EQ(std::any_of(found.refusals.begin(), found.refusals.end(), [](const Refusal& r) { return r.reason.find("TF32") != std::string::npos; }), !tf32);
+  }
 }
 
 // A row that is made: as long as all of it is known, and lies as rows do.

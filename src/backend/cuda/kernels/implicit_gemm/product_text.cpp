@@ -48,9 +48,10 @@ class Printer {
     out.text = fmt::format("{}struct @P {{ ImplicitGemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text, b_.operands.size(),
                            std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
                finish;
-    const bool through_map = of.map.m_rank != 1 || of.map.k_rank != 1 || of.map.rank != 2;
+    const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
+    const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
     for (const kernels::ImplicitGemmKernel& k :
-         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), through_map, of.patches, of.only)) {
+         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), pixels, of.patches, of.only)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);

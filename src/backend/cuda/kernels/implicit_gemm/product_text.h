@@ -1,4 +1,4 @@
-// A product of half precision and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/implicit_gemm_cuda with the body printed
+// A product of half precision, or of float32 by TF32, and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/implicit_gemm_cuda with the body printed
 // into it.
 #pragma once
 #include <optional>

@@ -11,20 +11,21 @@
 
 namespace ingot::kernels {
 
-// A matrix as Hopper's copying unit is told of it: two bytes an element, in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
-// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] read pixel by pixel in the order of their positions, which go from
-// `lower` (of w and h) in steps up to the tensor's last place plus `upper`.
+// A matrix as Hopper's copying unit is told of it: halves, or floats that it rounds to TF32 (10 bits of mantissa), in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
+// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] or [n, d, h, w, c] read pixel by pixel in the order of their positions, which
+// go from `lower` (of w, h and d) in steps up to the tensor's last place plus `upper`.
 struct CudaTiles {
-  size_t at = 0;           // in the kernel's parameters: 128 bytes
-  size_t index = 0;        // of the operand
-  int64_t offset = 0;      // bytes behind its address
+  size_t at = 0;  // in the kernel's parameters: 128 bytes
+  size_t index = 0;  // of the operand
+  int64_t offset = 0;  // bytes behind its address
+  ir::DType dtype = ir::DType::f16;  // f32, or any type of two bytes
   bool pixels = false;
   int rank = 3;
-  std::array<uint64_t, 4> dims{};
-  std::array<uint64_t, 3> strides{};  // bytes, from the second axis on
-  std::array<uint32_t, 4> box{};      // elements; pixels: channels and positions
-  std::array<uint32_t, 4> steps{1, 1, 1, 1};
-  std::array<int, 2> lower{}, upper{};
+  std::array<uint64_t, 5> dims{};
+  std::array<uint64_t, 4> strides{};  // bytes, from the second axis on
+  std::array<uint32_t, 4> box{};  // elements; pixels: channels and positions
+  std::array<uint32_t, 5> steps{1, 1, 1, 1, 1};
+  std::array<int, 3> lower{}, upper{};
 };
 
 inline constexpr size_t most_parameters = 128;  // of a kernel
@@ -32,15 +33,15 @@ inline constexpr size_t most_parameters = 128;  // of a kernel
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
-    size_t at;            // in `parameters`
-    size_t index = 0;     // of the operand
-    size_t offset = 0;    // in scratch, bytes
+    size_t at;  // in `parameters`
+    size_t index = 0;  // of the operand
+    size_t offset = 0;  // in scratch, bytes
   };
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
-  uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
-  bool overlaps = false; // the kernel waits for those before it by itself
-  uint32_t pieces = 0;   // of work that the blocks do one after another; 0: one each
+  uint32_t shared = 0;  // bytes of shared memory besides the kernel's own
+  bool overlaps = false;  // the kernel waits for those before it by itself
+  uint32_t pieces = 0;  // of work that the blocks do one after another; 0: one each
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
@@ -51,9 +52,9 @@ struct CudaLaunch {
 
 struct CudaLaunches {
   std::vector<CudaLaunch> list;
-  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
-  std::vector<CudaLaunch> any;   // else these launches do it
-  size_t scratch = 0;            // bytes
+  std::vector<size_t> aligned;  // operands that have to begin at multiples of 16 bytes,
+  std::vector<CudaLaunch> any;  // else these launches do it
+  size_t scratch = 0;  // bytes
 
   // Room in scratch.
   size_t reserve(int64_t bytes);

@@ -41,7 +41,9 @@ void check(const ImplicitGemmArgs& a) {
     if (!good) fail(Code::format, "the arguments of a implicit_gemm step are damaged: {}", what);
   };
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
-  require(a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  const bool floats = a.type == ir::DType::f32;
+  require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
+  require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
   require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.only == ImplicitGemmArgs::by_sizes && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
@@ -82,6 +84,7 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs& a) {
 
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte> bytes) {
   auto a = from_bytes<ImplicitGemmArgs>(bytes, magic, "the arguments of a implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
+  for (ImplicitGemmPatch& s : a.patches) s.size = a.type == ir::DType::f32 ? 4 : 2;
   check(a);
   return a;
 }

@@ -1,4 +1,4 @@
-// A GEMM of half precision with its epilogue, by ingot's own kernels on CUDA: the step's arguments, and the kernels' parameters.
+// A GEMM of half precision, or of float32 by TF32, with its epilogue, by ingot's own kernels on CUDA: the step's arguments, and the kernels' parameters.
 //
 // "implicit_gemm": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
 // [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
@@ -24,14 +24,14 @@
     long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
     unsigned long beside[3]; /* further pieces of B, each from the column of beside_from on: one row alone */ \
     int beside_from[3]; \
-    long base, m_step[3], k_step[3]; /* elements of A */ \
-    int m_extent[3], k_extent[3]; \
-    int k_inner; /* the innermost extent of K in whole eights, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
-    int m_guard[2][3], k_guard[2][3], origin[2], inside[2]; \
+    long base, m_step[4], k_step[4]; /* elements of A */ \
+    int m_extent[4], k_extent[4]; \
+    int k_inner; /* the innermost extent of K in whole pieces of 16 bytes, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
+    int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
     int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
-    int taps, chunks;  /* K of the kernels that copy tiles: (tap, 64 of k_inner) */ \
-    int eights; /* patches: whether all lines are whole eights at aligned addresses */ \
-    int first[2], step[2], tap_step[2]; /* pixels, w and h: where the first one is, from one to the next, from tap to tap */ \
+    int taps, chunks;  /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
+    int whole; /* patches: whether all lines are whole pieces at aligned addresses */ \
+    int first[3], step[3], tap_step[3]; /* pixels, w, h and d: where the first one is, from one to the next, from tap to tap */ \
   };
 
 namespace ingot::kernels {
@@ -44,7 +44,7 @@ struct ImplicitGemmArgs {
     uint8_t gathered = 0;  // index axes behind those of the domain
   };
   std::string name;        // of the kernels
-  ir::DType type;          // of A
+  ir::DType type;          // of A: a half type, or f32, which is multiplied by TF32
   ir::DType b_type;        // of B: the same, or int8, the numbers of an encoded weight, neighbours along K
   GemmMap map;
   bool b_along_k = false;
@@ -71,8 +71,11 @@ struct ImplicitGemmArgs {
   int64_t row = 0;  // its length
   uint8_t pieces = 1;   // operands that B is in, side by side along N; more than one: for one row, B along K
   bool gated = false;   // one row; the body is over half of B's columns and sees both halves (silu(gate) * up)
+  // More indices than an image's rows (n, h, w) and K (h, w, c) have.
+  bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
   bool has_prologue() const { return !sources.empty(); }
-  int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }  // elements of B that one row reads at once
+  int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
+  int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
   size_t left() const { return has_prologue() ? sources.size() : 1; }  // operands in front of B
   size_t behind() const { return left() + pieces; }                  // the body's first
 };
@@ -116,7 +119,7 @@ inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128,
                                                                       {128, 64, 4, 2, {0.30, 0.39, 1.4}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}},
                                                                       {128, 64, 5, 1, {0.30, 0.30, 3}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
-inline constexpr int implicit_gemm_depth = 64, implicit_gemm_stages = 3;  // of K in shared memory at once; how many such
+inline constexpr int implicit_gemm_row_bytes = 128, implicit_gemm_stages = 3;  // of K in shared memory at once, for each row or column; how many such
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
 inline constexpr int implicit_gemm_row_blocks = 2;  // on a multiprocessor
 inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half of gated columns, besides the prologue's row

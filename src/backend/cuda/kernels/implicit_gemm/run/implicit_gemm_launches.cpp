@@ -60,9 +60,10 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.has_prologue()) {
     // In shared memory as a row lies in memory.
-    p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
-    p.k_extent[2] = p.k_inner = static_cast<int>(p.k);
-    p.k_step[2] = 1;
+    std::fill_n(p.m_extent, 4, 1);
+    std::fill_n(p.k_extent, 3, 1);
+    p.k_extent[3] = p.k_inner = static_cast<int>(p.k);
+    p.k_step[3] = 1;
     return;
   }
   const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
@@ -74,23 +75,24 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   }
   for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
   const IndexMap map = resolve_index_map("implicit_gemm", args.map.steps, a, sizes);
-  if (map.axes > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
+  const int guards = args.is_volume() ? 3 : 2, outermost = args.is_volume() ? 0 : 1;
+  if (map.axes > guards) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
   // What is read lies inside, whatever its parts add up to on the way.
   p.base = static_cast<long>(map.start.offset);
-  for (int g = 0; g < 2; ++g) {
+  for (int g = 0; g < 3; ++g) {
     int64_t reach = g < map.axes ? map.start.along[g] : 0;
     for (size_t i = 0; g < map.axes && i < indices; ++i) reach += map.indices[i].along[g] * std::max<int64_t>(map.indices[i].extent - 1, 0);
     require(reach <= INT32_MAX, "the map's reach");
     p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
     p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
   }
-  auto part = [&](size_t from, size_t to, int* extents, long* steps, int(*guarded)[3]) {
-    std::fill(extents, extents + 3, 1);
-    int at = 3;
+  auto part = [&](size_t from, size_t to, int* extents, long* steps, int(*guarded)[4]) {
+    std::fill_n(extents, 4, 1);
+    int at = 4;
     for (size_t i = to; i-- > from;) {
       const IndexMap::Index& index = map.indices[i];
       if (index.extent == 1) continue;
-      if (--at < 0) fail(Code::unsupported, "a product through a map of more than three indices is not possible on a GPU");
+      if (--at < outermost) fail(Code::unsupported, "a product through a map of more than {} indices is not possible on a GPU", 4 - outermost);
       extents[at] = static_cast<int>(index.extent);
       steps[at] = static_cast<long>(index.step);
       for (int g = 0; g < map.axes; ++g) guarded[g][at] = static_cast<int>(index.along[g]);
@@ -98,27 +100,31 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   };
   part(0, args.map.m_rank, p.m_extent, p.m_step, p.m_guard);
   part(args.map.m_rank, indices, p.k_extent, p.k_step, p.k_guard);
-  auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2]; };
+  auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2] * e[3]; };
   require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
-  const int64_t inner = divided_up(p.k_extent[2], 8) * 8;
-  p.k = inner * p.k_extent[0] * p.k_extent[1];
+  const int64_t each = args.together_of_a(), inner = divided_up(p.k_extent[3], each) * each;
+  p.k = inner * p.k_extent[0] * p.k_extent[1] * p.k_extent[2];
   require(p.k <= INT32_MAX, "sizes");
-  p.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
+  p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
 }
 
 // The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
+int64_t depth_of(const ImplicitGemmArgs& args) { return implicit_gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
+
 struct Tiles {
   CudaTiles a, b;
   int64_t taps, chunks;
 };
 std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
-  constexpr int64_t half = 2, most = int64_t{1} << 39;
-  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1], b_step = p.b_step * half;
+  constexpr int64_t most = int64_t{1} << 39;
+  const auto size = static_cast<int64_t>(ir::size_of(args.type));
+  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
   Tiles t;
+  t.a.dtype = t.b.dtype = args.type;
   t.taps = taps;
-  t.chunks = divided_up(channels, implicit_gemm_depth);
+  t.chunks = divided_up(channels, depth);
   // Few channels would fill a tile with zeros.
-  if (args.b_type != args.type || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * implicit_gemm_depth)) return std::nullopt;
+  if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
   auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
   if (!usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
@@ -126,38 +132,44 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
   if (args.b_along_k) {
     t.b.dims = {c, count, n};
-    t.b.strides = {c * half, static_cast<uint64_t>(b_step)};
+    t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
   } else {
     t.b.dims = {n, c, count};
     t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
   }
   t.a.at = offsetof(P, a_tiles);
   t.a.index = 0;
-  t.a.offset = p.base * half;
+  t.a.offset = p.base * size;
   if (args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2) {
-    const int64_t step = p.m_extent[2] == 1 ? channels * half : p.m_step[2] * half;
+    const int64_t step = p.m_extent[3] == 1 ? channels * size : p.m_step[3] * size;
     if (p.origin[0] != 0 || p.origin[1] != 0 || !usable(step)) return std::nullopt;
     t.a.dims = {c, 1, static_cast<uint64_t>(p.m)};
-    t.a.strides = {c * half, static_cast<uint64_t>(step)};
+    t.a.strides = {c * size, static_cast<uint64_t>(step)};
     return t;
   }
-  // Positions (n, h, w): w and h either stay inside and have no taps, or are what the guards watch.
+  // Positions (n, h, w) or (n, d, h, w): each axis of a position either stays inside and has no taps, or is what a guard watches.
+  const int axes = args.is_volume() ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
+  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // what the unit's descriptions hold
   t.a.pixels = true;
-  t.a.rank = 4;
-  int64_t unit[2], inside[2], step[2], tap[2], first[2];  // of w, h
-  for (int axis = 0; axis < 2; ++axis) {
-    const int m = 2 - axis, k = 1 - axis, g = 1 - axis;
-    bool guarded = p.m_guard[g][m] != 0 || p.k_guard[g][k] != 0 || p.origin[g] != 0;
-    for (int i = 0; i < 3; ++i) {
-      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
-    }
-    if (!guarded) {
-      if (p.k_extent[k] != 1 || p.inside[g] != 1) return std::nullopt;
+  t.a.rank = 2 + axes;
+  int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
+  bool watched[3] = {};                                   // guards that belong to an axis
+  for (int axis = 0; axis < axes; ++axis) {
+    const int m = 3 - axis, k = 2 - axis;
+    int g = 0;
+    while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
+    if (g == 3) {
+      if (p.k_extent[k] != 1) return std::nullopt;
       unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
       inside[axis] = p.m_extent[m];
       step[axis] = 1;
       tap[axis] = first[axis] = 0;
       continue;
+    }
+    if (watched[g]) return std::nullopt;
+    watched[g] = true;
+    for (int i = 0; i < 4; ++i) {
+      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
     }
     step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
     tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
@@ -168,28 +180,41 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
     } else {
       unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
     }
-    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -128 || first[axis] > 127) return std::nullopt;
+    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return std::nullopt;
     if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return std::nullopt;
     if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return std::nullopt;
-    if (tap[axis] * (p.k_extent[k] - 1) > 255) return std::nullopt;
-    t.a.offset -= first[axis] * unit[axis] * half;
+    if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return std::nullopt;
+    t.a.offset -= first[axis] * unit[axis] * size;
+  }
+  // A guard that no index moves must let everything through.
+  for (int g = 0; g < 3; ++g) {
+    if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return std::nullopt;
+    for (int i = 0; i < 4 && !watched[g]; ++i) {
+      if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return std::nullopt;
+    }
   }
   // Strides of axes that nobody steps along may be anything that is allowed.
   if (unit[0] == 0) unit[0] = channels;
-  if (unit[1] == 0) unit[1] = unit[0] * inside[0];
-  const int64_t image = p.m_extent[0] == 1 ? unit[1] * inside[1] : p.m_step[0];
-  if (!usable(unit[0] * half) || !usable(unit[1] * half) || !usable(image * half) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
-  for (int axis = 0; axis < 2; ++axis) {
-    const int64_t last = first[axis] + (p.m_extent[2 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
-    if (beyond < -128 || beyond > 127) return std::nullopt;
+  for (int axis = 1; axis < axes; ++axis) {
+    if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
+  }
+  const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
+  if (!usable(image * size) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
+  t.a.dims[0] = c;
+  for (int axis = 0; axis < axes; ++axis) {
+    if (!usable(unit[axis] * size)) return std::nullopt;
+    const int64_t last = first[axis] + (p.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
+    if (beyond < -furthest || beyond >= furthest) return std::nullopt;
+    t.a.dims[static_cast<size_t>(axis) + 1] = static_cast<uint64_t>(inside[axis]);
+    t.a.strides[static_cast<size_t>(axis)] = static_cast<uint64_t>(unit[axis] * size);
     t.a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
     t.a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
     t.a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
     p.step[axis] = static_cast<int>(step[axis]);
     p.tap_step[axis] = static_cast<int>(tap[axis]);
   }
-  t.a.dims = {c, static_cast<uint64_t>(inside[0]), static_cast<uint64_t>(inside[1]), static_cast<uint64_t>(p.m_extent[0])};
-  t.a.strides = {static_cast<uint64_t>(unit[0] * half), static_cast<uint64_t>(unit[1] * half), static_cast<uint64_t>(image * half)};
+  t.a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(p.m_extent[images]);
+  t.a.strides[static_cast<size_t>(axes)] = static_cast<uint64_t>(image * size);
   return t;
 }
 
@@ -259,7 +284,7 @@ std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P 
     p.k_step[1] = a.strides[walk->h];
     p.inside[0] = static_cast<int>(a.dims[walk->h]);
     p.inside[1] = static_cast<int>(line);
-    p.eights = line % 8 == 0 && image % 8 == 0 && p.k_step[0] % 8 == 0 && p.k_step[1] % 8 == 0;
+    p.whole = line % s.each() == 0 && image % s.each() == 0 && p.k_step[0] % s.each() == 0 && p.k_step[1] % s.each() == 0;
     return Patch{k, p};
   }
   return std::nullopt;
@@ -284,9 +309,10 @@ class Launches {
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
     walk(args, call, p_);
-    // Sixteen bytes at once where every eight begins at a multiple of them.
-    bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % args.b_together() == 0, others = true;
-    for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
+    // Sixteen bytes at once where every piece begins at a multiple of them.
+    const int64_t each = args.together_of_a();
+    bool a = p_.base % each == 0 && in_pieces(), b = p_.b_step % args.b_together() == 0, others = true;
+    for (int i = 0; i < 4; ++i) a = a && p_.m_step[i] % each == 0 && (i == 3 || p_.k_step[i] % each == 0);
     for (size_t k = 0; k < args.sources.size(); ++k) {
       if (args.sources[k].together) aligned_.push_back(k);
     }
@@ -297,7 +323,7 @@ class Launches {
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
     way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (patch_ ? patch_->p.eights != 0 : a && !args.has_prologue()) aligned_.push_back(0);
+    if (patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
     for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
   }
 
@@ -314,8 +340,10 @@ class Launches {
  private:
   // Which operands are read in eights: all, those behind the product (and A is one of few channels), all but A, none.
   enum class Way { together, patch, one, any };
-  // The innermost index of K walks whole eights of neighbours, all of them inside A.
-  bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
+  // The innermost index of K walks whole pieces of neighbours, all of them inside A.
+  bool in_pieces() const {
+    return p_.k_extent[3] == p_.k_inner && p_.k_step[3] == 1 && std::all_of(std::begin(p_.k_guard), std::end(p_.k_guard), [](const auto& of) { return of[3] == 0; });
+  }
   // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
     auto add = [&](uint8_t k, size_t at) {
@@ -326,6 +354,7 @@ class Launches {
       CudaTiles t;
       t.at = at;
       t.index = first_ + k;
+      t.dtype = ir::DType::f16;  // two bytes, whatever they are
       t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
       t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
       t.box = {64, 1, 64};
@@ -364,7 +393,8 @@ class Launches {
     }
     // K of one row is a single index. Int8 are multiplied by the row in shared memory.
     const bool kept = args_.b_type != args_.type;
-    if (p.m == 1 && args_.b_along_k && (!kept || p.k <= implicit_gemm_longest_row) && in_eights() && p.k % args_.b_together() == 0 && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
+    if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
+        p.k == p.k_inner) {
       // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
           (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), false);
@@ -386,7 +416,7 @@ class Launches {
       const Choice choice = choose(p, turns, machine_.multiprocessors, args_);
       const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[choice.tile];
       share(turns, choice.splits);
-      constexpr uint32_t depth = implicit_gemm_depth;
+      const auto depth = static_cast<uint32_t>(depth_of(args_));
       const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
@@ -403,12 +433,12 @@ class Launches {
     // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
     const int size = together && p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
     const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
-    const int64_t turns = divided_up(p.k, implicit_gemm_depth), blocks = blocks_of(tile);
+    const int64_t turns = divided_up(p.k, depth_of(args_)), blocks = blocks_of(tile);
     constexpr int64_t least_turns = 2;
     const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     share(turns, splits);
-    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, 2 * implicit_gemm_stages * implicit_gemm_depth * (tile.rows + tile.columns));
+    add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, implicit_gemm_stages * implicit_gemm_row_bytes * (tile.rows + tile.columns));
     finish();
     return list;
   }

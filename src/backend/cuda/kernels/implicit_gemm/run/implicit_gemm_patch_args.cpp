@@ -61,7 +61,7 @@ std::optional<MatmulPatchWalk> patch_walk(const GemmMap& map, std::span<const in
 
 bool is_possible(const ImplicitGemmPatch& s) {
   auto within = [](int v, int from, int to) { return v >= from && v <= to; };
-  if (!within(s.channels, 1, 64) || !within(s.last, 0, 1) || !within(s.wide, 1, 4)) return false;
+  if (!within(s.channels, 1, 64) || (s.size != 2 && s.size != 4) || !within(s.last, 0, 1) || !within(s.wide, 1, 4)) return false;
   for (int d = 0; d < 2; ++d) {
     if (!within(s.kernel[d], 2, 64) || !within(s.stride[d], 1, 64) || !within(s.pad[d], 0, 64)) return false;
   }

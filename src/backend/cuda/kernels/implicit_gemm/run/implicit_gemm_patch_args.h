@@ -7,46 +7,51 @@
 #include "kernels/matmul/run/matmul_args.h"
 
 // A block makes `down` x `across` places of an image, whose part that they see (a patch) it has in shared memory as it lies outside: of each line of it (and
-// of each channel, where these are apart) the columns. A line begins at a whole eight of halves and so may begin `before` what the first place sees. K is
-// walked in runs of what lies together in a line, in pairs of halves; a run begins with `lead` halves that are none, where it would begin between two words.
+// of each channel, where these are apart) the columns. A line begins at a whole piece of 16 bytes and so may begin `before` what the first place sees. K is
+// walked in runs of what lies together in a line, in words: pairs of halves, or floats. A run begins with `lead` halves that are none, where it would begin between two words.
 #define INGOT_CUDA_IMPLICIT_GEMM_PATCH \
   struct ImplicitGemmPatch { \
     static constexpr int down = 8, across = 16; \
     int channels, kernel[2], stride[2], pad[2]; /* h, w */ \
     int last;                                   /* a place's channels are neighbours, else its columns are */ \
     int wide;                                   /* 32 columns of the result times this are a block's */ \
+    int size;                                   /* bytes of an element */ \
+    constexpr int per() const { return 4 / size; }   /* elements of a word */ \
+    constexpr int each() const { return 16 / size; } /* and of a piece */ \
     constexpr int inner() const { return last ? channels : 1; } \
     constexpr int run() const { return kernel[1] * inner(); } \
     constexpr int runs() const { return kernel[0] * (last ? 1 : channels); } \
     constexpr int step() const { return stride[1] * inner(); } /* from one place to the next, in a line */ \
-    constexpr int before() const { return (8 - pad[1] * inner() % 8) % 8; } \
+    constexpr int before() const { return (each() - pad[1] * inner() % each()) % each(); } \
     constexpr int start() const { return -pad[1] * inner() - before(); } /* of a line, from where the first place is */ \
-    constexpr bool odd() const { return step() % 2 != 0; } /* every other place's runs begin between two words: they read a copy, one half aside */ \
-    constexpr int lead() const { return odd() ? 0 : before() % 2; } \
-    constexpr int words() const { return (lead() + run() + 1) / 2; } /* of a run */ \
-    constexpr int pairs() const { return runs() * words(); } \
-    constexpr int steps() const { return (pairs() + 7) / 8; } /* of sixteen of K */ \
+    constexpr bool odd() const { return step() % per() != 0; } /* every other place's runs begin between two words: they read a copy, one half aside */ \
+    constexpr int lead() const { return odd() ? 0 : before() % per(); } \
+    constexpr int words() const { return (lead() + run() + per() - 1) / per(); } /* of a run */ \
+    constexpr int words_of_k() const { return runs() * words(); } \
+    constexpr int steps() const { return (words_of_k() + 7) / 8; } /* of eight words of K */ \
     constexpr int height() const { return (down - 1) * stride[0] + kernel[0]; } \
     constexpr int lines() const { return height() * (last ? 1 : channels); } \
-    constexpr int eights() const { return (before() + (across - 1) * step() + run() + 7) / 8; } /* of a line */ \
-    constexpr int pitch() const { return eights() * 8; } \
-    constexpr int patch() const { return lines() * pitch() + 8; } /* halves; what fills the last run may lie behind it */ \
-    constexpr int place(int pair) const { /* of a pair of K in a patch, as the first place sees it */ \
-      const int last_one = pairs() - 1, real = pair < pairs() ? pair : last_one, r = real / words(); \
-      return (last ? r : r / kernel[0] * height() + r % kernel[0]) * pitch() + real % words() * 2 + (pair - real) * 2; \
+    constexpr int pieces() const { return (before() + (across - 1) * step() + run() + each() - 1) / each(); } /* of a line */ \
+    constexpr int pitch() const { return pieces() * each(); } \
+    constexpr int patch() const { return lines() * pitch() + 8; } /* elements; what fills the last run may lie behind it */ \
+    constexpr int place(int word) const { /* of a word of K in a patch, as the first place sees it */ \
+      const int last_one = words_of_k() - 1, real = word < words_of_k() ? word : last_one, r = real / words(); \
+      return (last ? r : r / kernel[0] * height() + r % kernel[0]) * pitch() + (real % words() + word - real) * per(); \
     } \
-    constexpr int k(int pair, int half) const { /* the row of B, -1: none */ \
-      const int r = pair / words(), at = pair % words() * 2 + half - lead(); \
+    constexpr int k(int word, int element) const { /* the row of B, -1: none */ \
+      const int r = word / words(), at = word % words() * per() + element - lead(); \
       const int row = last ? (at % channels * kernel[0] + r) * kernel[1] + at / channels : r * kernel[1] + at; \
       return r < runs() && at >= 0 && at < run() ? row : -1; \
     } \
-    constexpr unsigned mask(int pair) const { return (k(pair, 0) < 0 ? 0u : 0xffffu) | (k(pair, 1) < 0 ? 0u : 0xffff0000u); } \
+    constexpr unsigned mask(int word) const { \
+      return per() == 1 ? (k(word, 0) < 0 ? 0u : 0xffffffffu) : (k(word, 0) < 0 ? 0u : 0xffffu) | (k(word, 1) < 0 ? 0u : 0xffff0000u); \
+    } \
     constexpr int high() const { return wide == 1 ? 4 : wide == 4 ? 1 : 2; } /* warps that share the lines of places */ \
     constexpr int threads() const { return 32 * wide * high(); } \
     constexpr int blocks() const { return (steps() <= 4 ? 20 : steps() <= 12 ? 12 : 8) / (wide * high()); } /* on a multiprocessor: all of B is in registers */ \
     constexpr int half_step() const { return wide * 128 + 4; } /* words of B's fragments in shared memory; 4: for its banks */ \
     constexpr int weights() const { return steps() * 2 * half_step(); } \
-    constexpr int shared() const { return weights() * 4 + (odd() ? 3 : 2) * patch() * 2; } /* bytes */ \
+    constexpr int shared() const { return weights() * 4 + (odd() ? 3 : 2) * patch() * size; } /* bytes */ \
   };
 
 namespace ingot::kernels {
