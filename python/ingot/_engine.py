@@ -14,7 +14,7 @@ from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, na
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 from .profile import Profile
 
-TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
+TRUST = {"auto": 0, "data": 1, "code": 2}  # values of ingot_trust
 
 
 class _Weights(Handle):
@@ -34,8 +34,8 @@ class Engine:
     def __init__(self, plan: Plan, keep=(), values=None, here=True):
         self._plan, self._keep = plan, list(keep)
         self._built_from: dict = values or {}  # tensors that the plan points at, by name
-        self.given: dict = {}  # what load_engine was given, by name
-        self._values: dict = {}  # weights given since, by name: the library reads them where they are
+        self.given: dict = {}  # the weights given to load_engine, by name
+        self._values: dict = {}  # weights given later, by name; the library reads them in place
         self.forks = weakref.WeakSet()  # see new_weights
         self._options = Options(plan.session_options)
         self._description = None
@@ -332,7 +332,7 @@ class Session(Handle):
             plain(array, device, binding, "output")
         outputs = (Tensor * max(len(made), 1))()
         bindings = self._engine.outputs(self._function)
-        for i in late:  # of no memory, so only its dtype and rank count
+        for i in late:  # an output without memory: only its dtype and rank count
             made[i] = np.empty([0] * len(bindings[i]["dims"]), numpy_type(bindings[i]["dtype"]))
         keep += [fill(t, a, b, "output") for t, a, b in zip(outputs, made, bindings)]
         give = self._late(made) if late else OutputMemory()

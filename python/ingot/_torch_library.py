@@ -48,7 +48,7 @@ class TorchRegistry:
         It raises the op's RuntimeError. None if the version of the table or of Python is not supported."""
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
-        library = ctypes.PyDLL(self._path)  # which keeps Python's lock until the model runs
+        library = ctypes.PyDLL(self._path)  # PyDLL keeps Python's lock; the library releases it when the model runs
         library.ingot_torch_can_call.argtypes = [c_void_p]
         table = pointer(exchange, b"dlpack_exchange_api")
         if not library.ingot_torch_can_call(table):

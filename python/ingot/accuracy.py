@@ -236,7 +236,7 @@ def _as_int8(weight):
 
 
 def _weight_place(node) -> int | None:
-    """The argument of a matrix product that is its weight, as rows of channels."""
+    """The index of the argument that is the weight as rows of channels; None for other operators."""
     return 1 if node.target is torch.ops.aten.linear.default else None
 
 

@@ -152,7 +152,7 @@ def _form(signature, exported):
 
 
 def _compile_file(path, given: Given | None, options) -> Module:
-    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # it goes where the program's tensors are
+    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # these need the program in torch
         return _compile_program_in(path, given, options)
     options = precision.plain(options)
     model = _library.Model.open(path)
@@ -163,7 +163,7 @@ def _compile_file(path, given: Given | None, options) -> Module:
         set_ranges(model, ranges_of(zip(names, given.leaves)))
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
-    # What autocast casts is written out by torch, which also knows inputs and results that are no tensors.
+    # torch writes autocast's casts out, and knows the inputs and results that are not tensors.
     if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model
         return _compile_program_in(path, given, options)

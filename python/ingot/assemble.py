@@ -29,7 +29,7 @@ class Assembled(Runnable):
     def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict, followed):
         super().__init__(f.slots, [engine] if engine is not None else [], _way(f, engine, report, straight, followed), straight, followed)
         self.functional, self.engine, self.report, self.options = f, engine, report, options
-        self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
+        self.shown = [s for s in f.slots if s.kind == "state"]  # buffers that calls write are part of the module's state dict
 
 
 def _way(f, engine, report, straight, followed):
@@ -193,7 +193,7 @@ class Shell:
     def _runs_in_torch(self, node):
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) or node.target is operator.getitem:
-            return False  # made where it is used
+            return False  # computed at its use
         if self.in_place and node.target in _SIZE_CHECKS:
             return not self._reads(node)  # the engine itself checks sizes that it reads from data
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
@@ -296,7 +296,7 @@ class Shell:
                 node = names[name.removesuffix("_in_memory_order")]
                 order = self.f.orders[node]
                 part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
-            if (value := node.meta.get("val")).device.type != self.f.device.type:  # made of constants; torch reads it where it expects it
+            if (value := node.meta.get("val")).device.type != self.f.device.type:  # made from constants: torch expects it on its recorded device
                 part = self.graph.call_function(torch.ops.aten._to_copy.default, (part,), {"device": value.device})
             self.env[node] = part
             self._learn_sizes(node, part)

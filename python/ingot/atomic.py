@@ -10,7 +10,7 @@ import tempfile
 
 from .errors import InputError, IoError
 
-REMEDIES = {  # those of src/base/io_error.cpp
+REMEDIES = {  # the same as in src/base/io_error.cpp
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check the permissions of the file and its folder"),

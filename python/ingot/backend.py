@@ -172,7 +172,7 @@ class _Compiled:
         self._bound = self._watch.snapshot.tensors
 
     def is_straight(self):
-        """Passes all arguments on."""
+        """True if all arguments are passed on unchanged."""
         return self._straight
 
     def straight(self):

@@ -37,7 +37,7 @@ class Captured:
 
     json: bytes
     weights: list[tuple[str, torch.Tensor]]  # by state-dict name; the tensors own the bytes
-    input_names: list[str]                   # of the tensor inputs, in order
+    input_names: list[str]                   # names of the tensor inputs, in order
 
 
 def _is_read(node: torch.fx.Node, part: int) -> bool:

@@ -98,7 +98,7 @@ def relations(reason) -> dict[str, str]:
     """The sizes that inputs must have to fit the model, according to torch, if each is one size in terms of another. Nothing if torch says anything else."""
     lines = [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
     found = {m[1]: m[2] for line in lines if (m := _RELATION.fullmatch(line))}
-    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # of sizes such as 2*n, which had no name before
+    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # names that torch introduced for sizes such as 2*n
     known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)
     return found if known and len(found) + len(roots) == len(lines) else {}
 

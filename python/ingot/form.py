@@ -95,7 +95,7 @@ def of_plan(engine) -> Form:
 
 
 def _check_leaves(inputs, outputs, taken, given):
-    """taken, given: the number of tensors that the engine takes and returns."""
+    """taken, given: descriptions of the tensors that the engine takes and returns."""
     if (count := sum("tensor" in leaf for leaf in inputs)) != len(taken):
         raise FormatError(f"signature.inputs has {_op.count(count, 'tensor')}, and the engine {len(taken)}")
     for i, leaf in enumerate(outputs):

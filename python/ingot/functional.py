@@ -34,7 +34,7 @@ class Slot:
     node: Node
     kind: str
     name: str                                 # the user's name of an input, the state-dict name of a weight or buffer
-    tensor: torch.Tensor | None = None        # of a weight or buffer
+    tensor: torch.Tensor | None = None        # for a weight or buffer
     source: str = "parameter"                 # kind of weight: "parameter", "buffer" or "constant"
     tied: tuple[str, ...] = ()                # other state-dict names of the same tensor
     lies: dict | None = None                  # the layout of an input that must have its example's layout (see reshapes.py)
@@ -67,7 +67,7 @@ class Functional:
     ranges: Callable = lambda symbol: None    # a symbol's value range
     views: dict[Node, View] = field(default_factory=dict)
     wanted: list[Node] = field(default_factory=list)  # values to compute besides the written ones, in order
-    orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
+    orders: dict[Node, list[int]] = field(default_factory=dict)  # for wanted results that are not row-major: axes from outermost to innermost in memory
     before: list | None = None                # a `Lay` (or None) of each result, from the graph before torch made it functional, which may lose the layout
     program: torch.export.ExportedProgram | None = None  # the program with this graph
 
@@ -87,7 +87,7 @@ class Functional:
         return devices.of_slots(self.slots)
 
     def complete(self) -> "Functional":
-        """The same graph, with every result a row-major tensor of its own: for an engine without torch."""
+        """The graph with every result as a separate row-major tensor, for an engine without torch."""
         whole = replace(self)
         whole.views, whole.orders = {}, {}
         whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]

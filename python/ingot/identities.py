@@ -42,7 +42,7 @@ def _say_memory(node, operand, sharing):
 
 
 def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program with the operands in place of the results."""
+    """The program with the operands in place of the results."""
     if all(_operand(node) is None for node in program.graph.nodes):
         return program
     module = copied(program)

@@ -27,7 +27,7 @@ class Input:
         shape: sizes, e.g. (1, 3, 224, 224).
         min_shape, opt_shape, max_shape: sizes of equal rank with min <= opt <= max on every axis.
         dtype: torch.dtype, numpy dtype or a name ("float32", "f32", ...). None means float32.
-        device: where the tensor is; None: where the model's tensors are.
+        device: the device of the tensor; None: that of the model's tensors.
         name: used in messages and for the engine's binding; None takes the parameter's name.
         shared_dims: {axis: name}: axes of the same name have one size, across all inputs, positional and keyword.
         value: a constant (int, float, bool, None), for an argument that is not a tensor.

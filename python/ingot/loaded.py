@@ -78,7 +78,7 @@ class _Graph:
         self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
         self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
         self.engines: list[_engine.Engine] = []
-        self.calls: list[tuple[Node, list[Node]]] = []  # what is read, what is made
+        self.calls: list[tuple[Node, list[Node]]] = []  # (tensors that the engine reads, its results)
         for node in program.graph.nodes:
             if node.target is torch.ops.ingot.execute.default:
                 self._engine(node)

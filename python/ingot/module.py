@@ -110,7 +110,7 @@ class Module(InferenceOnly):
             place.register_parameter(last, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(last, tensor)
 
     def _apply(self, function, recurse=True):
-        # What .to(), .half(), .cuda() and their like do to a parameter.
+        # The effect of .to(), .half(), .cuda() and the like on a parameter.
         probe = torch.empty(0, device=self._kind.device)
         moved = function(probe)
         if moved.dtype != probe.dtype or moved.device != probe.device:

@@ -43,7 +43,7 @@ def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
 
 
 def _hang_on(graph):
-    """Those placeholders. True for those of which a slice or a permuted view is reshaped: there sizes of 1 matter too."""
+    """The placeholders of `hang_on`, and those of which a slice or a permuted view is reshaped: there sizes of 1 matter too."""
     written = memories_written(graph)
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}

@@ -5,7 +5,7 @@ Each has:
     run: a function from flat inputs to flat results. plain: a quicker one for plain tensors only, if there is one.
     value, replace: read and replace weights that it holds besides the engines.
     profiled: the engine that `profile` measures.
-    must_run.
+    must_run: raises an error if the engine cannot run here, as a torch program has to.
 """
 
 from __future__ import annotations
