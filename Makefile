@@ -2,57 +2,57 @@
 BUILD ?= build/release
 PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
-export INGOT_CACHE = off# what is tested and timed compiles, also what was compiled before
+export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
 .PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
-setup: ## Debian packages and .venv with torch
+setup: ## install Debian packages and .venv with torch
 	@tools/setup.sh
 
 $(BUILD)/build.ninja: CMakeLists.txt
 	cmake --preset release -B $(BUILD)
 
-libraries: setup $(BUILD)/build.ninja ## the libraries and the command line
+libraries: setup $(BUILD)/build.ninja ## build the libraries and the command line
 	@cmake --build $(BUILD) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
 	@$(PYTHON) tools/make_wheel.py --develop
 
-build: setup $(BUILD)/build.ninja ## those and the tests
+build: setup $(BUILD)/build.ninja ## build the libraries, the command line and the tests
 	@cmake --build $(BUILD) -j 2
 	@$(PYTHON) tools/make_wheel.py --develop
 
-check: build lint ## what every commit keeps green: unit tests, small models (minutes)
+check: build lint ## run before every commit: unit tests, small models (minutes)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
 	@$(PYTHON) -m pytest -q -n 2 tests
 
-test: check ## all of check, from a clean clone
+test: check ## the same as check; works from a clean clone
 
-test-all: build lint ## the full sizes too
+test-all: build lint ## all tests at full sizes
 	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests
 
 SECONDS ?= 600
 ASAN := build/asan
 FUZZERS := importer:archives plan:plans graph:graphs
-fuzz: build ## hostile archives, plans and graphs under address and undefined sanitizers, SECONDS=600 each
+fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undefined sanitizers, SECONDS=600 each
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 --target fuzz_importer fuzz_plan fuzz_graph
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
 
-check-deep: build lint ## what ends a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer, the site in a browser
+check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, 60 s of each fuzzer, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
 	@$(MAKE) fuzz SECONDS=60
 	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py
 
-differential: build ## random programs by every way against eager, SECONDS=600, SEED from the clock
+differential: build ## compare random programs with eager by every way through ingot, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 JOBS ?= 1
-ulp: build ## errors of float32 functions over all inputs beside torch's, into docs/accuracy.md (hours on one core; JOBS=16)
+ulp: build ## write errors of float32 functions over all inputs, beside torch's, to docs/accuracy.md (hours on one core; JOBS=16)
 	@INGOT_BUILD=$(BUILD) nice -n 15 $(PYTHON) tests/ulp/walk.py --write --jobs $(JOBS)
 
 ulp-cuda: build ## the same on an NVIDIA GPU
@@ -62,53 +62,53 @@ DOCS := build/docs-venv
 $(DOCS)/installed: docs/requirements.txt
 	@python3 -m venv $(DOCS) && $(DOCS)/bin/pip install -q -r docs/requirements.txt && touch $@
 
-docs: $(DOCS)/installed ## the documentation site in build/site (open build/site/index.html)
+docs: $(DOCS)/installed ## build the documentation site in build/site (open build/site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-lint: ## the include rule
+lint: ## check the include rule
 	@python3 tools/check_layers.py
 
-format: ## clang-format over src, include, examples
+format: ## run clang-format on all C++ files
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 -i
 
-size: build ## sizes of the stripped libraries
+size: build ## print the sizes of the stripped libraries
 	@for f in libingot.so libingot_runtime.so libingot_torch.so; do strip -o /tmp/$$f $(BUILD)/$$f; ls -l /tmp/$$f | awk '{print $$5, "bytes", $$9}'; rm /tmp/$$f; done
 
-ops: build ## the operator table
+ops: build ## print the operator table
 	@$(BUILD)/ingot ops
 
-new-op: ## an operator definition: SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
+new-op: ## write an operator definition: SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
 	@python3 tools/new_op.py "$(SCHEMA)" "$(FAMILY)"
 
-new-kernel: ## the folder of a CPU kernel: NAME=roll
+new-kernel: ## write the folder of a CPU kernel: NAME=roll
 	@python3 tools/new_kernel.py "$(NAME)"
 
-bench: build ## times beside eager, inductor, ONNX Runtime and OpenVINO, in one run
+bench: build ## time models beside eager, inductor, ONNX Runtime and OpenVINO, in one run
 	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
 	@$(PYTHON) bench/cpu.py
 
-bench-kernels: build ## single kernels beside MKL, oneDNN, torch and inductor
+bench-kernels: build ## time single kernels beside MKL, oneDNN, torch and inductor
 	@$(PYTHON) bench/kernels_cpu.py
 
-bench-cuda: build ## times on an NVIDIA GPU beside eager and inductor, in one run
+bench-cuda: build ## time models on an NVIDIA GPU beside eager and inductor, in one run
 	@$(PYTHON) bench/cuda.py
 
-bench-images: build ## models of images and sound (torchvision, diffusers, transformers) on the CPU beside eager, inductor, ONNX Runtime and OpenVINO
+bench-images: build ## time models of images and sound (torchvision, diffusers, transformers) on the CPU beside eager, inductor, ONNX Runtime and OpenVINO
 	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
 	@$(PYTHON) bench/cpu.py --rows images
 
-bench-images-cuda: build ## the same for models of images and diffusion (torchvision, diffusers)
+bench-images-cuda: build ## time models of images and diffusion (torchvision, diffusers) on an NVIDIA GPU beside eager and inductor
 	@$(PYTHON) bench/cuda.py --rows images
 
-wheel: build ## dist/ingot-*.whl, and the one for the name torch_tensorrt
+wheel: build ## write dist/ingot-*.whl, and the wheel for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
-quickstart: libraries ## a real model from PyTorch to a plan to answers
+quickstart: libraries ## run a real model: from PyTorch to a plan to answers
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py
 
-acceptance-cpu: build ## every figure the CPU work is judged by, with its bar
+acceptance-cpu: build ## print every figure by which the CPU work is judged, with its bar
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) tools/acceptance_cpu.py
 
 acceptance-any-model: build ## the same for fallback, mutation, options and saving
@@ -117,5 +117,5 @@ acceptance-any-model: build ## the same for fallback, mutation, options and savi
 acceptance-cuda: build ## the same for an NVIDIA GPU (bars for an H200)
 	@$(PYTHON) tools/acceptance_cuda.py
 
-clean: ## build outputs
+clean: ## remove build outputs
 	rm -rf build dist

@@ -1,10 +1,10 @@
-"""How long compiling takes, by the shape of the graph, its size and the stage.
+"""Compile times by the shape of the graph, its size and the stage.
 
     python bench/compile_time.py                          # every shape at 5,000 and 20,000 nodes
     python bench/compile_time.py --shapes chain,tree --nodes 1250,5000 --stages
 
-Graphs are given to ingot as `torch.export` would give them; torch's own time is not in it. Seconds of the compiling thread (time.thread_time), the
-best of --runs, each in a process of its own.
+Graphs are passed to ingot as `torch.export` would pass them; torch's own time is not included. Times are seconds of the compiling thread (time.thread_time), the best of --runs, each in its
+own process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 class Graph:
-    """A functional graph of ATen calls over real tensors, each computed as it is added."""
+    """A functional graph of ATen calls over real tensors. Each call is computed when it is added."""
 
     def __init__(self):
         self.graph, self.slots, self.parameters = torch.fx.Graph(), [], []
@@ -63,7 +63,7 @@ def chain(g, n):
 
 
 def tree(g, n):
-    """Pairs are added, and pairs of those."""
+    """Sums of pairs, level by level."""
     level = [g.input("x", torch.rand(4, 4))]
     level = [g.call(aten.mul.Tensor, level[0], 1 + i / n) for i in range(n // 2)]
     while len(level) > 1:
@@ -72,7 +72,7 @@ def tree(g, n):
 
 
 def ladder(g, n):
-    """Diamonds, one on the other: both sides of each read the one before."""
+    """A chain of diamonds: both sides of each read the one before."""
     x = g.input("x", torch.rand(4, 4))
     for _ in range(n // 3):
         x = g.call(aten.maximum.default, g.call(aten.mul.Tensor, x, 0.5), g.call(aten.tanh.default, x))
@@ -80,7 +80,7 @@ def ladder(g, n):
 
 
 def squares(g, n):
-    """A chain of squarings whose end two results read."""
+    """A chain of squarings; two results read its end."""
     x = g.input("x", torch.rand(4, 4))
     for _ in range(n):
         x = g.call(aten.mul.Tensor, x, x)
@@ -88,7 +88,7 @@ def squares(g, n):
 
 
 def segments(g, n):
-    """n / 4 engine segments, one operator that stays in torch between each two."""
+    """n / 4 engine segments, with one operator in torch between each two."""
     x = g.input("x", torch.rand(4, 4))
     for _ in range(n // 4):
         x = g.call(aten.mul.Tensor, g.call(aten.tanh.default, g.call(aten.mul.Tensor, x, 0.5)), 0.25)
@@ -97,7 +97,7 @@ def segments(g, n):
 
 
 def linears(g, n):
-    """n / 2 linear layers, each with weights of its own."""
+    """n / 2 linear layers, each with its own weights."""
     layers = [(g.weight(f"w{i}", torch.rand(4, 4)), g.weight(f"b{i}", torch.rand(4))) for i in range(n // 2)]
     x = g.input("x", torch.rand(4, 4))
     for w, b in layers:
@@ -106,7 +106,7 @@ def linears(g, n):
 
 
 def norms(g, n):
-    """Reductions and what reads them, one after another."""
+    """Reductions and pointwise operators that read them, in turn."""
     x = g.input("x", torch.rand(4, 4))
     for _ in range(n // 2):
         x = g.call(aten.sub.Tensor, x, g.call(aten.mean.dim, x, [-1], True))
@@ -114,7 +114,7 @@ def norms(g, n):
 
 
 def views(g, n):
-    """Reshapes and turns that no single view says."""
+    """Reshapes and transposes that do not compose to a single view."""
     x = g.input("x", torch.rand(4, 6))
     for _ in range(n // 2):
         x = g.call(aten.reshape.default, g.call(aten.transpose.int, x, 0, 1), [4, 6])
@@ -122,13 +122,13 @@ def views(g, n):
 
 
 def users(g, n):
-    """One value that all others read."""
+    """All nodes read one value."""
     x = g.call(aten.exp.default, g.input("x", torch.rand(4, 4)))
     return [g.call(aten.cat.default, [g.call(aten.mul.Tensor, x, 1 + i / n) for i in range(n - 2)])]
 
 
 def inputs(g, n):
-    """n / 10 inputs, as many results."""
+    """n / 10 inputs, and as many results."""
     given = [g.input(f"x{i}", torch.rand(4)) for i in range(n // 10)]
     for _ in range(9):
         given = [g.call(aten.add.Tensor, a, b) for a, b in zip(given, given[1:] + given[:1])]
@@ -136,7 +136,7 @@ def inputs(g, n):
 
 
 def parts(g, n):
-    """n / 20 tensors in one cat, over and over: each part is a slice of the one before."""
+    """A chain of concatenations of n / 20 tensors; each part is a slice of the concatenation before."""
     x, k = g.input("x", torch.rand(n // 20, 4)), n // 20
     for _ in range(20):
         x = g.call(aten.cat.default, [g.call(aten.slice.Tensor, x, 0, i, i + 1) for i in reversed(range(k))])
@@ -144,7 +144,7 @@ def parts(g, n):
 
 
 def nest(g, n):
-    """where in where, cat in cat."""
+    """Nested where, and nested cat."""
     x = g.input("x", torch.rand(4, 4))
     y = x
     for i in range(n // 4):
@@ -163,7 +163,7 @@ def ranks(g, n):
 
 
 SHAPES = {f.__name__: f for f in (chain, tree, ladder, squares, segments, linears, norms, views, users, inputs, parts, nest, ranks)}
-ENOUGH = 60  # seconds: no larger one of the shape is compiled
+ENOUGH = 60  # seconds: beyond this, no larger graph of the shape is compiled
 
 
 def compile_graph(shape, nodes):
@@ -191,7 +191,7 @@ def _timed(stages, owner, name, label):
 
 
 def one(shape, nodes):
-    """Compiles one graph; prints the seconds of all and of each stage in Python as JSON. What INGOT_LOG tells goes to stderr."""
+    """Compiles one graph; prints the total seconds and those of each stage in Python as JSON. INGOT_LOG's lines go to stderr."""
     from ingot import _engine, _library, assemble, capture
 
     stages = {}

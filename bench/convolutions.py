@@ -2,10 +2,9 @@
 
     python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone] [--peers eager,inductor,onednn]
 
-Each problem is measured twice: `between` two 1x1 convolutions from and to four channels (its input and result are intermediates, whose layout is ours to
-choose), and `alone` on the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds; `ratio` is ours over
-eager's (below 1: faster), `limit` ours over the time of its multiplications at the machine's measured peak. Lines are appended to
-bench/results/<machine>.jsonl.
+Each problem is measured in two forms. `between` puts it between two 1x1 convolutions from and to four channels: its input and result are intermediates, so ingot chooses their layout. `alone`
+uses the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds. `ratio` is ingot's time over eager's (below 1: faster). `limit` is ingot's
+time over that of the multiplications at the machine's measured peak. Lines are appended to bench/results/<machine>.jsonl.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def up(c, o, k, size, stride, **more):
     return c, o, k, size, {"transposed": True, "stride": stride, **more}
 
 
-# Name: channels, results, kernel, sizes, arguments of the layer.
+# Name: input channels, output channels, kernel, sizes, arguments of the layer.
 PROBLEMS = {
     # 2-D, dense
     "dense 3x3 64 at 56": dense(64, 64, 3, (56, 56), padding=1),
@@ -170,7 +169,7 @@ PROBLEMS = {
 
 
 def layers(problem, form):
-    """The module, an input, and how many multiply-adds the convolution does."""
+    """The module, an input, and the number of multiply-adds of the convolution."""
     c, o, k, size, more = problem
     more = dict(more)
     transposed, batch = more.pop("transposed", False), more.pop("batch", 1)
@@ -194,7 +193,7 @@ def inductor(model, x):
 
 
 def onednn(layer, x):
-    """oneDNN on a packed weight, its result in the layout that it likes best; None for what torch has no such call for."""
+    """oneDNN on a packed weight, with the result in oneDNN's preferred layout; None if torch has no such call for the layer."""
     if not isinstance(layer, CONVOLUTIONS[False][1:]) or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         return None
     order = torch.channels_last if x.dim() == 4 else torch.channels_last_3d

@@ -1,11 +1,10 @@
 """End-to-end times on the CPU beside every peer, in one run: `make bench`.
 
-Each peer of a model lives in its own process and runs bursts in turn with the others (order rotated), so that whatever else the
-machine does hits all alike. Reported for each: median and fastest wall time, CPU time, error against float64, compile seconds, resident memory; beside
-them the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read bandwidth,
-whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
+Each peer of a model has its own process and runs bursts in turn with the others (order rotated), so that other load on the machine affects all alike. Reported for each: median and fastest
+wall time, CPU time, error against float64, compile seconds, resident memory, and the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read
+bandwidth, whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
 
-`--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked there. Its line has the ratio of every round, before over now.
+`--before FOLDER` adds the peer "before": another build of ingot, from a wheel unpacked in that folder. Its line has the ratio of every round, before over now.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def worker(row, peer, threads):
         exact = first_array(row.make().double()(*[x.double() if x.is_floating_point() else x for x in row.inputs()]))
         error = float(np.abs(result.reshape(exact.shape) - exact).max())
         head = {"compile_s": round(seconds, 2), "error": error}
-    except Exception as problem:  # the parent prints it and goes on with the others
+    except Exception as problem:  # the parent prints it and continues with the other peers
         print(json.dumps({"failed": f"{type(problem).__name__}: {problem}"[:300]}), file=answers, flush=True)
         return
     del torch
@@ -142,7 +141,7 @@ def environment_of(before):
 
 
 def ratios(before, now):
-    """Medians of each round, before over now: above 1 this build is faster. With the median of the rounds."""
+    """The ratio of medians of each round, before over now (above 1: this build is faster), and the median ratio."""
     rounds = [round(median(b) / median(n), 4) for b, n in zip(before, now)]
     return {"before_over_now": median(rounds), "rounds": rounds}
 

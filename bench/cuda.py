@@ -1,11 +1,14 @@
 """End-to-end times on an NVIDIA GPU beside every peer, in one run: `make bench-cuda`.
 
-All peers of a row live in one process and share the model's weights; they run bursts in turn (order rotated). Reported for each: median
-milliseconds on the GPU (events around a call, calls one after the other) and of wall time (each call waited for), seconds to the first result and, of
-ingot, to build besides capture, error against float64 (bfloat16 rows: float32), memory of the GPU; beside them the limit: operations over the measured
-peak of a large product, or weight bytes over measured read bandwidth, whichever is longer. Lines are appended to
-bench/results/<gpu>.jsonl with the command. `--before FOLDER` adds the peer "before": another build of ingot, a wheel unpacked
-there, in a process of its own that waits while the others run.
+All peers of a row run in one process, share the model's weights, and run bursts in turn (order rotated). Reported for each:
+
+- median milliseconds on the GPU (events around a call, calls one after the other), and of wall time (waiting for each call);
+- seconds to the first result, and for ingot to build besides capture;
+- error against float64 (bfloat16 rows: float32), and memory of the GPU;
+- the limit: operations over the measured peak of a large matrix product, or weight bytes over measured read bandwidth, whichever is longer.
+
+Lines are appended to bench/results/<gpu>.jsonl with the command. `--before FOLDER` adds the peer "before": another build of ingot, from a wheel unpacked in that folder, in its own process,
+which waits while the others run.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from cpu import BEFORE, environment_of, ratios  # noqa: E402
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PEERS = ["ingot", "ingot-timed", "eager", "inductor", "inductor-graphs", "max-autotune"]
-TIMED_SECONDS = 5.0  # build_seconds of "ingot-timed" where --build-seconds gives none; "ingot" takes costs from its model
+TIMED_SECONDS = 5.0  # default build_seconds of the peer "ingot-timed"; the peer "ingot" uses its cost model
 MODES = {"inductor": None, "inductor-graphs": "reduce-overhead", "max-autotune": "max-autotune"}
 
 
@@ -148,11 +151,11 @@ def image_rows():
     ]
 
 
-# ---- one row, in a process of its own
+# ---- one row, in its own process
 
 
 def burst(call, seconds):
-    """(milliseconds on the GPU of each call, of wall time of each call that is waited for)."""
+    """(milliseconds on the GPU for each call, milliseconds of wall time for each call with waiting)."""
     import torch
 
     device, wall = [], []
@@ -177,7 +180,7 @@ def burst(call, seconds):
 
 
 def ceilings():
-    """Measured FLOP/s of a large half-precision product and bytes/s that are read."""
+    """The measured FLOP/s of a large half-precision matrix product, and the measured read bandwidth in bytes/s."""
     import torch
 
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -188,21 +191,21 @@ def ceilings():
 
 
 def cost(module, inputs):
-    """Operations of a call, by torch's counter, and bytes of the weights that it reads whole."""
+    """The operations of a call, by torch's counter, and the bytes of the weights that it reads whole."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     try:
         with FlopCounterMode(display=False) as counter:
             module(*inputs)
-    except AssertionError:  # grouped heads, which the counter of torch 2.11 does not know: a token's products stand in for all
+    except AssertionError:  # torch 2.11's counter does not know grouped heads: count the matrix products of a token instead
         return 2 * sum(p.numel() for p in module.parameters() if p.dim() == 2), sum(p.nbytes for p in module.parameters())
     tables = {id(m.weight) for m in module.modules() if isinstance(m, torch.nn.Embedding)}
     return counter.get_total_flops(), sum(p.nbytes for p in module.parameters() if id(p) not in tables)
 
 
 def build(peer, row, module, inputs, timed_seconds):
-    """(the call, seconds to build besides capture where the peer tells them)."""
+    """(the call, seconds to build besides capture, if the peer reports them)."""
     import torch
 
     if peer == "eager":
@@ -219,7 +222,7 @@ def build(peer, row, module, inputs, timed_seconds):
 
 
 def started(peer, row, module, inputs, timed_seconds):
-    """(the call, its first result, a dict of what starting it took)."""
+    """(the call, its first result, a dict of the start-up costs)."""
     import torch
 
     free = torch.cuda.mem_get_info()[0]
@@ -234,7 +237,7 @@ def started(peer, row, module, inputs, timed_seconds):
 
 
 class Elsewhere:
-    """The peer "before": the same row in a process with another build of ingot, told when to run a burst."""
+    """The peer "before": the same row in a process with another build of ingot, which gets a command for each burst."""
 
     def __init__(self, row, arguments):
         command = [sys.executable, __file__, "--serve", row.name, "--build-seconds", str(arguments.build_seconds)]
@@ -299,7 +302,7 @@ def run_row(row, peers, arguments):
         try:
             calls[peer], result, head = started(peer, row, module, inputs, arguments.build_seconds)
             results[peer] = {"row": row.name, "peer": peer} | head | {"result": result.double()}
-        except Exception as problem:  # told, and the others go on
+        except Exception as problem:  # reported, and the others continue
             results[peer] = {"row": row.name, "peer": peer, "failed": f"{type(problem).__name__}: {problem}"[:400]}
     bursts = {peer: lambda seconds, call=call: burst(call, seconds) for peer, call in calls.items()}
     if arguments.before:

@@ -1,6 +1,6 @@
-"""What a call costs for looking whether 200 weights have changed (docs/decisions/0021): `python bench/followed_weights.py`.
+"""The cost per call of checking whether 200 weights have changed (docs/decisions/0021): `python bench/followed_weights.py`.
 
-One module, called with its weights watched and with none, in turn; a call behind a write to a buffer larger than the caches is the cold one.
+One module is called in turn with its weights watched and with none watched. A cold call follows a write to a buffer that is larger than the caches.
 """
 
 import statistics
@@ -51,7 +51,7 @@ def main():
                 found.setdefault((what, "cold", name), []).append(timed(call))
     for what in ("call", "comparison alone"):
         for caches in ("warm", "cold"):
-            # The lower quartile: other programs want the cores too.
+            # The lower quartile, because other programs use the cores too.
             times = {name: statistics.quantiles(found[what, caches, name])[0] for name in snapshots}
             more = times["watched"] - times["not watched"]
             print(f"{what}, {caches} caches: " + ", ".join(f"{name} {t:.2f} us" for name, t in times.items()) + f"; {more:+.2f} us")

@@ -1,10 +1,10 @@
-"""Peak of a build's host memory beside the weights: what ingot.compile, and `ingot compile model.pt2`, take while they build, with an empty cache and with the plan in it.
+"""Peak host memory of a build by ingot.compile and by `ingot compile model.pt2`, relative to the weights, with an empty cache and with the plan in it.
 
     python bench/host_memory.py [--models bert,resnet,llama,unet]
 
-A multiple of the bytes of the weights, beyond what there was before the build: the module's own weights are not counted, the packed copy that the engine keeps is (about 1.0).
-Anonymous memory, seen every 2 ms by a process beside it; a small model was compiled before, so that libraries and torch's own tables are there. Of the command line all
-anonymous memory: it maps the archive and packs nothing. Bar: 1.3 for ingot.compile, 0.3 for the command line. Random weights, on the CPU.
+Figures are multiples of the bytes of the weights, beyond the memory before the build. The module's own weights are not counted; the packed copy that the engine keeps is (about 1.0). A separate
+process samples anonymous memory every 2 ms. A small model is compiled first, so that libraries and torch's own tables are loaded. For the command line all anonymous memory counts: it maps the
+archive and packs nothing. Bar: 1.3 for ingot.compile, 0.3 for the command line. Random weights, on the CPU.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def anonymous(pid="self") -> int:
 
 
 class Peak:
-    """The most anonymous memory of a process while it is open: seen by a process of its own, since a thread would wait for Python's lock."""
+    """The peak anonymous memory of this process while the object is open. A separate process samples it, because a thread would wait for Python's lock."""
 
     WATCH = (
         "import sys\nmost = 0\nimport time, select\ntry:\n    while not select.select([sys.stdin], [], [], 0.002)[0]:\n        for line in open('/proc/%s/status' % sys.argv[1]):\n"
@@ -60,7 +60,7 @@ class Peak:
 
 
 def of_command(line) -> int:
-    """The most anonymous memory of a command."""
+    """The peak anonymous memory of a command."""
     child = subprocess.Popen(line, stdout=subprocess.DEVNULL)
     most = 0
     while child.poll() is None:
@@ -79,7 +79,7 @@ def one(name, state, folder):
 
     import torch
 
-    if name == "unet":  # diffusers asks for torchvision, which may have been built for another torch
+    if name == "unet":  # diffusers imports torchvision, which may have been built for another torch
         library = torch.library.Library("torchvision", "DEF")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 

@@ -1,7 +1,6 @@
 """Models of images, sound and diffusion for the benchmarks: real architectures of torchvision, timm and diffusers, random weights.
 
-Each maker takes (device, dtype) and returns (module in eval mode with one tensor as result, tuple of its inputs). The package that a
-model comes from is imported when it is made.
+Each maker takes (device, dtype) and returns (module in eval mode with one tensor as result, tuple of its inputs). It imports the model's package when it is called.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def _ready(module, call, inputs, device, dtype, channels_last=False):
             result = call(self.inner, *inputs)
             return result if isinstance(result, torch.Tensor) else result[0]
 
-    # Biases, scales and statistics as training leaves them: at 0 and 1, as they begin, whole layers would count for nothing.
+    # Biases, scales and statistics get values as after training. With the initial 0 and 1, whole layers would have no effect.
     generator = torch.Generator().manual_seed(0)
     for t in [*module.parameters(), *module.buffers()]:
         if t.dim() == 1 and t.is_floating_point():
@@ -41,8 +40,8 @@ def _random(*shape):
 
 
 def _torchvision():
-    """torchvision, None where it is absent. Its import, by diffusers and transformers too, needs the schemas of its compiled operators: a build for another
-    torch does not bring them, and no model here calls them."""
+    """torchvision, or None if it is absent. Its import, also by diffusers and transformers, needs the schemas of its compiled operators. A build for another torch lacks them, but no model
+    here calls them."""
     import torch
 
     try:
@@ -64,7 +63,7 @@ def torchvision_model(name, batch, side=224, **config):
 
         torch.manual_seed(0)
         module = getattr(_torchvision().models, name)(weights=None, **config)
-        for layer in module.modules():  # zeros at first in ViT's and ConvNeXt's kin, and all results equal
+        for layer in module.modules():  # ViT, ConvNeXt and the like start with zeros, and all results would be equal
             if isinstance(layer, torch.nn.Linear):
                 torch.nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
             if hasattr(layer, "layer_scale"):
@@ -152,7 +151,7 @@ def vae_decoder(side=512, batch=1):
 
 
 def segmentation(name, side=256, **config):
-    """A torchvision segmentation model; its result is the map of classes."""
+    """A torchvision segmentation model. Its result is the map of classes."""
 
     def make(device, dtype):
         import torch
@@ -192,7 +191,7 @@ def written_out(network, *shape):
 
 
 def unet_2d(torch, width=32):
-    """Two convolutions a level, max pooling down, bilinear or transposed convolutions up, skips concatenated."""
+    """A U-Net: two convolutions per level, max pooling down, bilinear resizing or transposed convolutions up, concatenated skips."""
     nn = torch.nn
 
     def block(a, b):
@@ -396,7 +395,7 @@ def detector(torch, width=16):
 
 
 class OnCpu:
-    """A maker of this file as cpu.py wants it: () -> module, in float32."""
+    """A maker of this file in the form that cpu.py needs: () -> module, in float32."""
 
     def __init__(self, make, names=("x",)):
         self._make, self.names = make, names

@@ -2,9 +2,8 @@
 
     python bench/kernels_cpu.py [--threads 2] [--only matmul,gemv,attention,fused] [--rounds 12]
 
-Ours is the time of the step inside the engine (Session.profile); a peer's is its call less what the same call costs on a
-tensor of one element. Every figure is the fastest of all rounds, so that other work on the machine counts as little as
-possible. Peers of matmul: MKL (torch.nn.functional.linear), MKL with packed weights and oneDNN with reordered weights.
+ingot's time is that of the step inside the engine (Session.profile). A peer's time is that of its call, minus the same call on a tensor of one element. Every figure is the fastest of all
+rounds, so that other load on the machine counts as little as possible. Peers of matmul: MKL (torch.nn.functional.linear), MKL with packed weights and oneDNN with reordered weights.
 Lines are appended to bench/results/<machine>.jsonl.
 """
 
@@ -43,7 +42,7 @@ class Call(torch.nn.Module):
 
 
 def ours(module, inputs):
-    """A function that gives the fastest time of the engine's steps together, in seconds, of `n` calls."""
+    """A function that returns the fastest total time of the engine's steps in `n` calls, in seconds."""
     session = ingot.compile(module, inputs=[ingot.Input.from_tensor(x) for x in inputs]).engine.session()
     arrays = [x.numpy() for x in inputs]
     made = session.run(*arrays)
@@ -83,7 +82,7 @@ def interleave(measures, rounds, n):
 
 
 def problems_parser(description):
-    """The arguments of a bench whose problems stand `alone` and `between` two convolutions."""
+    """The argument parser of a benchmark with the forms `alone` and `between` two convolutions."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
@@ -94,7 +93,7 @@ def problems_parser(description):
 
 
 def report_problems(lines, arguments, script):
-    """Prints each line beside eager and keeps it in bench/results, then the geometric mean of each form."""
+    """Prints each line beside eager and appends it to bench/results, then prints the geometric mean of each form."""
     log = Path(__file__).resolve().parent / "results" / f"{machine_name()}.jsonl"
     command = f"python bench/{script} " + " ".join(sys.argv[1:])
     done = []

@@ -1,4 +1,4 @@
-"""The models that benchmarks, tests and the acceptance run share: real architectures, random weights, one row each.
+"""The models of benchmarks, tests and the acceptance run: real architectures with random weights, one row each.
 
 A row names the model, its inputs and what they cost: floating-point operations of one call and bytes of weights it must read.
 """
@@ -60,7 +60,7 @@ class Family:
 
 
 class Images:
-    """The same for models of images, [batch, 3, side, side], without the layers behind the last image."""
+    """`Family` for models of images, [batch, 3, side, side], without the layers after the last image."""
 
     names = ("pixel_values",)
 
@@ -73,7 +73,7 @@ class Images:
 
         torch.manual_seed(0)
         inner = getattr(transformers, self.kind + "Model")(getattr(transformers, self.kind + "Config")(**self.config))
-        # Biases, scales and statistics as training leaves them: at 0, 1 or 1e-6, as they begin, whole layers would count for nothing.
+        # Biases, scales and statistics get values as after training. With the initial 0, 1 or 1e-6, whole layers would have no effect.
         for t in [*inner.parameters(), *inner.buffers()]:
             if t.dim() == 1 and t.is_floating_point():
                 t.data += 0.2 * torch.rand(t.shape)
@@ -122,7 +122,7 @@ def LastHidden(inner):  # noqa: N802 - a class made late, so that importing this
 
 
 def transformer_flops(module, batch: int, sequence: int) -> float:
-    """2 per multiply-add of every weight matrix applied to every token, plus the two attention products."""
+    """FLOPs: 2 per multiply-add of every weight matrix applied to every token, plus the two matrix products of attention."""
     import torch
 
     inner = module.inner
@@ -135,7 +135,7 @@ def transformer_flops(module, batch: int, sequence: int) -> float:
 
 
 def weight_bytes(module) -> int:
-    """Bytes of the parameters that are read whole: all but the embedding tables."""
+    """Bytes of the parameters that a call reads whole: all except embedding tables."""
     import torch
 
     embeddings = {id(m.weight) for m in module.modules() if isinstance(m, torch.nn.Embedding)}

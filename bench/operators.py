@@ -2,9 +2,8 @@
 
     python bench/operators.py [--threads 1] [--only "bilinear|pool"] [--rounds 12] [--form between,alone] [--dtype float32]
 
-Images are measured twice: `between` two 1x1 convolutions from and to four channels (the operator's layout is ours to choose), and `alone` on the model's own
-input and result. Figures are the fastest of all rounds, in milliseconds; `ratio` is ours over eager's (below 1: faster). Lines are appended to
-bench/results/<machine>.jsonl.
+Operators on images are measured in two forms: `between` two 1x1 convolutions from and to four channels, where ingot chooses the layout, and `alone` on the model's own input and result. Figures
+are the fastest of all rounds, in milliseconds. `ratio` is ingot's time over eager's (below 1: faster). Lines are appended to bench/results/<machine>.jsonl.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What the cache of plans saves: seconds of ingot.compile with an empty folder and with the plan in it, each in a process of its own, by stage.
+"""The time that the cache of plans saves: seconds of ingot.compile by stage, with an empty folder and with the plan in it, each in its own process.
 
     python bench/plan_cache.py [--models bert,bert_large,resnet,llama] [--target cpu|cuda:sm_90]
 
-Of each stage the least seconds of the rounds. capture: torch.export and writing the graph. build: ingot_compile, which looks into the cache. place: what is left, mostly preparing the weights. Random weights.
+For each stage the fastest round counts. capture: torch.export and writing the graph. build: ingot_compile, which looks into the cache. place: the rest, mostly preparing the weights. Random
+weights.
 """
 
 import argparse

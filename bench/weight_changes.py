@@ -1,4 +1,4 @@
-"""What a change of one weight costs beside a change of all: of a chain of equal layers, whose weights prepare packs. Prints the median seconds of each commit, in turn.
+"""The cost of a change of one weight and of all weights, in a chain of equal layers whose weights prepare packs. Prints the median seconds of each commit, in turn.
 
     python bench/weight_changes.py [--layers 200] [--width 512] [--device cpu] [--rounds 15]
 """

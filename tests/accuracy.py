@@ -1,5 +1,4 @@
-"""The accuracy rule, in one place: an engine may be at most twice as far from the float64 result as eager is, plus what the
-accumulation length allows.
+"""The accuracy rule, in one place: an engine's error against float64 is at most twice eager's, plus a term for the length of accumulations.
 
     max|y - y64| <= 2 max|eager - y64| + k eps max|y64|        k = 1 + sqrt(depth) / 4, depth = longest chain of additions
 
@@ -8,8 +7,8 @@ accumulation length allows.
 The logarithm of a sum turns the sum's relative error into an absolute one (d log s = ds / s), however small the logarithm is: for
 those results max|y64| counts as at least 1.
 
-Nothing wider stands beside a float64 result: there eager's is compared with, and how far the two may lie apart is what a change of one
-rounding in every input does to eager's (`float64_error`): max|y - eager| <= 3 e + k eps max|eager|.
+There is no wider type for a float64 result, so it is compared with eager's. The scale e is the change of eager's result when every input
+changes by one rounding (`float64_error`): max|y - eager| <= 3 e + k eps max|eager|.
 """
 
 from __future__ import annotations

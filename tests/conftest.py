@@ -1,4 +1,4 @@
-"""For every test: what compiles, compiles. A plan that was built before would be taken otherwise (option cache), and the compiler would not be tested."""
+"""For every test: turns the cache of plans off, because a cached plan would be used without testing the compiler."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Where tests of whole models run: on the CPU in float32, and on a GPU where there is one."""
+"""The devices of tests of whole models: the CPU in float32, and a GPU if there is one."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the acceptance scripts share: lines that yield (what, figure, bar, passed), printed as PASS or FAIL."""
+"""Shared by the acceptance scripts: lines that yield (name, figure, bar, passed), printed as PASS or FAIL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = []
 
 
 def line(name):
-    """A function that yields (what, figure, bar, passed) for the lines it measures."""
+    """Decorates a function that yields (name, figure, bar, passed) for the lines it measures."""
 
     def add(function):
         LINES.append((name, function))
@@ -42,7 +42,7 @@ def last(text, lines=1):
 
 
 def succeeds(what, command, says="", never="", **more):
-    """says, never: patterns that the output must have, and must not."""
+    """says: a pattern that the output must contain. never: one that it must not contain."""
     start = time.perf_counter()
     try:
         done = shell(command, **more)
@@ -54,7 +54,7 @@ def succeeds(what, command, says="", never="", **more):
 
 
 def pytest(what, *arguments, everything=True, strict=False, spread=False, before=(), **environment):
-    """Fails too when all was skipped, strict: when anything was. spread: over half of the cores, where pytest-xdist is installed. before: words of the command in front of Python."""
+    """Runs pytest. Fails also if all tests were skipped; with strict, if any was. spread: run on half of the cores, if pytest-xdist is installed. before: words of the command before Python."""
     environment = {**os.environ, **({"INGOT_TEST_ALL": "1"} if everything else {}), **environment}
     workers = ["-n", str(max(1, (os.cpu_count() or 1) // 2))] if spread and importlib.util.find_spec("xdist") else []
     command = [*before, sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", *workers, *arguments]
@@ -62,7 +62,7 @@ def pytest(what, *arguments, everything=True, strict=False, spread=False, before
 
 
 def gtest(what, program, tests):
-    """Some tests of a program; fails too when one was skipped."""
+    """Runs some tests of a program. Fails also if one was skipped."""
     folders = os.pathsep.join([p for p in sys.path if p.endswith("-packages")] + [os.environ.get("INGOT_LIBRARY_PATH", "")]).strip(os.pathsep)
     command = [str(BUILD / program), f"--gtest_filter={tests}"]
     return succeeds(what, command, r"\[  PASSED  \] [1-9]", r"\[  SKIPPED \]", env={**os.environ, "INGOT_LIBRARY_PATH": folders})

@@ -1,6 +1,6 @@
-"""What fallback, mutation, options and saving are judged by: `make acceptance-any-model`.
+"""The figures by which fallback, mutation, options and saving are judged: `make acceptance-any-model`.
 
-Prints one line each: PASS or FAIL, the figure, the bar. What cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
+Prints one line each: PASS or FAIL, the figure, the bar. A figure that cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
 whose name contains the word, `--list` names them.
 """
 
@@ -25,7 +25,7 @@ def random_cuts():
 
 @line("segment")
 def cost_of_a_segment():
-    """What one more segment costs, without the operator of torch's between the two: that is timed right after a whole run, its code and data as cold."""
+    """The cost of one more segment, without the torch operator between the two. That operator is timed right after a whole run, with its code and data equally cold."""
     import torch
     from models import minilm
 

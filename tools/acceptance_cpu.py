@@ -1,6 +1,6 @@
-"""Every figure the CPU work is judged by, with its bar: `make acceptance-cpu`.
+"""The figures by which the CPU work is judged, each with its bar: `make acceptance-cpu`.
 
-Prints one line each: PASS or FAIL, the figure, the bar. What cannot be measured prints FAIL with the reason. The whole list
+Prints one line each: PASS or FAIL, the figure, the bar. A figure that cannot be measured prints FAIL with the reason. The whole list
 takes more than an hour on two cores; `--only WORD` runs the lines whose name contains the word, `--list` names them.
 """
 
@@ -227,7 +227,7 @@ def overhead():
     run = _library.lib().ingot_session_run_with
 
     def median_difference(first, second, rounds):
-        """Median of second - first in microseconds, called in turn; and the median of first."""
+        """The median of second - first in microseconds, called in turn, and the median of first."""
         taken, differences = [], []
         for _ in range(rounds):
             a = time.perf_counter()

@@ -1,6 +1,6 @@
-"""What the GPU work is judged by: `make acceptance-cuda`, on a machine with an NVIDIA H200.
+"""The figures by which the GPU work is judged: `make acceptance-cuda`, on a machine with an NVIDIA H200.
 
-Prints one line each: PASS or FAIL, the figure, the bar. What cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
+Prints one line each: PASS or FAIL, the figure, the bar. A figure that cannot be measured prints FAIL with the reason. `--only WORD` runs the lines
 whose name contains the word, `--list` names them.
 """
 
@@ -21,7 +21,7 @@ BUILD_BARS = {"bert-large-f16-b1-s128": (6, 2), "resnet50-f16-b1": (12, 2), "lla
 
 
 def bench(*arguments, **environment):
-    """{row: {peer: result}} of bench/cuda.py; of a row that did not run, why: {"all": {"failed": reason}}."""
+    """{row: {peer: result}} from bench/cuda.py. For a row that did not run: {"all": {"failed": reason}}."""
     done = shell([sys.executable, "bench/cuda.py", "--json", *arguments], env={**os.environ, **environment})
     rows = defaultdict(lambda: {"all": {"failed": last(done.stderr) or "it did not run"}})
     for text in done.stdout.splitlines():
@@ -34,7 +34,7 @@ def bench(*arguments, **environment):
 
 
 def of_peer(peers, name):
-    """What a peer did, or {"failed": reason}."""
+    """The result of a peer, or {"failed": reason}."""
     return peers.get(name) or peers.get("all") or {"failed": "it did not run"}
 
 
@@ -59,7 +59,7 @@ def speed():
 
 @line("build")
 def build():
-    """Besides capture, in a process of its own each time."""
+    """Build times besides capture, each in its own process."""
     cache = SCRATCH / "cache"
     for row, bars in BUILD_BARS.items():
         shutil.rmtree(cache, ignore_errors=True)
@@ -72,7 +72,7 @@ def build():
 
 @line("memory")
 def memory():
-    """Each in a process of its own: what one gave back to torch's allocator, the other would take from there."""
+    """Memory of each peer, in its own process, because a peer would reuse memory that another released to torch's allocator."""
     for row in BUILD_BARS:
         ours, eager = (of_peer(bench("--rows", row, "--peers", p, "--rounds", "1", "--burst", "0.1")[row], p) for p in ("ingot", "eager"))
         weights, mine, theirs = ours.get("weights_mb", 0), ours.get("memory_mb"), eager.get("memory_mb")
@@ -157,7 +157,7 @@ def threads():
 
 @line("errors")
 def errors():
-    """On the pretend driver, so that they can be had on any machine; those of a real GPU are in the lines before."""
+    """Errors on the pretended driver, which works on any machine; those of a real GPU are in the lines before."""
     of = "tests/errors/test_pretend_gpu.py::test_"
     yield pytest("no GPU, and none of that number", of + "a_driver_without_gpus", of + "no_such_gpu", strict=True)
     yield pytest("the driver is too old", of + "a_driver_that_is_too_old", of + "code_that_is_newer_than_the_driver", strict=True)
@@ -172,7 +172,7 @@ def errors():
 @line("sanitizer")
 def sanitizer():
     for tool in ("memcheck", "racecheck"):
-        # What others' libraries ask of the driver and do not get while they are imported is no error of a kernel.
+        # A failed driver call of another library during its import is not an error of a kernel.
         before = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", "--target-processes", "all"]
         yield pytest(f"compute-sanitizer {tool} on the sample of tests/ops", "tests/ops", "--backend", "cuda", "-k", "float32 or float16", everything=False, spread=True, before=before)
 

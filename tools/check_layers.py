@@ -1,4 +1,4 @@
-"""Who may include whom: the rooms of src/ and the third-party headers each may see. Run by `make lint`."""
+"""Checks the include rule: which rooms of src/ and which third-party headers each room may include. Run by `make lint`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# room -> folders it may include; "x/y.h" allows one header, "*" stands for one folder. base is allowed everywhere. Files in a folder named run/ are linked
-# by the runtime alone: of their own room they see such files only, and their line here is "room/run".
+# room -> folders that it may include. "x/y.h" allows one header, "*" matches one folder. base is allowed everywhere. Only the runtime links files in a folder named run/: of their own room
+# they may include only such files, and their line here is "room/run".
 ALLOWED = {
     "base": [],
     "ir": [],
@@ -39,7 +39,7 @@ THIRD_PARTY = {
 }
 
 
-# Backends, the folders with kernels in backend/, do not know one another (tests compare them).
+# Backends (the folders of backend/ with kernels) may not include one another, except in tests, which compare them.
 def backend_of(path: str) -> str | None:
     parts = path.split("/")
     return parts[1] if parts[0] == "backend" and len(parts) > 2 and (ROOT / "src/backend" / parts[1] / "kernels").is_dir() else None
@@ -69,7 +69,7 @@ def violations(path: str, text: str) -> list[str]:
                 found.append(f"src/{path}: room {room} may not include <{name}>")
             continue
         if "/" not in name and not name.startswith("pipeline"):
-            continue  # a neighbour, or generated
+            continue  # in the same folder, or generated
         mine, theirs = backend_of(path), backend_of(name)
         if mine is not None and theirs is not None and mine != theirs:
             found.append(f"src/{path}: backend {mine} may not include \"{name}\"")

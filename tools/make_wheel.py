@@ -1,4 +1,4 @@
-"""Puts ingot together for Python: one wheel for every Python 3 and every torch from 2.10 on, a small one for the name torch_tensorrt, or a link for developers.
+"""Packages ingot for Python: one wheel for every Python 3 and every torch from 2.10, a small one for the name torch_tensorrt, or a link for developers.
 
     python tools/make_wheel.py --build build/release --out dist      dist/ingot-0.1.0-py3-none-manylinux_2_35_x86_64.whl
     python tools/make_wheel.py --torch-tensorrt --out dist           dist/ingot_torch_tensorrt-0.1.0-py3-none-any.whl
@@ -66,7 +66,7 @@ def develop():
 
 
 def libraries(build: Path, folder: Path):
-    """The libraries and the command, stripped, finding one another beside them."""
+    """The libraries and the command, stripped, with a run path to their own folder."""
     simdjson = None
     for line in subprocess.run(["ldd", build / "libingot.so"], capture_output=True, text=True, check=True).stdout.splitlines():
         if "libsimdjson" in line:
@@ -82,7 +82,7 @@ def libraries(build: Path, folder: Path):
 
 
 def platform_tag(folder: Path) -> str:
-    """The oldest manylinux that has every symbol the libraries ask of the system's glibc and libstdc++ (GLIBC_2.35: manylinux_2_35)."""
+    """The oldest manylinux that has every symbol of glibc and libstdc++ that the libraries need (GLIBC_2.35: manylinux_2_35)."""
     wanted = "".join(subprocess.run(["objdump", "-T", file], capture_output=True, text=True, check=True).stdout for file in sorted(folder.iterdir()))
     least = max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", wanted))
     for minor in map(int, re.findall(r"GLIBCXX_3\.4\.(\d+)", wanted)):
@@ -100,7 +100,7 @@ def wheel(build: Path, out: Path):
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         shutil.copytree(ROOT / "python/ingot", root / "ingot", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(ROOT / "include", root / "ingot/include")  # kernels of the user's are compiled with it
+        shutil.copytree(ROOT / "include", root / "ingot/include")  # users' kernels are compiled with it
         (root / "ingot/lib").mkdir()
         libraries(build, root / "ingot/lib")
         pack(root, out, "ingot", f"py3-none-{platform_tag(root / 'ingot/lib')}", METADATA, ENTRY_POINTS)
@@ -115,7 +115,7 @@ def torch_tensorrt_wheel(out: Path):
 
 
 def pack(root: Path, out: Path, package: str, tag: str, metadata: str, entry_points: str = ""):
-    """A wheel of what is in a folder, the same bytes each time."""
+    """Writes a wheel of a folder's content, with the same bytes each time."""
     out.mkdir(parents=True, exist_ok=True)
     name = out / f"{package}-{VERSION}-{tag}.whl"
     info = root / f"{package}-{VERSION}.dist-info"

@@ -16,18 +16,23 @@ PAGE = ROOT / "docs/migration.md"
 HEAD = """# From Torch-TensorRT
 
 `import ingot.torch_tensorrt as torch_tensorrt` gives Torch-TensorRT's Python API (of version 2.14) on ingot: its scripts run unchanged on a CPU or an NVIDIA GPU, without
-TensorRT. With the wheel `ingot-torch-tensorrt` installed, `import torch_tensorrt` itself does, where NVIDIA's package is not installed; where it is, that one keeps the name.
+TensorRT. With the wheel `ingot-torch-tensorrt`, `import torch_tensorrt` does the same, unless NVIDIA's package is installed, which then keeps the name.
 
-Engines are ingot's. Files and bytes that hold engines of TensorRT have to be made again from the model. docs/modules.md says what a compiled module promises: its weights are the
-model's own tensors and are followed, so changing them needs no refit.
+Engines are ingot's. Files and bytes that hold engines of TensorRT have to be made again from the model. A compiled module follows the model's own weights, so changing them needs no
+refit; docs/modules.md states all that it promises.
 
-Each name and setting below **works**, **differs** (the text says how), is **not yet** there (accepted, with one warning), or is **refused**: using it, or setting it to another value
-than its default, is an error that says what to do instead. What a setting means here is logged once, by the logger `torch_tensorrt`. A setting that is not known does nothing
-and is logged with the nearest name.
+Each name and setting below has a status:
 
-This page is made by `python tools/migration_page.py` from the tables in `python/ingot/torch_tensorrt`.
+- **works**: as in Torch-TensorRT.
+- **differs**: accepted; the text says what holds here.
+- **not yet**: accepted with one warning; it has no effect.
+- **refused**: using the name, or giving the setting a value other than its default, is an error that says what to do instead.
+
+The logger `torch_tensorrt` logs once what a setting means here. An unknown setting does nothing and is logged with the nearest known name.
+
+`python tools/migration_page.py` generates this page from the tables in `python/ingot/torch_tensorrt`.
 """
-GROUPS = {"field": "## Settings", "call": "## Options of calls", "older": "## Of older documents"}
+GROUPS = {"field": "## Settings", "call": "## Options of calls", "older": "## Settings of older versions"}
 
 
 def cell(text: str) -> str:
@@ -49,7 +54,7 @@ def page() -> str:
     lines = [HEAD]
     kinds = ("works", "differs", "not yet", "refused")
     counted = [("names", collections.Counter(s.status for s in SYMBOLS))]
-    counted += [(what, collections.Counter(s.status for s in TABLE if s.group == group)) for what, group in (("settings", "field"), ("options of calls", "call"), ("of older documents", "older"))]
+    counted += [(what, collections.Counter(s.status for s in TABLE if s.group == group)) for what, group in (("settings", "field"), ("options of calls", "call"), ("settings of older versions", "older"))]
     lines += table(["", *kinds, "all"], [[what, *(str(n[k]) for k in kinds), str(sum(n.values()))] for what, n in counted])
     lines += ["## Names", ""]
     groups: dict[str, list] = {}

@@ -1,5 +1,5 @@
-"""Writes a new kernel: its definition and arguments, and the CPU's implementation, which copies until it is written, with a test. Registers both. The
-conformance test fails until the definition's random case is a graph with the kernel in it.
+"""Writes a new kernel: its definition and arguments, a CPU implementation that only copies, and a test. Registers definition and implementation. The conformance test fails until the
+definition's random case is a graph with the kernel in it.
 
     make new-kernel NAME=roll
 """

@@ -1,4 +1,4 @@
-"""Adds an operator definition: it compiles, and refuses until its body is written.
+"""Adds an operator definition. It compiles, and refuses the operator until its body is written.
 
     make new-op SCHEMA="frac(Tensor self) -> Tensor" FAMILY=pointwise
 """
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-TYPES = {  # ATen's -> the body's, see src/ops/operator.h
+TYPES = {  # type in ATen -> type in the body, see src/ops/operator.h
     "Tensor": "Value", "Scalar": "Scalar", "int": "int64_t", "SymInt": "Dim", "bool": "bool", "float": "double", "str": "std::string",
     "ScalarType": "DType", "MemoryFormat": "int64_t", "Layout": "int64_t", "Device": "std::string",
 }  # fmt: skip
@@ -38,7 +38,7 @@ def definition(schema: str) -> str:
     many = results.strip().startswith("(") or "[]" in results
     kind = "std::vector<Value>" if many else "Value"
     tensors = sum(2 if "[" in type else 1 for type, _ in given if type.startswith("Tensor"))
-    types = " Types::each," if tensors > 1 else ""  # or another way for their dtypes to meet, see src/ops/binding.h
+    types = " Types::each," if tensors > 1 else ""  # or another promotion of their dtypes, see src/ops/binding.h
     return f'    {{"{name}({", ".join(parts)})",{types}\n     []({arguments}) -> {kind} {{ fail(Code::unsupported, "{name} is not written yet"); }}}},\n'
 
 
@@ -56,7 +56,7 @@ def main():
     text = file.read_text()
     end = text.index("\n};\n", text.index("const Definition definitions[]")) + 1
     text = text[:end] + new + text[end:]
-    if '#include "base/error.h"' not in text:  # where fail() is
+    if '#include "base/error.h"' not in text:  # declares fail()
         text = text.replace('#include "', '#include "base/error.h"\n#include "', 1)
     file.write_text(text)
     number = text[:end].count("\n") + 1

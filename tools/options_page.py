@@ -14,7 +14,7 @@ PAGE = ROOT / "docs/options.md"
 
 HEAD = """# Options
 
-Every option of a build or a session. An unknown name, or a value that an option cannot take, is an OptionError that says what is allowed.
+Every option of a build or a session. An unknown name or an invalid value is an OptionError that says what is allowed.
 
     ingot.compile(model, inputs=[...], weight_dtype="int8", threads=4)
     torch.compile(model, backend="ingot", options={"weight_dtype": "int8"})
@@ -23,13 +23,13 @@ Every option of a build or a session. An unknown name, or a value that an option
 
 In C, `ingot_options_set(options, "weight_dtype", "int8")`. A list is a Python list or text with commas; a bool is True, False, "true" or "false".
 
-This page is made by `python tools/options_page.py` from `src/compile/options.def`.
+`python tools/options_page.py` generates this page from `src/compile/options.def`.
 """
 KINDS = {
-    "partition": ("What runs in engines", "They decide which operators run in an engine and which in torch."),
-    "plan": ("What an engine is like", "They change the plan. A saved plan remembers them, and is compiled by them where it has to be compiled again."),
-    "build": ("How it is built", "They change how long compiling takes and what it leaves behind, not what the model computes."),
-    "session": ("How it runs", "They can be given when a plan is compiled or when it is loaded."),
+    "partition": ("What runs in engines", "These options decide which operators run in an engine and which in torch."),
+    "plan": ("What an engine computes", "These options change the plan. A saved plan remembers them, and uses them if it has to be compiled again."),
+    "build": ("How it is built", "These options control the build: its time, its caches, its checks."),
+    "session": ("How it runs", "These options can be given when a plan is compiled or when it is loaded."),
 }
 
 

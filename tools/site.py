@@ -1,7 +1,7 @@
-"""Hooks of mkdocs.yml: what the site (`make docs`) has beside the pages of docs/. Needs neither torch nor a build of ingot.
+"""Hooks of mkdocs.yml: parts of the site (`make docs`) that are not pages of docs/. Needs neither torch nor a build of ingot.
 
-The API reference is made of the signatures and docstrings in python/ingot, which are parsed and not imported, and of the C and C++ headers.
-Where a page names another (docs/modules.md, docs/decisions/0021), the name becomes a link; a page that is not there fails the build.
+The API reference is made from the signatures and docstrings in python/ingot, which are parsed and not imported, and from the C and C++ headers. If a page names another
+(docs/modules.md, docs/decisions/0021), the name becomes a link; a missing page fails the build.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
 ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
 
 
-# -- what is public, and where it stands
+# -- public names and their modules
 
 
 def public_names() -> dict[str, str]:
-    """Each name of `ingot` and the module that it comes from."""
+    """Each public name of `ingot` with the module that defines it."""
     found = {}
     for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
@@ -38,7 +38,7 @@ def public_names() -> dict[str, str]:
 
 
 def definition(name: str, module: str):
-    """The class or function of that name, and None for a name that is neither."""
+    """The class or function of that name; None for a name that is neither."""
     path = PACKAGE / module.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -46,7 +46,7 @@ def definition(name: str, module: str):
 
 
 def groups() -> dict[str, list[str]]:
-    """The names of each page; what no group names comes last. Errors have a page of their own (docs/errors.md)."""
+    """The names of each page; names without a group come last. Errors have their own page (docs/errors.md)."""
     names = public_names()
     known = {name for group in GROUPS.values() for name in group}
     missing = known - set(names)
@@ -60,7 +60,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def signature(name: str, function: ast.FunctionDef, method: bool) -> str:
-    """`name(arguments) -> result`, one argument a line where it is long."""
+    """`name(arguments) -> result`, with one argument per line if it is long."""
     arguments = function.args
     if method and (arguments.posonlyargs or arguments.args):
         (arguments.posonlyargs or arguments.args).pop(0)
@@ -73,7 +73,7 @@ def signature(name: str, function: ast.FunctionDef, method: bool) -> str:
 
 
 def split(arguments: str) -> list[str]:
-    """Arguments as text, cut at the commas that stand outside of brackets and quotes."""
+    """The text of arguments, split at the commas outside of brackets and quotes."""
     pieces, depth, start, quote = [], 0, 0, ""
     for at, char in enumerate(arguments):
         if quote:
@@ -91,7 +91,7 @@ def split(arguments: str) -> list[str]:
 
 
 def prose(text: str) -> str:
-    """A docstring as Markdown. Lines `name: what it is` become a list; a line that is indented deeper than its item goes on with it."""
+    """A docstring as Markdown. Lines `name: what it is` become a list; a line that is indented deeper than an item continues it."""
     out, item = [], None
     for line in inspect.cleandoc(text).splitlines():
         words, indent = line.strip(), len(line) - len(line.lstrip())
@@ -158,7 +158,7 @@ def reference() -> dict[str, str]:
 
 
 def linked(markdown: str, page: str, pages: set[str]) -> str:
-    """The page with names of other pages as links. Code and links that are there stay as they are. page, pages: paths below docs/."""
+    """The page with names of other pages as links. Code and existing links stay as they are. page, pages: paths below docs/."""
     up = "../" * page.count("/")
 
     def link(match):
@@ -177,11 +177,11 @@ def linked(markdown: str, page: str, pages: set[str]) -> str:
     return "".join(out) + named.sub(link, markdown[last:])
 
 
-# -- what mkdocs calls
+# -- hooks that mkdocs calls
 
 
 def listed(nav) -> set[str]:
-    """The pages that a navigation names."""
+    """The pages named in a navigation."""
     if isinstance(nav, str):
         return {nav}
     return {page for entry in (nav.values() if isinstance(nav, dict) else nav) for page in listed(entry)}

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: run_package libingot_torch.so model.pt2 inputs.pt outputs.pt\n");
     return 2;
   }
-  // First the operator that the package calls; nothing of this library is called by name.
+  // Loads the library that registers the operator of the package; nothing else of it is used.
   if (dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     std::fprintf(stderr, "%s\n", dlerror());
     return 1;

@@ -1,10 +1,10 @@
-// Serves a plan of one float32 input [rows, width] over TCP: a line of numbers comes, a line of numbers goes back. No Python, no torch.
+// Serves a plan of one float32 input [rows, width] over TCP: a request is a line of numbers, and so is its answer. No Python, no torch.
 //
 //   c++ -std=c++20 -O2 server.cpp -o server $(pkg-config --cflags --libs ingot_runtime) -pthread
 //   ./server model.ingot 4        # 4 threads; prints the port it listens on
 //   echo "1 2 3 4" | nc localhost PORT
 //
-// The plan and its weights are there once, whatever the number of threads. Each thread has a session of its own, so calls run side by side.
+// All threads share the plan and its weights. Each thread has its own session, so calls run side by side.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-"""CUDA graphs: ingot records a call by itself when the same addresses come again, and can be recorded into a graph of yours. Needs an NVIDIA GPU; ends at once without one."""
+"""CUDA graphs: ingot records a call by itself when the same addresses come again, and its calls can be recorded into your graph. Needs an NVIDIA GPU; ends at once without one."""
 
 import time
 
@@ -28,13 +28,13 @@ def main():
     model = torch.nn.Sequential(*layers).eval().cuda().half()
     x = torch.randn(8, 256, device="cuda", dtype=torch.half)
 
-    # By itself: on by default, one graph for each set of sizes and addresses.
+    # Recording by ingot: on by default, one graph for each set of sizes and addresses.
     recording = ingot.compile(model, inputs=[x])
     plain = ingot.compile(model, inputs=[x], cuda_graphs=False)
     torch.testing.assert_close(recording(x), plain(x))
     print(f"eager {microseconds(lambda: model(x)):.0f} us, steps one by one {microseconds(lambda: plain(x)):.0f} us, recorded {microseconds(lambda: recording(x)):.0f} us")
 
-    # Into a graph of your own, together with what torch does around it.
+    # Recording into your own graph, together with torch's operators around the call.
     for _ in range(3):
         recording(x)
     graph = torch.cuda.CUDAGraph()

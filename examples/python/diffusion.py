@@ -1,7 +1,6 @@
 """A small latent diffusion pipeline on random weights, from noise to a picture: `pip install diffusers`, then `python examples/python/diffusion.py [FILE.png]`.
 
-The denoiser and the decoder are compiled; the scheduler and the loop stay as diffusers has them. With weights of a trained model the two assignments
-to `pipe` are all that changes.
+The denoiser and the decoder are compiled; the scheduler and the loop are diffusers' own. For a trained model only the two assignments to `pipe` change.
 """
 
 import sys

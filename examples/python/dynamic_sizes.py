@@ -1,4 +1,4 @@
-"""One plan for every batch and every length: ranges, axes that are one dimension, and what happens outside of them."""
+"""One plan for every batch and every length: ranges, axes that share one size, and the error outside of a range."""
 
 import torch
 
@@ -21,7 +21,7 @@ def main():
     torch.manual_seed(0)
     model = Matcher().eval()
 
-    # "batch" is one dimension of both inputs: the engine may rely on it, and a call that breaks it is an error.
+    # "batch" is one size for both inputs: the engine may rely on it, and a call that breaks it is an error.
     compiled = ingot.compile(
         model,
         inputs=[
@@ -41,7 +41,7 @@ def main():
         except ingot.InputError as problem:
             print(f"refused: {problem.message}")
 
-    # Sizes that come from data: how many rows are left depends on their values. They need no range.
+    # Sizes that come from data: the number of remaining rows depends on their values. Such sizes need no range.
     class Positive(torch.nn.Module):
         def forward(self, x):
             return torch.relu(x[x.sum(1) > 0]) * 2

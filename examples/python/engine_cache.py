@@ -1,4 +1,4 @@
-"""The cache of plans: the second build of the same model takes its plan from a folder, whatever its weights are now."""
+"""The cache of plans: the second build of the same model takes its plan from a folder, even with other weights."""
 
 import tempfile
 import time
@@ -16,7 +16,7 @@ def make(seed):
 
 
 def build(model, folder):
-    """The module, and the seconds that compiling took after capturing."""
+    """The module, and the seconds of compiling after capture."""
     x = torch.randn(2, 16, 64)
     program = torch.export.export(model, (x,))
     start = time.perf_counter()
@@ -35,10 +35,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         first = build(make(0), folder)
         kept = plans(folder)
-        second = build(make(1), folder)  # other weights: the graph, sizes and options are what counts
+        second = build(make(1), folder)  # other weights: only the graph, sizes and options count
         print(f"built in {first:.2f} s, then in {second:.2f} s with {kept} plan kept")
         assert kept == plans(folder) == 1, "the second build should have found the first one's plan"
-    # Without cache_dir the folder is the user's own; `ingot cache list`, `why`, `prune` and `verify` look after it.
+    # Without cache_dir the folder is the user's own; `ingot cache list`, `why`, `prune` and `verify` inspect and clean it.
 
 
 if __name__ == "__main__":

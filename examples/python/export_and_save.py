@@ -36,7 +36,7 @@ def run(folder: Path):
     # .ingot: one file that also runs without torch. exported_program: a torch program, for models that run in torch in part.
     ingot.save(compiled, folder / "tagger.ingot")
     ingot.save(compiled, folder / "tagger.pt2", format="exported_program")
-    # The plan without the values of its weights: they are given when it is loaded.
+    # The plan without the values of its weights, which are given when it is loaded.
     ingot.save(compiled, folder / "tagger_plan.ingot", weights="strip")
 
     expected = model(ids)

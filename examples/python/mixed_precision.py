@@ -1,4 +1,4 @@
-"""Lower precision, three ways: the whole model, regions by torch.autocast, and weights alone as int8. Each is compared with float64."""
+"""Lower precision in three ways: the whole model, regions by torch.autocast, and only the weights as int8. Each is compared with float64."""
 
 import copy
 
@@ -13,7 +13,7 @@ def make():
 
 
 class Autocast(torch.nn.Module):
-    """The model with its products in bfloat16; what autocast keeps in float32 (layer norm) stays so."""
+    """The model with its matrix products in bfloat16. Operators that autocast keeps in float32 (layer norm) stay in float32."""
 
     def __init__(self, model):
         super().__init__()
@@ -42,7 +42,7 @@ def main():
     for name, (compiled, given, eager) in ways.items():
         ours, theirs = error(compiled(given)), error(eager(given))
         print(f"{name:20} relative error {ours:.1e}, eager's {theirs:.1e}")
-        # No worse than eager in the same precision; int8 has no eager to compare with.
+        # The error is no larger than eager's in the same precision; for int8 there is no eager to compare with.
         assert ours < (0.02 if "int8" in name else 1.5 * theirs + 1e-6), name
 
 

@@ -1,4 +1,4 @@
-"""A module that is compiled when it is called, and again when its model or its sizes have become others: MutableTorchTensorRTModule of Torch-TensorRT's API, on ingot."""
+"""A module that is compiled at its first call, and again when its model or its sizes change: MutableTorchTensorRTModule of Torch-TensorRT's API, on ingot."""
 
 import tempfile
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""An operator of one's own whose kernel runs inside the engine: a C function on the CPU, CUDA C++ on a GPU.
+"""Your own operator with a kernel that runs inside the engine: a C function on the CPU, CUDA C++ on a GPU.
 
-Compiles the C function with the system's compiler, gives it to ingot, and compares a small model with eager PyTorch. Then the saved plan runs in a process without Python. The CUDA kernel
-beside it is compiled into a plan for an H100 where NVRTC is at hand.
+Compiles the C function with the system's compiler, registers it with ingot, and compares a small model with eager PyTorch. Then the saved plan runs in a process without Python. If NVRTC is
+installed, the CUDA kernel is compiled into a plan for an H100.
 """
 
 import os

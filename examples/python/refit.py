@@ -31,7 +31,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.ingot"
-        ingot.save(compiled, path)  # with the values of now
+        ingot.save(compiled, path)  # with the current values
 
         # A saved plan with other values, by the names of the model's state dict. Nothing is compiled.
         fresh = {name: torch.randn_like(value) * 0.1 for name, value in model.state_dict().items()}
@@ -40,7 +40,7 @@ def main():
         with torch.no_grad():
             torch.testing.assert_close(loaded(x), torch.func.functional_call(model, fresh, x), atol=1e-5, rtol=1e-4)
 
-        # Two versions of one engine at once. Only what differs takes memory.
+        # Two versions of one engine at once. Only the different weights take memory.
         engine = ingot.load_engine(path)
         session, shifted = engine.session(), engine.new_weights({"2.bias": model[2].bias.detach() + 1})
         difference = session.run(x.numpy(), weights=shifted)[0] - session.run(x.numpy())[0]

@@ -1,4 +1,4 @@
-"""torch.compile with ingot behind it: a convolutional network, its results and its time beside eager's."""
+"""torch.compile with the backend ingot: a convolutional network, with its results and time beside eager's."""
 
 import time
 
@@ -19,7 +19,7 @@ class Block(torch.nn.Module):
 
 
 def milliseconds(call, runs=30):
-    """The median of some calls, after two that are not counted."""
+    """The median time of some calls, after two warm-up calls."""
     times = []
     for _ in range(runs + 2):
         start = time.perf_counter()
@@ -33,7 +33,7 @@ def main():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 7, stride=4), *(Block(32) for _ in range(4)), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 10)).eval()
     image = torch.randn(1, 3, 128, 128)
 
-    # The first call captures and compiles. An option that does not exist is an error with the nearest name.
+    # The first call captures and compiles. An unknown option is an error that gives the nearest name.
     fast = torch.compile(model, backend="ingot", options={"fallback": "error"})
     with torch.no_grad():
         torch.testing.assert_close(fast(image), model(image), atol=1e-4, rtol=1e-4)

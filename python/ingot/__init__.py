@@ -32,7 +32,7 @@ __all__ = sorted([n for n, value in globals().items() if n[0] != "_" and not isi
 
 
 def __getattr__(name):
-    # What needs torch is imported when it is first used: engines run without it.
+    # Names that need torch are imported at first use, because engines run without torch.
     if name in _TORCH:
         import importlib
 
@@ -54,11 +54,11 @@ def _register_op():
     try:
         _op.library()
     except Error:
-        pass  # told when it is used
+        pass  # its first use raises the error
 
 
 class _WhenTorchComes:
-    """Sees `import torch`: saved programs name an operator that must be there before torch.export.load."""
+    """An import hook for torch. Saved programs name an operator that must be registered before torch.export.load."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":

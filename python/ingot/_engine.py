@@ -14,7 +14,7 @@ from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, na
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
 from .profile import Profile
 
-TRUST = {"auto": 0, "data": 1, "code": 2}  # as ingot_trust
+TRUST = {"auto": 0, "data": 1, "code": 2}  # values of ingot_trust
 
 
 class _Weights(Handle):
@@ -24,18 +24,18 @@ class _Weights(Handle):
 class Engine:
     """An immutable compiled model; threads share it. Works without torch, on numpy arrays.
 
-    device: "cpu" or "cuda:0"; None when it was compiled for a GPU elsewhere, to be saved and not to run. watch: where its weights are torch's tensors,
-    the `watch.Watch` of them.
+    device: "cpu" or "cuda:0"; None if it was compiled for a GPU elsewhere, only to be saved.
+    watch: the `watch.Watch` of its weights, if they are torch tensors.
     """
 
     watch = None
-    active = None  # weights (weights.Weights) that runs read instead of the engine's own: see use
+    active = None  # weights (weights.Weights) that runs read instead of the engine's own: see `use`
 
     def __init__(self, plan: Plan, keep=(), values=None, here=True):
         self._plan, self._keep = plan, list(keep)
         self._built_from: dict = values or {}  # tensors that the plan points at, by name
-        self.given: dict = {}  # what load_engine was given, by name
-        self._values: dict = {}  # weights given since, by name: the library reads them where they are
+        self.given: dict = {}  # the weights given to load_engine, by name
+        self._values: dict = {}  # weights given later, by name; the library reads them in place
         self.forks = weakref.WeakSet()  # see new_weights
         self._options = Options(plan.session_options)
         self._description = None
@@ -52,7 +52,7 @@ class Engine:
 
     @property
     def targets(self) -> str:
-        """What it was compiled for: "cpu", "cuda:sm_90", or several with commas."""
+        """The targets it was compiled for: "cpu", "cuda:sm_90", or several with commas."""
         return self.inspect()["provenance"].get("target", "")
 
     def not_here(self) -> DeviceError:
@@ -62,7 +62,7 @@ class Engine:
         )
 
     def inspect(self) -> dict:
-        """Functions with their bindings, sizes and steps, weights and provenance."""
+        """A description of the plan: functions with their bindings, sizes and steps, weights and provenance."""
         if self._description is None:
             self._description = self._plan.describe()
         return self._description
@@ -74,18 +74,18 @@ class Engine:
 
     @functools.cached_property
     def signature(self) -> dict:
-        """What Python left in the plan."""
+        """The text that Python stored in the plan: the structure of inputs and results."""
         return plan_signature.read(self.inspect()["signature"])
 
     @property
     def tied(self) -> dict[str, str]:
-        """Other state-dict names of weights, and the engine's names of them."""
+        """Other state-dict names of tied weights, each with the engine's name."""
         others = {w["tied_to"]: w["name"] for w in self.inspect()["weights"] if w["tied_to"]}
         return {**others, **self.signature.get("tied", {})}
 
     @property
     def functions(self) -> list[str]:
-        """Names, without those of functions that only the regions of others run."""
+        """Names of the functions, without those that only regions of others run."""
         return [f["name"] for f in self.inspect()["functions"] if not f.get("called")]
 
     def inputs(self, function: int = 0) -> list[dict]:
@@ -100,7 +100,7 @@ class Engine:
         return self.outputs(function)[output].get("open", False)
 
     def symbols(self, function: int = 0) -> dict[str, dict]:
-        """By name: min, opt and max of every dynamic size, and where it comes from: (size of `axis` of input number `input` - `offset`) / `factor`."""
+        """Every dynamic size by name: min, opt, max, and the input axis that gives it: (size of axis `axis` of input number `input` - `offset`) / `factor`."""
         return {s["name"]: s for s in self.inspect()["functions"][function]["symbols"]}
 
     def states(self, function: int = 0) -> list[dict]:
@@ -116,20 +116,22 @@ class Engine:
         return [b["name"] for b in self.outputs()]
 
     def _readable_plan(self) -> Plan:
-        """The plan with the weights it has now, in memory of the host."""
+        """The plan with the current weights, in host memory."""
         self.follow()
         built_from = {w["name"]: self._built_from[w["name"]] for w in self.inspect()["weights"] if getattr(self._built_from.get(w["name"]), "is_cuda", False)}
         values = {**built_from, **self._values, **(self.active.given if self.active is not None else {})}
         return self._plan.with_weights(on_host(values)) if values else self._plan
 
     def follow(self):
-        """Takes what has changed in torch's tensors that its weights are."""
+        """Takes the changes of the torch tensors that are its weights."""
         if self.watch is not None:
             self.watch.follow()
 
     def save(self, path, *, weights=None):
-        """Writes the plan, atomically. weights: "embed" with the values they have now, "strip" without them (`load_engine(path, weights=...)` takes them),
-        None as the option `weights` said when it was compiled."""
+        """Writes the plan, atomically.
+
+        weights: "embed" writes their current values, "strip" leaves them out (`load_engine(path, weights=...)` takes them), None does what the option `weights`
+            said when the plan was compiled."""
         if "refused" in self.signature:
             message, remedy = self.signature["refused"]
             raise UnsupportedError(message, remedy=remedy)
@@ -140,19 +142,21 @@ class Engine:
             atomic.write_bytes(path, plan.bytes(weights == "embed"))
 
     def update_weights(self, state_dict, *, strict=True):
-        """Replaces weights by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which it reads where they are: keep what is there.
-        A module's engine notices what torch counts as a write to them."""
+        """Replaces weights by state-dict name.
+
+        The values are torch tensors or numpy arrays of the same dtype and shape. They are read in place, so do not change or free them. A module's engine
+        notices writes that torch counts."""
         self.follow()
         taken = self.replace(state_dict, strict=strict)
         if self.watch is not None:
             self.watch.taken(taken)
 
     def use(self, weights: "Weights | None"):
-        """Runs that begin from now on read these weights, where they are given no others, and `save` writes them. None: the engine's own."""
+        """Makes these weights the default of later runs and of `save`. None: the engine's own weights."""
         self.active = weights
 
     def value(self, name):
-        """The value of a weight of its own now, by the engine's name: a tensor or array, or bytes of the plan as a ctypes array, dense in the weight's order; None where the plan has none."""
+        """The current value of one of its own weights, by the engine's name: a tensor or array, or bytes of the plan as a ctypes array, dense in the weight's order. None if the plan has no value."""
         if name in self._values or name in self._built_from:
             return self._values.get(name, self._built_from.get(name))
         index = next(i for i, w in enumerate(self.inspect()["weights"]) if w["name"] == name)
@@ -161,7 +165,7 @@ class Engine:
         return (c_uint8 * weight["bytes"]).from_address(out.value) if out.value else None
 
     def replace(self, state_dict, *, strict=True) -> dict:
-        """The same for whoever watches the weights. Gives those that it has, by its names of them."""
+        """`update_weights` for the code that watches the weights. Returns the values of weights that the engine has, by the engine's names."""
         from .weights import commit
 
         taken, staged = self.staged(state_dict, strict)
@@ -173,7 +177,7 @@ class Engine:
         return taken
 
     def staged(self, state_dict, strict) -> tuple[dict, list]:
-        """Those values that the engine has weights for, by its names of them; and as they are given to the library."""
+        """The values of weights that the engine has, by the engine's names; and the same values as the library gets them."""
         by_name(state_dict)
         weights = {w["name"]: w for w in self.inspect()["weights"]}
         tied = self.tied
@@ -196,14 +200,16 @@ class Engine:
         return Session(self, function, runtime_option)
 
     def new_state(self, memory=(), **sizes) -> "State":
-        """The memory that the functions write, for sessions to run with, begun with the plan's values. memory: {name: array or tensor} that entries lie in instead of
-        memory of the state's own, with the values that are there. sizes: of dynamic axes of inputs that are written, by the names in `symbols`."""
+        """An `ingot.State`: the memory that the functions write, for sessions to run with. It starts with the plan's values.
+
+        memory: {name: array or tensor} to use as entries, with their current values, instead of memory of the state's own.
+        sizes: sizes of the dynamic axes of written inputs, by the names in `symbols`."""
         from .state import new_state
 
         return new_state(self, memory, sizes)
 
     def new_weights(self, state_dict=(), *, strict=True) -> "Weights":
-        """Weights beside the engine's, with these values by state-dict name instead of its own: a version, an adapter. All others are shared."""
+        """An `ingot.Weights`: the engine's weights with other values for some, by state-dict name, for a version or an adapter. All others are shared."""
         from .weights import new_weights
 
         return new_weights(self, dict(state_dict), strict)
@@ -216,7 +222,7 @@ class Engine:
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [fill(t, plain(a, "cpu", b, "input"), b, "input") for t, a, b in zip(inputs, arrays, self.inputs())]
         made = session._outputs(inputs, len(arrays))
-        if any(a is None for a in made):  # sizes that are read from data: those of a run, which the reference must find too
+        if any(a is None for a in made):  # sizes read from data: a run finds them, and the reference must find the same
             made = [np.empty_like(a) for a in session.run(*(np.array(a) for a in arrays))]
         outputs = (Tensor * max(len(made), 1))()
         keep += [fill(t, a, b, "output") for t, a, b in zip(outputs, made, self.outputs())]
@@ -241,7 +247,7 @@ class Session(Handle):
         super().__init__(out)
 
     def _outputs(self, inputs, count):
-        """Arrays for the outputs; None for each whose sizes are read from data."""
+        """Arrays for the outputs; None for each output whose sizes are read from data."""
         import numpy as np
 
         check(lib().ingot_session_resolve(self.pointer, inputs, count))
@@ -254,7 +260,7 @@ class Session(Handle):
         return made
 
     def _late(self, made):
-        """The callback that makes those arrays while the model runs."""
+        """The callback that makes the arrays of outputs with open sizes, while the model runs."""
         import numpy as np
 
         bindings = self._engine.outputs(self._function)
@@ -269,13 +275,18 @@ class Session(Handle):
         return OutputMemory(give)
 
     def run(self, *arrays, out=None, state=None, weights=None):
-        """Runs on arrays in the order of the engine's inputs; returns the list of outputs (`out` when given), as numpy arrays.
+        """Runs the function once and returns the list of its outputs, as numpy arrays.
 
-        Arrays, also those of `out`: anything that numpy.asarray takes, torch's tensors, and on an engine's own GPU torch's tensors and arrays with `__cuda_array_interface__` (CuPy, Numba), which
-        are read and written where they are. If all of them are on the GPU, the call is work in CUDA's default stream and returns before it is done.
+        arrays: the inputs, with the dtypes and shapes in `Engine.inputs`, in this order: anything that numpy.asarray takes (bfloat16 as uint16) and torch tensors; if the
+            engine runs on a GPU, also torch tensors and arrays with `__cuda_array_interface__` (CuPy, Numba) on that GPU, which are read and written in place. An array
+            that the model writes (`written` there) is changed in place.
+        out: arrays or tensors for the outputs, which are then returned; None allocates numpy arrays.
+        state: holds everything else that the model writes (`Engine.new_state`); without it the session uses a state of its own. Leave written inputs that the
+            state has out of the arrays.
+        weights: read instead of the engine's (`Engine.new_weights`).
 
-        An array that the model writes (`written` in the engine's inputs) is changed in place. What else it writes is in `state` (`Engine.new_state`), or without one in a
-        state of the session's own; written inputs that the state has are left out of the arrays. `weights` (`Engine.new_weights`) are read instead of the engine's.
+        If all arrays are on the GPU, the call is work in CUDA's default stream and returns before it is done. Raises InputError for arrays that do not fit and for
+        sizes outside of the range.
         """
         if weights is None:
             weights = self._engine.active
@@ -306,7 +317,7 @@ class Session(Handle):
         device = self._engine.device
         for array, binding in zip(arrays, bindings):
             if binding.get("written") and not hasattr(array, "fill_in") and not is_writeable(array):
-                raise InputError(f"the model writes input {binding['name']!r}, which is no writeable array in this machine's byte order")
+                raise InputError(f"the model writes input {binding['name']!r}, but the given array is read-only or not in this machine's byte order")
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, plain(a, device, b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
@@ -315,13 +326,13 @@ class Session(Handle):
             if array is None and out is None:
                 continue
             if not (isinstance(array, np.ndarray) or hasattr(array, "data_ptr") or hasattr(array, "__cuda_array_interface__")):
-                raise InputError(f"what is given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array or a tensor")
+                raise InputError(f"the value given for output {binding['name']!r} is of type {type(array).__name__}, and has to be a numpy array or a tensor")
             if not is_writeable(array):
                 raise InputError(f"the array given for output {binding['name']!r} is read-only or in another byte order")
             plain(array, device, binding, "output")
         outputs = (Tensor * max(len(made), 1))()
         bindings = self._engine.outputs(self._function)
-        for i in late:  # of no memory, so only its dtype and rank count
+        for i in late:  # an output without memory: only its dtype and rank count
             made[i] = np.empty([0] * len(bindings[i]["dims"]), numpy_type(bindings[i]["dtype"]))
         keep += [fill(t, a, b, "output") for t, a, b in zip(outputs, made, bindings)]
         give = self._late(made) if late else OutputMemory()
@@ -338,15 +349,15 @@ class Session(Handle):
 
     @property
     def state(self) -> "_States":
-        """The buffers that the model writes, by name: reading gives a copy, assigning copies in."""
+        """The buffers that the model writes, by name. Reading returns a copy, assigning copies the value in."""
         return _States(self)
 
     def reset(self):
-        """States become the plan's values again."""
+        """Sets the state to the plan's values again."""
         check(lib().ingot_session_reset(self.pointer))
 
     def profile(self, *arrays, runs: int = 10) -> Profile:
-        """Runs `runs` times and gives each step with its median time."""
+        """Runs `runs` times and returns each step with its median time."""
         import statistics
 
         if runs < 1:
@@ -396,10 +407,11 @@ class _States(Mapping):
 
 
 def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runtime_option) -> Engine:
-    """An engine from a `.ingot` file (mapped) or its bytes, without torch. Nothing in the file runs but, as `trust` says, its code for GPUs.
+    """An engine from a `.ingot` file (mapped) or its bytes, without torch. Nothing in the file runs, except its GPU code as far as `trust` allows.
 
-    weights: {state-dict name: array or tensor} instead of the file's values, not copied; needed for a plan that was saved without. Names
-    that the plan does not use are passed over. trust, mmap: as for `ingot.load`.
+    weights: {state-dict name: array or tensor} instead of the file's values, not copied. Needed for a plan that was saved without values. Names that the plan
+        does not use are ignored.
+    trust, mmap: as for `ingot.load`.
     """
     out = c_void_p()
     keep = []
@@ -424,7 +436,7 @@ def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runti
 
 
 def _with_values(plan: Plan, given: dict) -> tuple[Plan, dict, dict]:
-    """The plan with the values given for its weights, which must leave none without, these values, and by which name each was given."""
+    """The plan with the given values (every weight must have one then), those values, and the name under which each was given."""
     weights, values, named = plan.describe()["weights"], {}, {}
     if given:
         other = {name: tied for tied, name in plan_signature.read(plan.describe()["signature"]).get("tied", {}).items()}

@@ -1,4 +1,4 @@
-"""ctypes over include/ingot/ingot.h: the library, what its calls take, what a failed one raises, and its handles of a model and a plan."""
+"""ctypes over include/ingot/ingot.h: the library, its structs, the errors of failed calls, and the handles of a model and a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _lib = None
 
 
 def find(name: str) -> str:
-    """Path of one of ingot's libraries: beside this file (wheel), in $INGOT_LIBRARY_DIR, or in a build folder of the repository."""
+    """The path of one of ingot's libraries: beside this file (wheel), in $INGOT_LIBRARY_DIR, or in a build folder of the repository."""
     folders = [os.environ.get("INGOT_LIBRARY_DIR"), _HERE / "lib", _HERE.parents[1] / "build" / "release"]
     for folder in folders:
         if folder:
@@ -123,7 +123,7 @@ def lib():
                 loaded.ingot_last_error.argtypes, loaded.ingot_last_error.restype = [], POINTER(Error)
                 for release in (loaded.ingot_string_release, loaded.ingot_bytes_release):
                     release.argtypes, release.restype = [c_void_p], None
-                # pip's packages of NVIDIA's libraries, when the system has none.
+                # NVIDIA's libraries in pip's packages, for systems that have none.
                 folders = [os.fsencode(p) for p in sys.path if p.endswith("-packages")]
                 loaded.ingot_set_library_folders((c_char_p * max(len(folders), 1))(*folders), len(folders))
                 _lib = loaded
@@ -176,7 +176,7 @@ def drawn(graph: str, format: str) -> bytes:
 
 
 def options() -> list[dict]:
-    """The table of options: name, type, default, kind (partition, plan, build or session) and meaning of each."""
+    """The table of options: each with name, type, default, kind (partition, plan, build or session) and meaning."""
     return json.loads(text_of(lib().ingot_options_describe))
 
 
@@ -186,7 +186,7 @@ def ops() -> list[dict]:
 
 
 def machine() -> dict:
-    """Instruction set, threads, version, GPUs, and of the driver and NVIDIA's libraries the path or what to do."""
+    """What ingot finds on this machine: instruction set, threads, version, GPUs; for the driver and NVIDIA's libraries the path, or how to get it."""
     return json.loads(text_of(lib().ingot_describe_machine))
 
 
@@ -278,13 +278,13 @@ class Plan(Handle):
         return json.loads(text_of(lib().ingot_plan_describe, self.pointer))
 
     def part(self, function: int) -> "Plan":
-        """The plan of one function alone, with the weights that it needs."""
+        """A plan with only this function and the weights that it needs."""
         out = c_void_p()
         check(lib().ingot_plan_part(self.pointer, function, byref(out)))
         return Plan(out)
 
     def with_weights(self, values: dict) -> "Plan":
-        """The same plan with other values (dense; not copied where they lie as the weights do) for some of its weights."""
+        """The same plan with other values for some of its weights. The values are dense; they are copied only if their layout differs from the weight's."""
         out = c_void_p()
         check(lib().ingot_plan_with_weights(self.pointer, sources(values), len(values), byref(out)))
         made = Plan(out, self.session_options)
@@ -292,7 +292,7 @@ class Plan(Handle):
         return made
 
     def bytes(self, values: bool) -> bytes:
-        """The plan as a file holds it, with or without the values of its weights."""
+        """The bytes of the plan's file, with or without the values of its weights."""
         out, count = c_void_p(), c_size_t()
         check(lib().ingot_plan_write(self.pointer, values, byref(out), byref(count)))
         try:

@@ -1,4 +1,4 @@
-"""The dispatcher op `ingot::execute` and the fast way from tensors to it."""
+"""The dispatcher op `ingot::execute`, and a fast call with plain tensors that bypasses the dispatcher."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def library():
 
 
 def _in_child():
-    """Where an engine has used torch's threads, a child has none of them, and libgomp would wait for them for ever: torch's operators run on one, as ingot's do."""
+    """Sets torch to one thread in a child of fork(). The child lacks torch's threads, and libgomp would wait for them for ever."""
     if _registry.used():
         torch.set_num_threads(1)
 
 
 def _fake(inputs, state, outputs, weights, sizes, plan, function):
-    # Fake tensors while torch traces are welcome; a plain meta tensor has no values to run on.
+    # Fake tensors are accepted while torch traces; a plain meta tensor has no values to run on.
     if any(type(t) is torch.Tensor and t.is_meta for t in inputs) and not any(t.is_meta for t in outputs):
         raise InputError("an input is on the meta device, which holds no values", remedy="give CPU tensors")
 
@@ -59,11 +59,11 @@ def _no_vmap(info, in_dims, *args, **kwargs):
 
 _TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?))?(?:\nException raised from.*)?$", re.S)
 
-interrupts: list[KeyboardInterrupt] = []  # met while an op called back
+interrupts: list[KeyboardInterrupt] = []  # that came while an op called back
 
 
 def translate(problem: RuntimeError):
-    """The error of ours behind an exception that came through the dispatcher, or the exception itself."""
+    """The ingot.Error behind an exception that came through the dispatcher, or the exception itself."""
     found = _TAGGED.search(str(problem))
     if not found:
         return problem
@@ -80,7 +80,7 @@ def given(values):
     return f"{len(values)} {'is' if len(values) == 1 else 'are'} given"
 
 
-_LATE = "an earlier call: "  # this call has nothing wrong with it
+_LATE = "an earlier call: "  # the error belongs to an earlier call
 _Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
 
 
@@ -94,25 +94,25 @@ class Runner:
         self._engine, self._device = engine, torch.device(engine.device)
         self._plan = torch.tensor(registry.plan_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
         self._function = function
-        # Sizes that the model reads from data are known when it has run: then the op makes the results.
+        # If sizes are read from data, the op makes the results after the run.
         self._open = any(engine.is_open(function, i) for i in range(len(engine.outputs(function))))
         self._allocate = None if self._open else _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
         written = [bool(b.get("written")) for b in engine.inputs(function)]
-        # Positions in a flat call of what is written: inputs, then the states that follow all inputs.
+        # Positions of written tensors in a flat call: written inputs, then the states, which follow all inputs.
         self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
         self._read = [i for i, w in enumerate(written) if not w]
-        # With plain tensors straight to the kernels; what traces (fake tensors, torch.compile) takes the op whose shapes it can follow.
+        # Plain tensors go straight to the kernels. Tracing (fake tensors, torch.compile) calls the op, whose shapes torch can infer.
         self.plain = self._plain_call() if not self._state else None
 
     def _plain_call(self):
-        """From a sequence of as many plain tensors as the function has inputs to its results. What a call looks up is at hand: after a run the
-        caches hold little of Python."""
+        """A function from a sequence of plain tensors, one for each input, to the results. Everything that it looks up is a local or a default, because after a
+        run the processor's caches hold little of Python."""
         exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # torch 2.10 and later
         direct = self._registry.direct(exchange, self._id, self._function) if exchange is not None else None
         run, plan, function, explain = torch.ops.ingot.run.default._op, self._plan, self._function, self._explain
-        # Dispatch modes and the profiler see ops. Only a tensor of floats may be a negative view, which the dispatcher resolves.
+        # Dispatch modes and the profiler need the op. Only a floating-point tensor can be a negative view, which the dispatcher resolves.
         modes, profiler = torch._C._len_torch_dispatch_stack, torch.autograd.profiler
         bindings = self._engine.inputs(function)
         floats, count = [i for i, binding in enumerate(bindings) if "float" in binding["dtype"]], len(bindings)
@@ -121,7 +121,7 @@ class Runner:
         same = watch.same if watch is not None else lambda: True
 
         def call(flat):
-            if not same():  # here and not where the op calls back: an interrupt that comes as Python is entered from C is lost
+            if not same():  # checked here and not when the op calls back, because an interrupt that comes while C enters Python is lost
                 watch.follow()
             if direct is not None and not modes() and not profiler._is_profiler_enabled and len(flat) == count:
                 for i in floats:
@@ -133,7 +133,7 @@ class Runner:
                     except RuntimeError as problem:
                         if _LATE in str(problem) or interrupts:
                             raise explain(problem, flat) from None
-                        # else the op says why
+                        # otherwise the op raises the error
             try:
                 return run(flat if type(flat) is list else list(flat), plan, function)
             except RuntimeError as problem:
@@ -210,14 +210,14 @@ class Runner:
 
 
 def _solved(size, symbol):
-    """A symbol's value as text, from the text of its axis's size."""
+    """An expression for a symbol's value, from the expression of its axis's size."""
     if symbol["offset"]:
         size = f"({size} - {symbol['offset']})"
     return size if symbol["factor"] == 1 else f"{size} // {symbol['factor']}"
 
 
 def _allocator(engine, function, device):
-    """A function of the inputs that makes empty outputs: the size expressions of the plan as one Python function, in names and operations of ours."""
+    """A function from the inputs to empty outputs. The plan's size expressions become one Python function, built only from names and operations chosen here."""
     outputs = engine.outputs(function)
     places = {name: _solved(f"x[{s['input']}].shape[{s['axis']}]", s) for name, s in engine.symbols(function).items() if "input" in s}
     names = {n for b in outputs for d in b["dims"] if isinstance(d, str) for n in re.findall(r"[A-Za-z_]\w*(?!\w|\()", d)}

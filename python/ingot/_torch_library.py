@@ -1,4 +1,4 @@
-"""ctypes over libingot_torch.so, which has the operator of torch's dispatcher: what it offers besides."""
+"""ctypes over libingot_torch.so: its C functions beside the operator of torch's dispatcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Changed = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t)
 
 
 class TorchRegistry:
-    """The op library's own entry points."""
+    """The C functions of the op library."""
 
     def __init__(self, path: str):
         library = ctypes.CDLL(path)
@@ -35,7 +35,7 @@ class TorchRegistry:
         return number
 
     def use(self, number: int, weights):
-        """Calls that begin from now on read these weights (weights.Weights), or the engine's (None)."""
+        """Makes later calls read these weights (weights.Weights), or the engine's own (None)."""
         self._library.ingot_torch_use(number, None if weights is None else weights.pointer)
 
     def use_everywhere(self, engine: Engine, weights):
@@ -44,11 +44,11 @@ class TorchRegistry:
                 self.use(number, weights)
 
     def direct(self, exchange, number: int, function: int):
-        """A function from a tuple of torch tensors to one of results, without torch's dispatcher, by the DLPack exchange table in the capsule
-        `exchange`; RuntimeError as from the op. None where the table or Python is not one it can work with."""
+        """A function from a tuple of torch tensors to a tuple of results, which bypasses torch's dispatcher by the DLPack exchange table in the capsule `exchange`.
+        It raises the op's RuntimeError. None if the version of the table or of Python is not supported."""
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
-        library = ctypes.PyDLL(self._path)  # which keeps Python's lock until the model runs
+        library = ctypes.PyDLL(self._path)  # PyDLL keeps Python's lock; the library releases it when the model runs
         library.ingot_torch_can_call.argtypes = [c_void_p]
         table = pointer(exchange, b"dlpack_exchange_api")
         if not library.ingot_torch_can_call(table):
@@ -65,21 +65,21 @@ class TorchRegistry:
         return TorchWatch(ctypes.PyDLL(self._path), changed)
 
     def plan_words(self, number: int) -> list[int]:
-        """What the plan tensor of a registered engine holds."""
+        """The content of the plan tensor of a registered engine."""
         words = (c_int64 * 4)()
         self._library.ingot_torch_plan_words(number, words)
         return list(words)
 
     def count_of(self, tensor: int) -> int | None:
-        """The address of the number of writes that torch has counted to a tensor, by the address of its C++ object."""
+        """The address of torch's write counter of a tensor, from the address of the tensor's C++ object."""
         return self._library.ingot_torch_count_of(tensor)
 
 
 class TorchWatch:
-    """Words of this process's memory that are compared before an engine runs; see watch.py. `changed(text, room)` is called when one differs."""
+    """Compares words of this process's memory before an engine runs; see watch.py. Calls `changed(text, room)` if one differs."""
 
     def __init__(self, library, changed):
-        self._library = library  # keeps Python's lock: a call is short
+        self._library = library  # keeps Python's lock, because a call is short
         library.ingot_torch_watch_create.argtypes, library.ingot_torch_watch_create.restype = [_Changed], c_void_p
         library.ingot_torch_watch_set.argtypes, library.ingot_torch_watch_set.restype = [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int], None
         library.ingot_torch_watch_same.argtypes = library.ingot_torch_watch_release.argtypes = [c_void_p]
@@ -89,7 +89,7 @@ class TorchWatch:
         self.same = functools.partial(library.ingot_torch_watch_same, c_void_p(self.pointer))
 
     def set(self, words, counts, unknown):
-        """words, counts: addresses of 64 and of 32 bits, each with its value behind it."""
+        """words, counts: addresses of 64-bit and 32-bit words, each followed by the expected value."""
         arrays = [(c_uint64 * max(len(list_), 1))(*list_) for list_ in (words, counts)]
         self._library.ingot_torch_watch_set(self.pointer, arrays[0], len(words) // 2, arrays[1], len(counts) // 2, unknown)
 

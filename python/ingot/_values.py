@@ -1,4 +1,4 @@
-"""Tensors and arrays as the C library takes them: how they lie, and the structs that point at them. Needs neither torch nor numpy to load."""
+"""Tensors and arrays as the C library takes them: their layout, and the structs that point at them. Needs neither torch nor numpy to load."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class WeightSource(ctypes.Structure):
 
 
 def by_name(weights):
-    """InputError for what is no state dict."""
+    """Raises InputError if `weights` is not a state dict."""
     if not isinstance(weights, Mapping):
         raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
 
 
 def fitting(value, weight: dict):
-    """The value of a weight as a plan describes it, as it lies there."""
+    """The value of a weight in the layout that the plan describes."""
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
     have = (str(value.dtype).removeprefix("torch."), list(value.shape))
@@ -43,7 +43,7 @@ def fitting(value, weight: dict):
 
 
 def lying(value, order):
-    """The tensor or array, dense with its axes from outermost to innermost in memory in this order (None: row-major); itself where it is so."""
+    """The tensor or array in dense memory, with its axes from outermost to innermost in this order (None: row-major). Not copied if it already is."""
     if not hasattr(value, "data_ptr"):
         import numpy as np
 
@@ -55,13 +55,13 @@ def lying(value, order):
 
 
 def on_host(values: dict) -> dict:
-    """The tensors by name, those on a GPU copied from there; what shares memory goes on sharing it."""
+    """The tensors by name, with those on a GPU copied to the host. Tensors that share memory still share it."""
     copies: dict = {}
     return {n: copies.setdefault((t.data_ptr(), t.shape, t.stride()), t.cpu()) if getattr(t, "is_cuda", False) else t for n, t in values.items()}
 
 
 def memory(value):
-    """Address, bytes and strides of a dense tensor or array."""
+    """The address, size in bytes and strides of a dense tensor or array."""
     if hasattr(value, "data_ptr"):
         strides, at, size = value.stride(), value.data_ptr(), value.numel() * value.element_size()
     else:
@@ -84,7 +84,7 @@ def numpy_type(name):
 
 
 def native(array):
-    """The array in this machine's byte order, its strides whole elements."""
+    """The array in this machine's byte order, with strides that are multiples of the element size."""
     if array.dtype.isnative and not any(s % array.itemsize for s in array.strides):
         return array
     return array.astype(array.dtype.newbyteorder("="), order="C")
@@ -97,11 +97,11 @@ def broadcast(value, binding: dict):
     try:
         return np.ascontiguousarray(np.broadcast_to(np.asarray(value, numpy_type(binding["dtype"])), binding["dims"]))
     except (TypeError, ValueError) as problem:
-        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, and what is given does not become that: {problem}") from None
+        raise InputError(f"state {binding['name']!r} is {binding['dtype']} {binding['dims']}, but the given value cannot be converted to it: {problem}") from None
 
 
 def plain(value, device, binding: dict, what: str):
-    """What fill() takes: a tensor of torch's or an array on a GPU (`__cuda_array_interface__`: CuPy, Numba) as it is, all else as a numpy array. `device`: the engine's."""
+    """A value in a form that fill() takes: torch tensors and arrays on a GPU (`__cuda_array_interface__`: CuPy, Numba) unchanged, all else as a numpy array. device: the engine's."""
     where = getattr(getattr(value, "device", None), "type", "cpu") if hasattr(value, "data_ptr") else "cuda" if hasattr(value, "__cuda_array_interface__") else None
     if where is None:
         import numpy as np
@@ -113,7 +113,7 @@ def plain(value, device, binding: dict, what: str):
 
 
 def is_writeable(array) -> bool:
-    """True if a run can write the array where it is."""
+    """True if a run can write the array in place."""
     if hasattr(array, "data_ptr"):
         return True
     if hasattr(array, "__cuda_array_interface__"):
@@ -142,7 +142,7 @@ def _described(array):
 
 
 def fill(tensor: Tensor, array, binding: dict, what: str):
-    """Points a C tensor at an array that plain() gave; returns what must stay alive."""
+    """Points a C tensor at an array from plain(); returns the objects that must stay alive."""
     address, dtype, shape, steps = _described(array)
     if dtype == "uint16" and binding["dtype"] == "bfloat16":
         dtype = "bfloat16"

@@ -1,9 +1,11 @@
-"""Option `accuracy`: a bound on how much further an engine may be from the float64 results than eager is, and the search for what has to go back to its own types.
+"""Option `accuracy`: a bound on an engine's error against float64, relative to eager's. Parts of the model go back to their own types until the bound holds.
 
-The error of a result y is max|y - y64| / max|eager - y64|, where eager counts as wrong by half a rounding of the largest value at least (so a result that eager has
-exactly has an error too). A group is a module of the model (or a few nodes, where there are too few modules). The error that each group makes alone is found by eager
-runs in which that group's operators are rounded, without a build. Errors of groups are independent, so their squares add up: groups go back by error squared for
-each multiplication that it slows down, as many as the sum says; then it is built and measured, and where the bound does not hold, twice as many go back.
+The error of a result y is max|y - y64| / max|eager - y64|. Eager's error counts as at least half a rounding of the largest value, so the quotient exists if eager is
+exact. A group is a module of the model, or a few nodes if there are too few modules.
+
+1. Eager runs in which one group's operators are rounded give the error of that group alone, without a build.
+2. Groups' errors are independent, so their squares add up. Groups go back in the order of squared error per multiplication, as many as the sum requires.
+3. The engine is built and measured. If the bound does not hold, twice as many groups go back.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ WEIGHTS = "weights of weight_dtype"
 
 
 def bound_of(options: dict) -> tuple[float | None, dict]:
-    """The bound, None where there is none, and the other options."""
+    """The bound (None without one), and the other options."""
     rest = {name: value for name, value in options.items() if name != "accuracy"}
     given = options.get("accuracy")
     if given in (None, 0, "0"):
@@ -37,7 +39,7 @@ def bound_of(options: dict) -> tuple[float | None, dict]:
 
 @dataclass
 class Group:
-    """name: a module's path, or a node. nodes: those in low precision. error: that it makes alone. cost: multiplications."""
+    """A part of the model. name: a module's path, or a node. nodes: its nodes in low precision. error: the error of this group alone. cost: multiplications."""
 
     name: str
     nodes: list[torch.fx.Node]
@@ -47,7 +49,7 @@ class Group:
 
 
 def held(f, options: dict, bound: float, samples: list[list], build):
-    """What build(options) gives, an `Assembled`, with the options that hold the bound; its report has the table. Raises AccuracyError."""
+    """The `Assembled` of build(options) with options that hold the bound; its report lists what was tried. Raises AccuracyError."""
     made = build(options)
     if made.engine is None:
         return made
@@ -107,7 +109,7 @@ class _Measure:
             self._eager = [eager_run.run(f, flat) for flat in samples]
 
     def __call__(self, made) -> float:
-        """Of the engine, and `worst`: the result that has it."""
+        """The error of the engine. Sets `worst` to the result that has it."""
         return self._error([_results(self._f, made, flat) for flat in self._samples])
 
     def alone(self, groups, options):
@@ -120,7 +122,7 @@ class _Measure:
                 if node not in nodes:
                     return args, kwargs
                 rounded = (lambda t: _rounded(t, kind)) if group.name != WEIGHTS else _as_int8
-                if group.name == WEIGHTS:  # the weight alone
+                if group.name == WEIGHTS:  # only the weight is rounded
                     place = _weight_place(node)
                     return (*args[:place], rounded(args[place]), *args[place + 1 :]), kwargs
                 return torch.utils._pytree.tree_map(rounded, (args, kwargs))
@@ -160,7 +162,7 @@ def _relative(y, eager, exact) -> float:
 
 
 def _results(f, made, flat):
-    """The tensors of a run, then what it wrote, with everything written put back."""
+    """The result tensors of a run, then the tensors that it wrote. Written memory is restored."""
     states = [slot for slot, _ in f.writes if slot.kind == "state"]
     kept = [slot.tensor.clone() for slot in states]
     given = [t.clone() if isinstance(t, torch.Tensor) else t for t in flat]
@@ -183,7 +185,7 @@ def _low_nodes(f, report) -> list[torch.fx.Node]:
 
 
 def _groups(f, low, options) -> list[Group]:
-    """Of the nodes in low precision: modules of one depth, the deepest that gives at most MOST_GROUPS; single nodes, or runs of them, where there is but one module."""
+    """Groups of the nodes in low precision: the modules of the greatest depth with at most MOST_GROUPS of them. If there is only one module, single nodes or runs of nodes."""
     groups: list[Group] = []
     paths = {n: _path(n) for n in low}
     for depth in range(max((p.count(".") + 1 for p in paths.values() if p), default=0), 0, -1):
@@ -191,7 +193,7 @@ def _groups(f, low, options) -> list[Group]:
         if 1 < len(names) <= MOST_GROUPS:
             for name in names:
                 nodes = [n for n, p in paths.items() if ".".join(p.split(".")[:depth]) == name]
-                whole = name.count(".") + 1 == depth and name  # else the nodes that stand in a module beside modules of it
+                whole = name.count(".") + 1 == depth and name  # otherwise nodes of a module that belong to none of its submodules
                 groups.append(Group(name or "the model itself", nodes, precision.named("module", [name]) if whole else _by_name(nodes)))
             break
     if not groups and low:
@@ -228,13 +230,13 @@ def _rounded(value, kind):
 
 
 def _as_int8(weight):
-    """Of a weight [N, K]: rows of 8 bits (docs/quantisation.md)."""
+    """A weight [N, K] rounded to int8 with a scale for each row (docs/quantisation.md)."""
     scale = weight.abs().amax(-1, keepdim=True) / 127
     return torch.where(scale == 0, 0, torch.round(weight / scale) * scale).to(weight.dtype)
 
 
 def _weight_place(node) -> int | None:
-    """Where a product reads its weight as rows of channels."""
+    """The index of the argument that is the weight as rows of channels; None for other operators."""
     return 1 if node.target is torch.ops.aten.linear.default else None
 
 

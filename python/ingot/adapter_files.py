@@ -1,4 +1,4 @@
-"""What users have of a LoRA adapter: matrices by weight, a state dict of PEFT's, diffusers' or kohya's, a file of one, or PEFT's folder."""
+"""Reads LoRA adapters: matrices by weight, a state dict of PEFT, diffusers or kohya's scripts, a file with one, or PEFT's folder."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .errors import FormatError, InputError, IoError
 
 
 def read(adapter, config, weights) -> dict[str, tuple]:
-    """By weight: A, B, what their product is multiplied by, and whether it is transposed.
+    """For each weight: A, B, the scale of their product, and whether the product is transposed.
 
     adapter: {weight: (A, B, scale)}, a state dict of the adapter's tensors, or the path of a safetensors file or of a folder with adapter_model.safetensors.
-    config: adapter_config.json as a dict or path, where it is not beside the file. weights: names of the model's, which the adapter's own names are for.
+    config: adapter_config.json as a dict or path, if it is not beside the file.
+    weights: names of the model's weights, with which the adapter's names are matched.
     """
     if isinstance(adapter, (str, os.PathLike)):
         adapter, beside = _file(os.fspath(adapter))

@@ -1,4 +1,4 @@
-"""LoRA adapters of a compiled module: sums of low-rank products beside its weights, merged into sets of weights that calls go from one to another between."""
+"""LoRA adapters of a compiled module: low-rank products that are added to its weights. Each choice of adapters is a merged set of weights, and calls switch between sets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import _op, errors, plain, processes
 from .errors import InputError
 from .weights import Weights, fork
 
-KEPT = 4  # choices of adapters, of which the merged weights stay for when they are used again
+KEPT = 4  # choices of adapters whose merged weights are kept for later use
 
 
 class LowRank(NamedTuple):
-    """What an adapter adds to a weight, seen as a matrix of its first axis and the rest: scale * up [first, rank] @ down [rank, rest]."""
+    """What an adapter adds to a weight: scale * up [first, rank] @ down [rank, rest]. The weight is seen as a matrix of its first axis and all others."""
 
     down: torch.Tensor
     up: torch.Tensor
@@ -25,7 +25,7 @@ class LowRank(NamedTuple):
 def merged(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
     """The weight plus its parts, summed in float32 (float64 weights in float64) and rounded once."""
     wide = torch.float64 if base.dtype is torch.float64 else torch.float32
-    # A GPU may be told to multiply float32 by TF32, which float64 is out of reach of.
+    # torch may use TF32 for float32 on a GPU; float64 is never multiplied in TF32.
     exact = torch.float64 if base.is_cuda else wide
     with torch.no_grad(), torch.autocast(base.device.type, enabled=False):
         total = base.detach().to(wide, copy=True, memory_format=torch.contiguous_format).flatten(1)
@@ -36,10 +36,10 @@ def merged(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
 
 
 class Merged(Weights):
-    """A fork of an engine's weights in which some have adapters added. It stays the engine's weights of now, plus the same."""
+    """A fork of an engine's weights, some with adapters added. It follows changes of the engine's weights and adds the adapters again."""
 
     def __init__(self, engine, pointer, parts: dict[str, list[LowRank]], base):
-        """base: from a name to the engine's own value, as a tensor."""
+        """base: a function from a name to the engine's own value, as a tensor."""
         super().__init__(engine, pointer)
         self._parts, self._base = parts, base
 
@@ -52,17 +52,17 @@ class Merged(Weights):
 
 
 class Adapters:
-    """The adapters of a module, by name, and which of them its calls compute with.
+    """The adapters of a module, by name, and the choice that its calls use.
 
-    Each choice of adapters that is used has a set of weights of its own: the merged ones and what is prepared of them; the rest is shared. The last few stay, so that going back
-    to one costs a pointer for each engine, and a merge for each weight that torch reads. What changes in the model's weights changes in all of them.
+    Each choice has its own set of weights: the merged ones and what prepare makes of them; the rest is shared. The last few sets are kept, so going back to one costs a
+    pointer for each engine, and a merge for each weight that torch reads. A change of the model's weights changes all sets.
     """
 
     def __init__(self, target):
         """target: a `lora_target` of kinds.py."""
         self._target, self._lock = target, processes.Lock()
         self._added: dict[str, dict[str, list[LowRank]]] = {}
-        self._sets: dict[tuple[str, ...], list[Merged]] = {}  # by choice, the one used last behind
+        self._sets: dict[tuple[str, ...], list[Merged]] = {}  # by choice, the most recently used last
         self.active: tuple[str, ...] = ()
 
     def add(self, name, adapter, scale, config):
@@ -102,7 +102,7 @@ class Adapters:
             self._use(set(names))
 
     def over(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """These values of weights with what calls compute with added."""
+        """These values of weights, with the chosen adapters added."""
         parts = self._parts(self.active)
         return {name: merged(value, parts[name]) if name in parts else value for name, value in weights.items()}
 
@@ -111,7 +111,7 @@ class Adapters:
             raise InputError(f"there is no adapter {name!r}", remedy="those added are " + (", ".join(self._added) or "none"))
 
     def _checked(self, given, scale) -> dict[str, list[LowRank]]:
-        """What is added to each weight, by its own name. The tensors are copied: what is written to them later changes nothing."""
+        """What is added to each weight, by the weight's own name. The tensors are copied, so later writes to them have no effect."""
         names, found = self._target.names(), {}
         for name, (down, up, factor, transposed) in given.items():
             if name not in names:

@@ -1,6 +1,6 @@
-"""`ingot.compile` and `ingot.explain`: from a model, an exported program or a `.pt2` file to an `ingot.Module`.
+"""`ingot.compile` and `ingot.explain`: a model, an exported program or a `.pt2` file becomes an `ingot.Module`.
 
-Four steps: read what is given for the inputs (given.py), export the model or match its program with it (export.py, program.py), give ranges (ranges.py), compile.
+Four steps: read the caller's inputs (given.py), export the model or match a program with them (export.py, program.py), give ranges (ranges.py), compile.
 """
 
 from __future__ import annotations
@@ -35,25 +35,30 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     """Compiles a model ahead of time.
 
     Arguments:
-        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file. **A `.pt2` file is a program of torch's: where parts of it stay
-            in torch, torch reads it, which may run any code that its maker wants.**
-        inputs (or arg_inputs): sequence of the positional inputs; each an `ingot.Input`, a tensor (its shape and dtype
-            are taken), an int, float, bool or None, or a list, tuple or dict of those. Not needed for an ExportedProgram.
+        module: an nn.Module, a torch.export.ExportedProgram, or the path of a `.pt2` file. **A `.pt2` file is a torch program: if parts of it stay in torch,
+            torch reads it, which may run any code that its maker wants.**
+        inputs (or arg_inputs): sequence of the positional inputs. Each is an `ingot.Input`, a tensor (for its shape and dtype), an int, float, bool or
+            None, or a list, tuple or dict of those. Not needed for an ExportedProgram.
         kwarg_inputs: the keyword inputs by name.
         dynamic_shapes: as for torch.export.export, instead of ranges in `Input`.
         strict: passed to torch.export.export.
-        passes: functions that change the exported program's torch.fx.GraphModule, in order; each returns it, or None where it changed it in place. What comes out is exported again.
-        options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module for `ingot.save` alone, on any machine
-            (NVRTC is needed): calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] it runs on the CPU, and the file on both.
-            A torch.device is a target too: torch.device("cuda") means the GPU at hand.
+        passes: functions that change the exported program's torch.fx.GraphModule, in order. Each returns the GraphModule, or None if it changed it in place.
+            The changed graph is exported again.
+        options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module that can only be saved, on any machine
+            with NVRTC; calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] the module runs on the CPU, and the file on both.
+            A target may be a torch.device: torch.device("cuda") means the GPU at hand.
 
-    Returns an `ingot.Module` that is called like the model. The weights are the model's own tensors, not copies, and the next call and the next save have
-    the values of now: after an optimizer's step, `p.add_()` or `p.copy_()`, load_state_dict, `p.data = other`, and when the model has another parameter,
-    buffer or layer of the same name, dtype and shape (with others a call is an InputError, and so are tied weights that differ since). Only what torch counts
-    as a write is noticed: not one through `p.data.add_()`, NumPy or DLPack, nor one to tensors of torch.inference_mode; call `update_weights` after
-    those. A call after a change prepares the weights anew. How the model computes is not followed: with other operators, parametrizations or hooks compile
-    it again. Operators that no engine has run in torch, which is logged once and told in full by `.report`; with fallback="error" they raise UnsupportedError
-    listing every one with the lines that use it. Raises InputError, OptionError too.
+    Returns an `ingot.Module` that is called like the model.
+
+    The weights are the model's own tensors, not copies. The next call and the next save use the current values: after an optimizer's step, `p.add_()`,
+    `p.copy_()`, load_state_dict or `p.data = other`, and after the model got another parameter, buffer or layer of the same name, dtype and shape. A call
+    after such a change prepares the weights anew. With another dtype or shape, or if tied weights now differ, a call is an InputError. Only writes that torch
+    counts are noticed. After `p.data.add_()`, writes through NumPy or DLPack, or writes to tensors of torch.inference_mode, call `update_weights`.
+
+    Other changes of the model are not followed: after a change of operators, parametrizations or hooks compile it again.
+
+    Operators without an engine run in torch. This is logged once, and `.report` lists them. With fallback="error" they raise UnsupportedError instead, which
+    lists every one with the lines that use it. Also raises InputError and OptionError.
     """
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)
@@ -68,7 +73,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
 
 
 def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, passes=(), options=None, **option) -> Report:
-    """What `ingot.compile` with the same arguments would run where, and why: an `ingot.Report`. Nothing is built."""
+    """An `ingot.Report`: what `ingot.compile` with the same arguments would run where, and why. Nothing is built."""
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
@@ -113,7 +118,7 @@ def _merge(options, option):
 
 
 def _compile_program(program: Program, options, parameters) -> Module:
-    """parameters: those of the model's forward."""
+    """parameters: the parameters of the model's forward."""
     names, exported = program.names(), program.exported
     try:
         f = _functional(exported, names)
@@ -142,12 +147,12 @@ def _compile_program(program: Program, options, parameters) -> Module:
 
 
 def _form(signature, exported):
-    """Of calls with all inputs, numbers too."""
+    """The form of calls with all inputs, including numbers."""
     return form_of(signature, exported.call_spec.in_spec, exported.call_spec.out_spec)
 
 
 def _compile_file(path, given: Given | None, options) -> Module:
-    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # it goes where the program's tensors are
+    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # these need the program in torch
         return _compile_program_in(path, given, options)
     options = precision.plain(options)
     model = _library.Model.open(path)
@@ -158,7 +163,7 @@ def _compile_file(path, given: Given | None, options) -> Module:
         set_ranges(model, ranges_of(zip(names, given.leaves)))
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
-    # What autocast casts is written out by torch, which also knows inputs and results that are no tensors.
+    # torch writes autocast's casts out, and knows the inputs and results that are not tensors.
     if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
         del model
         return _compile_program_in(path, given, options)
@@ -172,7 +177,7 @@ def _compile_program_in(path, given, options, passes=()) -> Module:
 
 
 def _tensors_alone(model) -> bool:
-    """Whether a program's inputs and results are tensors alone: then its structure is all there is to know."""
+    """Whether all inputs and results of a program are tensors. Then its structure describes its calls completely."""
     described = model.describe()
     found = plan_signature.read(described["signature"])
     if "in_spec" not in found:

@@ -1,4 +1,4 @@
-"""A call's arguments, by position and by name, become those that the model was compiled with."""
+"""Maps the arguments of a call, by position and by name, to those that the model was compiled with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parameters_of(forward) -> list[dict]:
 
 
 def parameters_of_program(program) -> list[dict]:
-    """Those of an exported program: what it was exported with, in that order."""
+    """The parameters of an exported program: the arguments that it was exported with, in that order."""
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     return [{"name": name, "kind": "either"} for name in getattr(signature, "forward_arg_names", None) or ()]
 
@@ -35,8 +35,9 @@ def parameters_of_program(program) -> list[dict]:
 class Arguments:
     """Binds calls as Python binds them to the model's forward.
 
-    parameters: see parameters_of; empty where they are not known. count, names: how many arguments the model was compiled with by position, and the names of
-    those by keyword. constant: (place) to the constant compiled there, for the places (a number, or a name) that are constants.
+    parameters: see parameters_of; empty if they are not known.
+    count, names: the number of positional arguments that the model was compiled with, and the names of its keyword arguments.
+    constant: {place: constant} for the places (a number, or a name) that were compiled as constants.
     """
 
     def __init__(self, parameters: list[dict], count: int, names: list[str], constants: dict):
@@ -44,7 +45,7 @@ class Arguments:
         ordered = [p for p in parameters if p["kind"] in ("either", "positional")]
         if not ordered and len(parameters) == 0:
             ordered = [{"name": None, "kind": "positional"}] * count
-        # The place of each parameter among what was compiled, in the order of positions; None for one that was left to its default.
+        # The place of each parameter among the compiled arguments, in the order of positions; None for a parameter that was left to its default.
         self.by_position = [(p, i if i < count else p["name"] if p["name"] in names else None) for i, p in enumerate(ordered)]
         self.by_name = {p["name"]: place for p, place in self.by_position if p["kind"] == "either"}
         self.by_name |= {name: name for name in names}
@@ -53,7 +54,7 @@ class Arguments:
         self.defaults = {self.by_name[p["name"]]: p["default"] for p in parameters if "default" in p and self.by_name.get(p["name"]) is not None}
 
     def bind(self, args, kwargs):
-        """The arguments by position and the keywords as the model was compiled with them."""
+        """The positional arguments and the keyword arguments, as the model was compiled with them."""
         given = {}
         most = max(len(self.by_position), self.count)
         for i, value in enumerate(args):

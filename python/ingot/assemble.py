@@ -1,4 +1,4 @@
-"""A functional graph becomes engines and, around them, what stays in torch."""
+"""Builds engines from a functional graph, and around them a torch graph with what stays in torch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constr
 
 
 class Assembled(Runnable):
-    """A compiled model. engine: None when everything stays in torch. report: what runs where. options: those that a plan of all of it has too."""
+    """A compiled model. engine: None if everything stays in torch. report: what runs where. options: those that a plan of the whole model would have too."""
 
     def __init__(self, f: Functional, engine, report: Report, straight: bool, options: dict, followed):
         super().__init__(f.slots, [engine] if engine is not None else [], _way(f, engine, report, straight, followed), straight, followed)
         self.functional, self.engine, self.report, self.options = f, engine, report, options
-        self.shown = [s for s in f.slots if s.kind == "state"]  # what calls write is part of the module's state dict
+        self.shown = [s for s in f.slots if s.kind == "state"]  # buffers that calls write are part of the module's state dict
 
 
 def _way(f, engine, report, straight, followed):
@@ -39,7 +39,7 @@ def _way(f, engine, report, straight, followed):
 
 
 def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
-    """The report of a graph that runs in torch as it is. With fallback="error", the UnsupportedError."""
+    """The report of a graph that runs in torch as a whole. Raises UnsupportedError with fallback="error"."""
     if options.get("fallback", "torch") == "error":
         raise UnsupportedError(reason, remedy='compile with fallback="torch"')
     dryrun, options = split_dryrun(precision.plain(options))
@@ -60,15 +60,18 @@ def split_dryrun(options: dict):
     asked = options.get("dryrun", False)
     if callable(asked):
         return asked, rest
-    _library.Options({"dryrun": asked})  # refuses what is no value of it
+    _library.Options({"dryrun": asked})  # refuses invalid values
     if asked in (False, "false"):
         return None, rest
     return "" if asked in (True, "true") else os.fspath(asked), rest
 
 
 def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file: bool = False, follow: bool = False) -> Assembled:
-    """Compiles what engines can run. `prepare(model)` may set ranges and the signature before the build. for_file: see devices.placed. follow: changes
-    of the weights' tensors are looked for before each run; else the caller does that."""
+    """Compiles what engines can run.
+
+    prepare(model): may set ranges and the signature before the build.
+    for_file: see devices.placed.
+    follow: look for changes of the weights' tensors before each run; otherwise the caller does."""
     dryrun, options = split_dryrun(precision.settled(options, f))
     options = devices.placed(options, f.device, for_file)
     f.wanted += _carriers(f)
@@ -100,7 +103,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
 
 
 def _carriers(f: Functional) -> list[Node]:
-    """Tensors that give the sizes among the results which are read from data: torch makes these numbers of them."""
+    """The tensors from which torch reads the sizes among the results that come from data."""
     def symbols(value):
         return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) else set()
 
@@ -122,7 +125,7 @@ def _carriers(f: Functional) -> list[Node]:
 
 
 def of_a_plan(options):
-    """Without those that say what runs in torch."""
+    """The options without those that decide what runs in torch."""
     partition = {o["name"] for o in _library.options() if o["kind"] == "partition"}
     return {name: value for name, value in options.items() if name not in partition}
 
@@ -141,7 +144,7 @@ class Shell:
         self.slots = {s.node: s for s in f.slots}
         self.by_input = {s.name: s.node for s in f.slots if s.kind == "input"}
         self.by_state = {s.name: s.node for s in f.slots if s.kind == "state"}
-        # One engine that is the whole model writes in place itself.
+        # An engine that is the whole model writes in place itself.
         self.in_place = engine is not None and report.whole
         self.segment_of, self.segments = {}, report.segments
         self.named = {n.name: n for n in f.module.graph.nodes}
@@ -172,7 +175,7 @@ class Shell:
             for slot, value, made in new:
                 place = self.get(slot.node)
                 self.graph.call_function(torch.ops.aten.copy_.default, (place, made))
-                self.env[value] = place  # from here on the new value is what is there
+                self.env[value] = place  # from here on the place holds the new value
         given |= {result: self._result(result) for result in f.results if isinstance(result, Node) and result in late}
         self._output([given[r] if isinstance(r, Node) else r for r in f.results])
         self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output") or n.target is torch.ops.aten.copy_.default or capture.has_effects(n) or (self.in_place and n.op == "call_module"))
@@ -190,22 +193,22 @@ class Shell:
     def _runs_in_torch(self, node):
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) or node.target is operator.getitem:
-            return False  # made where it is used
+            return False  # computed at its use
         if self.in_place and node.target in _SIZE_CHECKS:
-            return not self._reads(node)  # of a size that the engine reads from data: it checks that itself
+            return not self._reads(node)  # the engine itself checks sizes that it reads from data
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
 
     def _reads(self, node):
-        """Whether a condition on sizes, or a size, is one that no input's axis gives."""
+        """Whether a size, or a condition on sizes, depends on a symbol that no input's axis gives."""
         values = [n.meta.get("val") for n in node.all_input_nodes]
         return any(isinstance(v, (torch.SymInt, torch.SymBool)) and not v.node.expr.free_symbols <= self.symbols.keys() for v in values)
 
     def _segment_with(self, node: Node):
-        """The segment that makes the node's value, or the list it is a part of; None when torch does."""
+        """The segment that computes the node's value, or the list that the value is a part of; None if torch computes it."""
         return self.segment_of.get(node.args[0] if node.target is operator.getitem else node)
 
     def _fresh(self, value: Node):
-        """A new value; a copy when it is the memory of something that is written itself."""
+        """The new value, or a copy of it if it shares memory with a place that is written."""
         base, _ = trace_view(value, lambda node: node in self.slots or self._segment_with(node) is not None)
         made = self.get(value)
         if base in self.slots and any(slot.node is base for slot, _ in self.f.writes):
@@ -261,7 +264,7 @@ class Shell:
         name = "w_" + "".join(c if c.isalnum() else "_" for c in slot.name)
         while hasattr(self.root, name):
             name += "_"
-        # The model's own tensor: what it writes is written there.
+        # The model's own tensor, so that writes reach the model.
         self.root.register_buffer(name, slot.tensor.detach(), persistent=False)
         self.weights[slot.name] = name
         return self.graph.get_attr(name)
@@ -293,19 +296,19 @@ class Shell:
                 node = names[name.removesuffix("_in_memory_order")]
                 order = self.f.orders[node]
                 part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
-            if (value := node.meta.get("val")).device.type != self.f.device.type:  # made of constants; torch reads it where it expects it
+            if (value := node.meta.get("val")).device.type != self.f.device.type:  # made from constants: torch expects it on its recorded device
                 part = self.graph.call_function(torch.ops.aten._to_copy.default, (part,), {"device": value.device})
             self.env[node] = part
             self._learn_sizes(node, part)
 
     def _moved(self, made: Node, node: Node, device: torch.device) -> Node:
-        """The value where the engine runs."""
+        """The value on the engine's device."""
         if node.meta["val"].device.type == device.type:
             return made
         return self.graph.call_function(torch.ops.aten._to_copy.default, (made,), {"device": device})
 
     def _segment(self, index: int, inputs: list[Node]) -> list[Node]:
-        """The outputs of an engine's function, called where the graph is now."""
+        """Adds a call of an engine's function at this point of the graph; returns its outputs."""
         self.root.add_module(f"segment_{index}", Segment(self.engine, index))
         call = self.graph.call_module(f"segment_{index}", tuple(inputs))
         return [self.graph.call_function(operator.getitem, (call, i)) for i in range(len(self.segments[index]["outputs"]))]
@@ -325,7 +328,7 @@ class Shell:
                 self.symbols[symbol] = self.graph.call_function(operator.floordiv, (size, of.factor)) if of.factor != 1 else size
 
     def _size(self, value: torch.SymInt):
-        """Arithmetic on sizes that are known by now; None when one is not."""
+        """A size as nodes of arithmetic on sizes that are known at this point; None if one is not."""
         expression = value.node.expr
         if not expression.free_symbols <= self.symbols.keys():
             return None

@@ -1,4 +1,4 @@
-"""The one way in which Python writes a file: whole or not at all (src/base/atomic_file.cpp is that of C++)."""
+"""Atomic writes of files from Python: whole or not at all. src/base/atomic_file.cpp does the same in C++."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 
 from .errors import InputError, IoError
 
-REMEDIES = {  # those of src/base/io_error.cpp
+REMEDIES = {  # the same as in src/base/io_error.cpp
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space and try again"),
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "check the path"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check the permissions of the file and its folder"),
@@ -18,18 +18,18 @@ REMEDIES = {  # those of src/base/io_error.cpp
 
 
 def encoded(path) -> bytes:
-    """A path as the system takes it."""
+    """A path as bytes for the system."""
     text = os.fsencode(path)
-    if b"\0" in text:  # where C would end it
+    if b"\0" in text:  # C would end the path here
         raise InputError(f"no file has the name {os.fsdecode(text)[:100]!r}: it has a null character")
     return text
 
 
 def write(path, make, ending=""):
-    """Writes what `make(temporary path)` writes to `path`: the old file or the new one, never half.
+    """Calls `make(temporary path)` and moves its file to `path`: the file is the old one or the new one, never half.
 
-    The temporary file is in a new folder of this user alone beside `path`, with a random name, so nobody can put a link in its way. A link in the place of `path`
-    is replaced, not followed; what is there and no regular file, as a pipe, is refused.
+    The temporary file is in a new folder beside `path` that only this user can open, with a random name, so nobody can plant a link. A link at `path` is
+    replaced, not followed; anything else that is not a regular file, such as a pipe, is refused.
     """
     path = os.fsdecode(encoded(path))
     folder, name = os.path.split(path)

@@ -1,4 +1,4 @@
-"""What forward changes on its modules while it is traced: numbers, which a captured graph would lose, and tensors, which keep their values."""
+"""Changes that forward makes to its modules while it is traced: numbers, which a captured graph would lose, and tensors, whose values are restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import UnsupportedError
 
 
 class WritesUndone(TorchDispatchMode):
-    """Gives tensors back the values they had. Without strict, torch.export writes numbers to tensors that are neither parameters nor buffers (`cache.length.add_(1)`) in earnest."""
+    """Restores values of tensors. Without strict, torch.export really writes numbers to tensors that are neither parameters nor buffers (`cache.length.add_(1)`)."""
 
     supports_higher_order_operators = True
 
@@ -41,10 +41,10 @@ class WritesUndone(TorchDispatchMode):
 
 
 class AttributeWatch:
-    """Notices numbers that forward changes on its modules. torch.export puts them back and makes constants of them, without a word.
+    """Notices numbers that forward changes on its modules. torch.export silently restores them and makes constants of them.
 
-    A number that a second trace, begun with the first one's values, does not change again is a cache (the longest sequence so far); one that
-    it changes is state, which the graph would lose. For one thread at a time (tracing.py).
+    A second trace starts with the values that the first one left. A number that it does not change again is a cache (the longest sequence so far). A number
+    that it changes is state, which the graph would lose. For one thread at a time (tracing.py).
     """
 
     def __init__(self, module, start=None):

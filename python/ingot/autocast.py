@@ -1,4 +1,4 @@
-"""torch.autocast. A graph that is captured under it, or has a region of it, gets its casts written out, so that its results depend on the mode no more."""
+"""torch.autocast. A graph that is captured under it, or has a region of it, gets its casts written out. Then its results no longer depend on the mode."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .errors import InputError
 
 enabled = torch.is_autocast_enabled
 anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))  # on any device: quicker to ask
-ANY = object()  # the state of what runs alike under every autocast
+ANY = object()  # the state of a model that runs alike under every autocast
 
 
 _KINDS = ("cpu", "cuda")
 
 
 def state(kind="cpu"):
-    """The dtype that autocast on this kind of device casts to now; None when it is off."""
+    """The dtype to which autocast currently casts on this kind of device; None if it is off."""
     return torch.get_autocast_dtype(kind) if enabled(kind) else None
 
 
 def reaches(module: torch.fx.GraphModule) -> bool:
-    """Autocast is on, or the graph turns it on."""
+    """True if autocast is on, or the graph turns it on."""
     if any(map(enabled, _KINDS)):
         return True
     return any(n.target is torch.amp.autocast_mode._enter_autocast for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes)
@@ -30,8 +30,8 @@ _PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "con
 
 
 def recorded(graph: torch.fx.Graph) -> bool:
-    """The graph was exported under autocast: the results it has recorded are those of casts that are not among its nodes, for its own module
-    casts as the region around a call says."""
+    """True if the graph was exported under autocast. Its recorded results are those of casts that are not among its nodes, because its module casts as the
+    region around a call says."""
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _PRODUCTS:
             values = [n.meta.get("val") for n in (node, *node.all_input_nodes[:1])]
@@ -41,7 +41,7 @@ def recorded(graph: torch.fx.Graph) -> bool:
 
 
 def without(function):
-    """`function` run with autocast off: its graph has all casts written out."""
+    """`function` run with autocast off, for a graph with all casts written out."""
 
     def run(*arguments):
         for kind in _KINDS:
@@ -54,7 +54,7 @@ def without(function):
 
 
 def check(captured, kind):
-    """Refuses a call under another autocast (of the kind of device that the model is on) than it was captured under, where eager's results would be others."""
+    """Refuses a call under another autocast than the model was captured under, if eager's results would differ. kind: the kind of device that the model is on."""
     now = state(kind)
     if captured is not ANY and now != captured:
         raise InputError(

@@ -19,9 +19,9 @@ from .watch import Snapshot, Watch
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
 
-    Weights are recognised among the graph's inputs and bound once; a replaced or changed weight is noticed at the next call, as `ingot.compile` says.
-    Options are those of `ingot.compile`; an unknown one raises OptionError. In grad mode results require gradients where eager's do, and backward through them
-    raises UnsupportedError; under torch.no_grad() a call is some microseconds quicker.
+    Weights are recognised among the graph's inputs and bound once. The next call sees a replaced or changed weight, as `ingot.compile` describes. Options are
+    those of `ingot.compile`; an unknown one raises OptionError. In grad mode results require gradients where eager's do, and backward through them raises
+    UnsupportedError. Under torch.no_grad() a call is some microseconds quicker.
     """
     if identities.settle(module.graph):
         module.recompile()
@@ -56,7 +56,7 @@ def _told(call, engine, report):
 
 
 def _refuse_changed_shapes(names, examples, fakes):
-    """squeeze_ and the like change the shape of the caller's tensor, and of Dynamo's fake tensor while it traces."""
+    """Refuses squeeze_ and the like: they change the shape of the caller's tensor, and of Dynamo's fake tensor while it traces."""
     for name, example, fake in zip(names, examples, fakes):
         if isinstance(example, torch.Tensor) and isinstance(fake, torch.Tensor) and not same_sizes((*example.shape, *example.stride()), (*fake.shape, *fake.stride())):
             raise NotFunctional(f"it changes the shape of {name} in place")
@@ -68,8 +68,8 @@ def _functionalised(module, fakes):
         try:
             written = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
-            raise NotFunctional(f"torch cannot trace what it writes to repeated tensors: {_first_line(problem)}") from problem
-        if repeats or hidden_views.of(written.graph):  # without either torch accepts more graphs unchanged: vmap, for one
+            raise NotFunctional(f"torch cannot trace its writes to repeated tensors: {_first_line(problem)}") from problem
+        if repeats or hidden_views.of(written.graph):  # without these, torch accepts more graphs unchanged, such as vmap
             hidden_views.show(written)
             overlap.settle(written)
             module = written
@@ -93,19 +93,19 @@ def _functionalised(module, fakes):
             # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     else:
-        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(first)}") from first
+        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(first)}") from first
     _drop_tokens(*traced)
     return traced
 
 
 def _refuse_lost_tensors(traced):
-    """True if a constant is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written)."""
+    """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written)."""
     if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), FunctionalTensor) for n in traced.graph.nodes):
-        raise NotFunctional("torch's functional graph loses what computes a tensor")
+        raise NotFunctional("torch's functional graph loses the operator that computes a tensor")
 
 
 def _drop_tokens(traced, signature):
-    """Torch adds an input and a result that order effects to a graph with an effect, such as the check behind linalg.inv."""
+    """Removes the input and the result that torch adds to a graph with an effect, to order effects. An example is the check behind linalg.inv."""
     tokens = set(getattr(signature, "input_tokens", ()))
     if not tokens:
         return
@@ -141,8 +141,8 @@ def _is_weight(node, example):
 class _Compiled:
     """What Dynamo calls: takes all inputs of the graph, weights included.
 
-    A buffer counts as a weight until it changes: then others write it (another piece of the model, its owner), and from there on the
-    graph takes it as an input, so that the weights are not prepared anew with each call.
+    A buffer counts as a weight until it changes. Then something else writes it (another piece of the model, its owner), and from then on it is an input of the
+    graph, so that the weights are not prepared anew in each call.
     """
 
     def __init__(self, f, options, examples):
@@ -156,7 +156,7 @@ class _Compiled:
         self._assembled = assembled = assemble(self._functional, self._options)
         self.engine, self.report = assembled.engine, assembled.report
         slots = assembled.slots[: len(examples)]
-        # A buffer that the model writes is handed to the graph; Dynamo guards that it is the one it saw.
+        # A buffer that the model writes is passed to the graph; Dynamo guards that it is the one it saw.
         inputs = [i for i, s in enumerate(slots) if s.kind == "input" or (s.kind == "number" and not assembled.straight)]
         self._weights = [i for i, s in enumerate(slots) if s.kind == "weight"]
         self._names = [slots[i].name for i in self._weights]
@@ -167,16 +167,16 @@ class _Compiled:
         self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
 
     def _bind(self, weights):
-        """The engine's weights and their identities, which each call compares."""
+        """Binds the engine's weights and notes their identities, which each call compares."""
         self._watch.adopt(Snapshot(weights, [True] * len(weights)))
         self._bound = self._watch.snapshot.tensors
 
     def is_straight(self):
-        """Passes all arguments on."""
+        """True if all arguments are passed on unchanged."""
         return self._straight
 
     def straight(self):
-        """The call of such a graph, without the work that other graphs need: a microsecond less."""
+        """The call of a straight graph, without the work that other graphs need: a microsecond less."""
         run = self._assembled.run
 
         def call(*args):
@@ -212,7 +212,7 @@ class _Compiled:
 
 
 def _picker(indices):
-    """operator.itemgetter that always gives a tuple."""
+    """operator.itemgetter that always returns a tuple."""
     if not indices:
         return lambda args: ()
     if len(indices) == 1:

@@ -1,7 +1,7 @@
-"""Hands a torch graph to the compiler: the JSON of torch.export's archives, written straight from FX.
+"""Writes a torch graph for the compiler: the JSON of torch.export's archives, straight from FX.
 
-One string and a table of weights per graph. torch's own serializer writes the same schema at a hundred times the cost,
-because it also pickles, copies and re-validates; here tensors stay where they are.
+A graph becomes one string and a table of weights, which are not copied. torch's own serializer writes the same schema at a hundred times the cost, because it
+also pickles, copies and re-validates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
 _NO_ENGINE = (torch.uint16, torch.uint32, torch.uint64)
-READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number of a tensor becomes a size
+READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number read from a tensor becomes a size
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Captured:
 
     json: bytes
     weights: list[tuple[str, torch.Tensor]]  # by state-dict name; the tensors own the bytes
-    input_names: list[str]                   # of the tensor inputs, in order
+    input_names: list[str]                   # names of the tensor inputs, in order
 
 
 def _is_read(node: torch.fx.Node, part: int) -> bool:
@@ -165,10 +165,10 @@ class _Writer:
             if isinstance(meta, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
                 if isinstance(meta, torch.SymInt):
                     self.sym_int(node.name, meta)
-                return  # arithmetic on sizes: the expression on the value says it all
+                return  # arithmetic on sizes: the value's expression has it all
             if target is operator.getitem:
-                return  # named by its producer
-            raise UnsupportedError("it is no operator of torch but a region or a Python function")
+                return  # its producer names it
+            raise UnsupportedError("it is not a torch operator but a region or a Python function")
         if target in READS and isinstance(meta, torch.SymInt):
             read = [{"name": "self", "arg": self.argument(node.args[0]), "kind": 1}]
             self.nodes.append(self._node(node, f"torch.ops.{target}", read, [{"as_sym_int": self.sym_int(node.name, meta)}]))
@@ -187,7 +187,7 @@ class _Writer:
         self.nodes.append(self._node(node, f"torch.ops.{target}", arguments, self._outputs(node, meta)))
 
     def _external(self, node: torch.fx.Node, call: external.Call) -> dict:
-        """A call of an operator with a kernel of the user's: all of its arguments, and what lower reads of the kernel."""
+        """A call of an operator with a user's kernel: all arguments, and the kernel's data for lower."""
         schema = call.kernel.op._schema.arguments
         given = [float(v) if str(a.type) == "float" and isinstance(v, int) else v for a, v in zip(schema, call.given)]
         arguments = [{"name": f"argument_{k}", "arg": self.argument(v), "kind": 1} for k, v in enumerate(given)]
@@ -204,7 +204,7 @@ class _Writer:
         return entry
 
     def sizes(self, values) -> dict:
-        """A size, or a list of them: ints and sympy's expressions."""
+        """A size or a list of sizes: ints and sympy expressions."""
         if isinstance(values, list):
             return {"as_sym_ints": [self.sizes(v)["as_sym_int"] for v in values]}
         if isinstance(values, int):
@@ -214,7 +214,7 @@ class _Writer:
         return {"as_sym_int": {"as_name": name}}
 
     def _control(self, node: torch.fx.Node) -> list[dict]:
-        """The arguments of torch.cond or while_loop: tensors, and its graphs."""
+        """The arguments of torch.cond or while_loop: tensors and graphs."""
         arguments = []
         for value in node.args:
             if isinstance(value, torch.fx.Node) and value.op == "get_attr":
@@ -240,7 +240,7 @@ class _Writer:
         return inner.graph(inputs, outputs)
 
     def opaque(self, node: torch.fx.Node, reason: str):
-        """A node whose arguments have no form in the schema: what it reads and makes, and that only torch runs it."""
+        """A node whose arguments have no form in the schema: its operands and results, and the reason why only torch runs it."""
         read = []
         for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
@@ -257,7 +257,7 @@ class _Writer:
         self.nodes.append(entry)
 
     def permuted(self, node: torch.fx.Node, order: list[int]) -> str:
-        """A result whose memory has another order of axes: row-major in that order."""
+        """A result whose memory has another order of axes, as a row-major value in that order."""
         name = f"{node.name}_in_memory_order"
         self.tensor(node.name, node.meta["val"])
         self.tensor(name, node.meta["val"].permute(order))
@@ -284,7 +284,7 @@ class _Writer:
             parts = []
             for i, part in enumerate(meta):
                 name = names.get(i, f"{node.name}_unused_{i}")
-                if part is None or isinstance(part, (int, torch.SymInt)) or part.dtype in _NO_ENGINE and not _is_read(node, i):  # a size is written where it is read
+                if part is None or isinstance(part, (int, torch.SymInt)) or part.dtype in _NO_ENGINE and not _is_read(node, i):  # a size is written at its readers
                     parts.append(None)
                 elif isinstance(part, torch.Tensor):
                     parts.append(self.tensor(name, part))
@@ -339,7 +339,7 @@ class _Writer:
 
 
 def torch_only(name: str, tensor: torch.Tensor) -> str | None:
-    """Why a tensor has no form in the schema, so that what reads it runs in torch; None when it has one."""
+    """The reason why a tensor has no form in the schema, so that its readers run in torch; None if it has one."""
     if tensor.layout is not torch.strided:
         return f"{name} has layout {str(tensor.layout).removeprefix('torch.')}; engines take strided tensors"
     if tensor.dtype not in _DTYPE_CODE:
@@ -360,7 +360,7 @@ def _type_name(kind) -> str:
 
 
 def bound(value):
-    """An int, or None where a symbol has no limit."""
+    """A limit as an int; None if the symbol has no limit."""
     try:
         number = int(value)
     except (OverflowError, TypeError, ValueError, AttributeError):
@@ -378,7 +378,7 @@ def _ranges(symbols, lookup):
 
 
 def write(f) -> Captured:
-    """The part of a functional graph that its wanted values need, as the compiler reads it."""
+    """The part of a functional graph that computes its wanted values, as the compiler reads it."""
     writer = _Writer()
     needed = needed_nodes(f)
     inputs, specs, weights, names = [], [], [], []
@@ -441,13 +441,13 @@ def write(f) -> Captured:
 
 
 def order_of(tensor: torch.Tensor) -> list[int] | None:
-    """Its axes from outermost to innermost in memory where it is dense but not row-major."""
+    """The axes from outermost to innermost in memory, if the tensor is dense but not row-major."""
     return None if tensor.is_contiguous() else order_in_memory(tensor.shape, tensor.stride())
 
 
 def _elsewhere(f) -> dict[torch.fx.Node, torch.device]:
-    """Nodes whose results must be on another device than the engine's, and that device. What is made of constants alone may be made anywhere, unless
-    the caller gets it."""
+    """Nodes whose results must be on another device than the engine's, and that device. A value made of constants alone may be made anywhere, unless the caller
+    gets it."""
     given = {*f.wanted, *(value for _, value in f.writes)}
     free = {s.node for s in f.slots if s.kind == "weight"}
     found = {}
@@ -469,7 +469,7 @@ def _tensors(value) -> list[torch.Tensor]:
 
 
 def same_part(node: torch.fx.Node) -> torch.fx.Node:
-    """The node that names a part of a list: the first of those that take this part."""
+    """The first node that takes this part of a list, which names the part."""
     if node.target is not operator.getitem:
         return node
     return next(user for user in node.args[0].users if user.target is operator.getitem and user.args[1] == node.args[1])
@@ -488,7 +488,7 @@ def needed_nodes(f) -> set:
 
 
 def has_effects(node: torch.fx.Node) -> bool:
-    """The node does something besides making its results: it checks a condition, or prints."""
+    """True if the node does something besides making its results: it checks a condition, or prints."""
     target = node.target
     if node.op != "call_function" or target is torch.ops.aten._assert_tensor_metadata.default:
         return False

@@ -1,4 +1,4 @@
-"""What the inputs of a call must be like: dtypes, ranks and sizes, and memory of their own where the model writes."""
+"""Checks the inputs of a call: dtypes, ranks and sizes, and that inputs which the model writes share no memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def size_check(inputs: list[Slot], limits_of):
 
 
 def memory_check(inputs: list[Slot], changed: list[Slot]):
-    """A function that refuses inputs that share memory with what the graph writes; None when it writes nothing."""
+    """A function that refuses inputs that share memory with tensors that the graph writes; None if it writes nothing."""
     written = [i for i, slot in enumerate(inputs) if any(slot is s for s in changed)]
     states = [s for s in changed if s.kind == "state"]
     if not written and not states:
@@ -121,7 +121,7 @@ def memory_check(inputs: list[Slot], changed: list[Slot]):
 
 
 def _memory(tensor):
-    """First and one past the last byte that a tensor's elements lie in."""
+    """The address of the first byte of a tensor's elements, and the address after the last."""
     if tensor.numel() == 0:
         return 0, 0
     begin = tensor.data_ptr()

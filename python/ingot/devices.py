@@ -1,4 +1,4 @@
-"""Where a model is, and what its engine is built for: with `target="auto"` that is the device its tensors are on."""
+"""The device of a model, and the target of its engine. With `target="auto"` the target is the device of the model's tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOST = ("cpu", "reference")  # targets whose engines run on tensors of the CPU
 
 
 def of_slots(slots) -> torch.device:
-    """The device of a model: the GPU of its weights and inputs, or the CPU when all of them are there. Tensors on the CPU go with either."""
+    """The device of a model: the GPU of its weights and inputs, or the CPU if all of them are there. Tensors on the CPU may accompany a GPU."""
     found, named = CPU, ""
     for slot in slots:
         value = slot.tensor if slot.tensor is not None else slot.node.meta.get("val")
@@ -34,7 +34,7 @@ _GPU = re.compile(r"cuda(:\d+)?")  # a GPU that torch sees here
 
 
 def written(options: dict) -> dict:
-    """The options with each torch.device and dtype as the string that means it: as target, what its GPU is."""
+    """The options with each torch.device and dtype as a string. A device as target becomes the architecture of its GPU."""
     made = precision.written(options)
     if isinstance(made.get("device"), torch.device):
         made["device"] = str(made["device"])
@@ -67,8 +67,8 @@ def runs(targets: list[str], device: torch.device) -> bool:
 
 
 def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
-    """The options with the target and the device that the model's own device means. The targets given must have a program for it, unless what is
-    made may be for a file alone: then a model on the CPU is compiled for a GPU that is elsewhere."""
+    """The options with target and device resolved by the model's own device. The targets must include that device. With for_file, a model on the CPU may also be
+    compiled for a GPU elsewhere, only to be saved."""
     _library.Options(options)  # refuses unknown names and bad values
     asked = targets(options)
     where = str(device)
@@ -93,10 +93,10 @@ def placed(options: dict, device: torch.device, for_file: bool = False) -> dict:
 
 
 def _torch_takes_tf32(settings, newer) -> bool:
-    """torch's setting for products or for convolutions; these are on by default."""
+    """torch's TF32 setting for matrix products or for convolutions (on by default for convolutions)."""
     try:
         return settings.allow_tf32
-    except RuntimeError:  # set by its newer name, which the older one does not go with
+    except RuntimeError:  # it was set by its newer name, and reading the older one then fails
         return newer.fp32_precision == "tf32"
 
 

@@ -1,4 +1,4 @@
-"""The sizes that the caller's Inputs leave open, as torch.export takes them, and what it makes of them."""
+"""The sizes that the caller's Inputs leave open: as torch.export takes them, and checked against what it made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Dims:
         self._places: dict[str, tuple[str, int]] = {}  # label and axis of each
 
     def shapes(self, given: Given, forward):
-        """The dynamic_shapes of torch.export.export; None when all sizes are fixed: torch does not take every structure of arguments in them."""
+        """The dynamic_shapes of torch.export.export. None if all sizes are fixed, because torch does not accept every structure of arguments there."""
         leaves = iter(given.leaves)
         positional, by_keyword = _shapes((given.positional, given.keywords), lambda: self._of(next(leaves)))
         return _by_parameter(forward, positional, by_keyword) if self._made else None
@@ -33,7 +33,7 @@ class Dims:
         return {axis: self._dim(leaf, axis) for axis in leaf.input.dynamic_axes if leaf.input.varies(axis)} or None
 
     def _dim(self, leaf, axis):
-        # A dimension without a name gets one, so that torch keeps the range as it is given and its messages say which axis.
+        # A dimension without a name gets one, so that torch keeps the given range and its messages say which axis.
         name = leaf.input.shared_dims.get(axis)
         if name is None:
             label = re.sub(r"\W+", "_", leaf.label.strip("]'"))
@@ -42,13 +42,13 @@ class Dims:
                 name += "_"
         if name not in self._made:
             low, _, high = leaf.input.range_of(axis)
-            # torch traces sizes from 2 on: of 0..2 and 1..2 it would make the constant 2 where two sizes meet. `settle` gives the range back.
+            # torch traces sizes from 2 on: it would turn 0..2 and 1..2 into the constant 2 where two sizes meet. `settle` restores the range.
             self._made[name] = torch.export.Dim(name, min=low, max=max(high, 3) if low < 2 else high)
             self._places[name] = leaf.label, axis
         return self._made[name]
 
     def relation(self, name, size):
-        """In words: the model needs a dimension to have a size that follows from others."""
+        """A sentence: the model needs a dimension to have a size that follows from others."""
         if name not in self._places:
             return f"the model needs {name} = {size}, which is what the compiled module takes"
         label, axis = self._places[name]
@@ -63,7 +63,7 @@ class Dims:
 
 
 def _shapes(value, made):
-    """made() for each leaf in the structure of the inputs: a registered class (a dataclass, say) as the list or tuple it flattens to, as torch wants it."""
+    """made() for each leaf, in the structure of the inputs. A registered class (such as a dataclass) becomes the list or tuple that it flattens to, as torch requires."""
     kind = pytree._get_node_type(value)
     if is_input(value) or kind not in pytree.SUPPORTED_NODES:
         return made()
@@ -95,16 +95,16 @@ _ROOT = re.compile(r"(\w+) = Dim\('\1', .*\)")
 
 
 def relations(reason) -> dict[str, str]:
-    """What torch says the sizes of inputs must be to fit the model, where that is one size in terms of another; nothing when it says anything else."""
+    """The sizes that inputs must have to fit the model, according to torch, if each is one size in terms of another. Nothing if torch says anything else."""
     lines = [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
     found = {m[1]: m[2] for line in lines if (m := _RELATION.fullmatch(line))}
-    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # of sizes such as 2*n, which had no name before
+    roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # names that torch introduced for sizes such as 2*n
     known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)
     return found if known and len(found) + len(roots) == len(lines) else {}
 
 
 def settle(program: Program):
-    """Refuses an axis that the caller left open and the model fixes. Takes back the limits that Dims raised."""
+    """Refuses an axis that the caller left open and the model fixes. Restores the limits that Dims raised."""
     for entry in program.inputs:
         for axis in entry.input.dynamic_axes if entry.input is not None else ():
             size, (low, _, high) = entry.node.meta["val"].shape[axis], entry.input.range_of(axis)

@@ -1,4 +1,4 @@
-"""A functional graph run by torch, node by node: what autocast's rules and the bound on the error are measured with."""
+"""Runs a functional graph in torch, node by node, to measure for autocast's rules and for the bound on the error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def run(f: Functional, flat, exact: bool = False, before=None, after=None) -> list[torch.Tensor]:
-    """The tensors among the results, then the new value of each place that the model writes. Nothing is written.
+    """The tensors among the results, then the new value of each tensor that the model writes. Nothing is written.
 
-    flat: the inputs of f. exact: every number of lower precision, and every cast to it, is float64. before(node, args, kwargs) gives a call's arguments, after(node,
-    value) its value.
+    flat: the inputs of f.
+    exact: all floating-point values of lower precision, and all casts to it, are float64.
+    before(node, args, kwargs): returns the arguments of a call. after(node, value): returns its value.
     """
     given, env = iter(flat), {}
     for slot in f.slots:
@@ -30,7 +31,7 @@ def run(f: Functional, flat, exact: bool = False, before=None, after=None) -> li
 
 
 def names(f: Functional) -> list[str]:
-    """What those tensors are: "result 0", or the name of a buffer or input."""
+    """The names of the tensors that `run` returns: "result 0", or the name of a buffer or input."""
     results = [r for r in f.results if isinstance(r, torch.fx.Node)]
     return [f"result {i}" for i, r in enumerate(results) if isinstance(r.meta.get("val"), torch.Tensor)] + [f"{slot.name!r}, which the model writes," for slot, _ in f.writes]
 

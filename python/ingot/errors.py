@@ -20,7 +20,7 @@ class Error(Exception):
 
 
 class UnsupportedError(Error):
-    """The model has operators that no engine of ingot runs; lists every one with the user's lines."""
+    """The model, or an operation on a module, is not supported. For operators it lists every one with the user's lines."""
 
 
 class InputError(Error, ValueError):
@@ -32,7 +32,7 @@ class OptionError(Error, ValueError):
 
 
 class FormatError(Error):
-    """A file is damaged, truncated or not what it says it is."""
+    """A file is damaged, truncated, or of another format."""
 
 
 class VersionError(Error):
@@ -40,7 +40,7 @@ class VersionError(Error):
 
 
 class MemoryError(Error, MemoryError):  # noqa: A001 - the public name; also Python's own
-    """Memory could not be had."""
+    """Memory could not be allocated."""
 
 
 class DeviceError(Error):
@@ -48,7 +48,7 @@ class DeviceError(Error):
 
 
 class AccuracyError(Error):
-    """A plan is less accurate than was asked for."""
+    """A compiled model is less accurate than was asked for."""
 
 
 class CancelledError(Error):

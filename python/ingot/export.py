@@ -1,4 +1,4 @@
-"""A module and what is given for its inputs become a torch.export program, and torch's refusals are told in the user's terms."""
+"""Exports a module with the caller's inputs by torch.export, and rewords torch's refusals in the user's terms."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Pro
 
 
 class _Trace:
-    """torch.export on examples of what is given. A second one keeps the sizes that the first found the model to need."""
+    """torch.export on examples of the inputs. A second trace keeps the sizes that the first one found the model to need."""
 
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
         self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
         self._dims = Dims()
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
-        # Torch's fast kernels of attention on GPUs would put guards on sizes into the program that are no part of the model; engines have their own.
+        # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
 
     def __call__(self) -> torch.export.ExportedProgram:
@@ -93,7 +93,7 @@ class _Trace:
 
 def _example(value, device):
     if type(value) is torch.Tensor and value._is_view():
-        return value.data  # torch would write guards on what it is a view of, which calls need not have
+        return value.data  # torch would add guards on the base of the view, which later calls need not have
     if not is_input(value):
         return value
     if value.value is not None:
@@ -114,7 +114,7 @@ _NEEDS_VALUES = (
 
 
 def _interrupted(problem) -> bool:
-    """Whether Ctrl-C came first: torch's own cleaning up may fail when it does."""
+    """Whether Ctrl-C came first: torch's own clean-up may fail after it."""
     while problem is not None:
         if isinstance(problem, KeyboardInterrupt):
             return True
@@ -140,7 +140,7 @@ def _refusal(problem):
         )
     if line and not _in_symbols(problem):
         return None
-    # Without a line of the model's, torch has no form for what it takes, keeps or returns.
+    # Without a line of the model, torch has no form for what the model takes, keeps or returns.
     return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
 
 
@@ -152,13 +152,13 @@ JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of 
 
 
 def _in_symbols(problem):
-    """Whether torch's arithmetic of symbolic sizes raised it: a limit of torch.export, no exception of the model's."""
+    """Whether torch's arithmetic of symbolic sizes raised it. Then it is a limit of torch.export, not an exception of the model."""
     innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
     return "/sympy/" in innermost or innermost.startswith(os.path.join(os.path.dirname(torch.__file__), "fx", "experimental"))
 
 
 def _user_line(problem):
-    """The innermost line of the traceback that is neither torch's nor Python's nor ours, as "file:line: `code`"; a library's when there is no other."""
+    """The innermost line of the traceback that is not in torch, Python or ingot, as "file:line: `code`"; a library's line if there is no other."""
     own = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<")
     frames = [f for f in traceback.extract_tb(problem.__traceback__) if not f.filename.startswith(own)]
     frames = [f for f in frames if "-packages" in f.filename or not f.filename.startswith(sysconfig.get_paths()["stdlib"])]

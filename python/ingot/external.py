@@ -1,4 +1,4 @@
-"""Kernels of the user's: `ingot.register_kernel` gives a torch operator an implementation that runs inside engines (docs/own_kernels.md)."""
+"""Users' kernels: `ingot.register_kernel` gives a torch operator an implementation that runs inside engines (docs/own_kernels.md)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _registered: dict[torch._ops.OpOverload, Kernel] = {}
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel for GPUs is started: what `grid` returns.
+    """The launch of a GPU kernel: what `grid` returns.
 
-    grid: blocks along x, y, z (an int, or up to three), each an int or an expression of sizes. block: threads, ints, likewise. shared_bytes: of dynamic shared
-    memory. sizes: integers that the kernel takes behind the operator's own numbers. number_bytes: 8 where it takes numbers as long long and double, 4 where as int and float.
+    grid: blocks along x, y, z: one to three ints or expressions of sizes.
+    block: threads along x, y, z: one to three ints.
+    shared_bytes: bytes of dynamic shared memory.
+    sizes: integers that the kernel takes after the operator's own numbers.
+    number_bytes: 8 if the kernel takes numbers as long long and double, 4 if as int and float.
     """
 
     grid: object
@@ -36,8 +39,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator with a kernel. given: all of its arguments. results: where in the node's value the new values of written arguments are, and then its
-    results; None: they are its results as they are."""
+    """A call of an operator with a kernel. given: all of its arguments. results: the positions in the node's value of the new values of written arguments, and then
+    of the results; None if the node's value is exactly the results."""
 
     kernel: Kernel
     given: list
@@ -86,7 +89,7 @@ class Kernel:
             del _registered[self.op]
 
     def launch(self, arguments: list) -> Launch | None:
-        """What `grid` says of these arguments: Shaped, numbers, torch.SymInt of varying sizes. InputError where it cannot be."""
+        """The launch that `grid` returns for these arguments: Shaped, numbers, torch.SymInt for varying sizes. InputError if it is not valid."""
         if self.gpu is None:
             return None
         try:
@@ -107,20 +110,20 @@ def register_kernel(op, *, cuda=None, ptx=None, cpu=None, grid=None, in_place=()
     """Gives a torch operator a kernel that engines call, instead of leaving the operator to torch.
 
     Arguments:
-        op: the operator: "namespace::name", an OpOverload, or what torch.library.custom_op gave. It takes tensors, ints, floats and bools, returns tensors, and
-            has a fake kernel, which gives the shapes and dtypes of its results.
-        cpu: "library.so:function" or (library, function): a C function as include/ingot/kernel.h has it. The plan keeps the library's path and SHA-256.
-        cuda: CUDA C++, or (source, kernel); a pathlib.Path is read. It is compiled when a model is, for the model's target, and kept in the plan.
+        op: the operator: "namespace::name", an OpOverload, or the object that torch.library.custom_op returned. It takes tensors, ints, floats and bools,
+            returns tensors, and has a fake kernel, which gives the shapes and dtypes of its results.
+        cpu: "library.so:function" or (library, function): a C function of the type in include/ingot/kernel.h. The plan keeps the library's path and SHA-256.
+        cuda: CUDA C++, or (source, kernel); a pathlib.Path is read. It is compiled together with a model, for the model's target, and kept in the plan.
         ptx: PTX, or (text, kernel), as nvcc or Triton write it.
-        grid: for cuda and ptx: a function of the operator's arguments that returns an `ingot.Launch`. Tensors are given as `Shaped` (shape, dtype, numel()); sizes that
-            vary are torch.SymInt, and may not decide anything.
-        in_place: the arguments that the operator's schema says it writes (mutates_args); those of the schema where left out.
+        grid: for cuda and ptx: a function of the operator's arguments that returns an `ingot.Launch`. Tensors are objects with shape, dtype and numel(). Sizes that
+            vary are torch.SymInt: the function cannot branch on them.
+        in_place: the arguments that the operator's schema says it writes (mutates_args). Default: those of the schema.
 
-    Parameters of a kernel for GPUs: pointers to the tensors, the numbers (long long and double, or int and float: Launch.number_bytes; bool as one byte), Launch.sizes, pointers to the results. Tensors are
-    row-major; what the operator's results hold before is anything. A kernel is a function of its arguments: equal calls may become one.
+    Parameters of a GPU kernel: pointers to the tensors, the numbers (long long and double, or int and float: Launch.number_bytes; bool as one byte), Launch.sizes,
+    pointers to the results. Tensors are row-major. Results are uninitialised. A kernel is a function of its arguments: equal calls may become one.
 
-    A model compiled from now on has it in its engine wherever it has an implementation for all targets. A kernel registered before for the operator is replaced. Plans with
-    such kernels are loaded with trust="code". Raises InputError, UnsupportedError.
+    A model compiled from now on runs the kernel in its engine, if there is an implementation for every target. A kernel that was registered before for the operator
+    is replaced. Plans with such kernels are loaded with trust="code". Raises InputError, UnsupportedError.
     """
     overload = _overload_of(op)
     written = _check_schema(overload)
@@ -147,7 +150,7 @@ def of(target) -> Kernel | None:
 
 
 def captured(kernel: Kernel, values: list) -> dict:
-    """What capture writes beside the arguments of a call (fake tensors, numbers, SymInts): texts, and sizes as ints or sympy expressions, by name."""
+    """What capture writes for a call besides its arguments, by name: texts, and sizes as ints or sympy expressions. values: fake tensors, numbers, SymInts."""
     texts = {"external_name": kernel.name}
     if kernel.cpu is not None:
         texts["external_cpu"] = list(kernel.cpu)
@@ -169,14 +172,14 @@ def captured(kernel: Kernel, values: list) -> dict:
 
 
 def call_of(node: torch.fx.Node) -> Call | None:
-    """The call that a node is of an operator with a kernel. UnsupportedError where it writes a part of a tensor."""
+    """The node as a call of an operator with a kernel. UnsupportedError if it writes a part of a tensor."""
     if (kernel := of(node.target)) is not None:
         schema = kernel.op._schema.arguments
         given = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value) for i, a in enumerate(schema)]
         return Call(kernel, given, None)
     if node.target not in _FUNCTIONALISED or (kernel := of(node.args[0])) is None:
         return None
-    # torch's form of an operator that writes: its returns, or None, and behind them the new value of each base, or of each argument in the older form.
+    # torch's form of an operator that writes: its results, or None, and then the new value of each base, or of each argument in the older form.
     given, bases = dict(node.kwargs), node.kwargs.get("_all_bases")
     first, places = max(len(kernel.op._schema.returns), 1), []
     for k, name in enumerate(kernel.in_place):
@@ -192,7 +195,7 @@ def call_of(node: torch.fx.Node) -> Call | None:
 
 
 class _SizesApart:
-    """Sizes of a graph as sizes of which nothing is known, so that nothing can be decided by them."""
+    """Replaces the sizes of a graph by symbols without any known property, so that `grid` cannot branch on them."""
 
     def __init__(self):
         self.env, self.known = ShapeEnv(), {}
@@ -242,7 +245,7 @@ def _only(packet) -> torch._ops.OpOverload:
 
 
 def _check_schema(op) -> tuple[str, ...]:
-    """The arguments that it writes. UnsupportedError where it takes or gives what no kernel does."""
+    """The arguments that the operator writes. UnsupportedError if it takes or returns something that no kernel can."""
     schema = op._schema
     if op.namespace in ("aten", "prims", "prim", "ingot"):
         raise UnsupportedError(f"{op} is an operator that ingot has or decomposes itself", remedy="define an operator of your own with torch.library.custom_op")

@@ -1,6 +1,6 @@
-"""ModelOpt's two operators of fake quantisation, floats in and floats of fewer values out, where ModelOpt is not installed: programs that it exported load and compile without it.
+"""ModelOpt's two fake-quantisation operators, so that programs that it exported load and compile without ModelOpt. They round floats to fewer distinct values.
 
-They are composed of torch's operators, which torch puts in their place while it traces, and ingot where a program has them as they are.
+They are composed of torch's operators. torch expands them while it traces; ingot expands them in a program that still has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _library: torch.library.Library | None = None
 
 
 def define():
-    """Defines tensorrt::quantize_op and tensorrt::dynamic_block_quantize_op, unless ModelOpt is there to do it."""
+    """Defines tensorrt::quantize_op and tensorrt::dynamic_block_quantize_op, unless ModelOpt is installed and does."""
     global _library
     if _library is not None or importlib.util.find_spec("modelopt") is not None or hasattr(torch.ops.tensorrt, "quantize_op"):
         return
@@ -30,7 +30,7 @@ def define():
 
 
 def decompositions(graph: torch.fx.Graph) -> dict:
-    """What stands for those of the operators that a program's graph has."""
+    """The decompositions of these operators, for those that a program's graph has."""
     if _library is None:
         return {}
     table = {torch.ops.tensorrt.quantize_op.default: quantize, torch.ops.tensorrt.dynamic_block_quantize_op.default: dynamic_block_quantize}
@@ -68,7 +68,7 @@ def dynamic_block_quantize(input, block_size, amax, num_bits, exponent_bits, sca
 
 
 def _factor(top, most):
-    """top / most, and 0 where that is nothing."""
+    """top / most, and 0 where that is not a positive number."""
     return torch.where(most <= 0, 0.0, top / _no_zero(most))
 
 
@@ -81,7 +81,7 @@ def _e4m3(x):
 
 
 def _rounded(x, mantissa: int, lowest: int, most: float):
-    """To floats of so many bits of the mantissa, whose lowest exponent and largest number are these: to the nearest, of two the even one, cut off at the largest."""
+    """Rounds to floats with this many mantissa bits, lowest exponent and largest number: to nearest even, clamped at the largest."""
     size = torch.clamp(x.abs(), min=2.0**lowest)
     step = torch.exp2(torch.floor(torch.log2(size)) - mantissa)
     return torch.clamp(torch.round(x / step) * step, -most, most)

@@ -20,25 +20,26 @@ _SHOWN = {"ingot": "no archive of torch's", "exported_program": "a program of to
 def save(module: Module, path, *, format="ingot", weights=None):
     """Writes a compiled module to a file.
 
-    format:
-        "ingot": one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError
-            when parts of the model need torch. Results are row-major and share memory with nothing, also where eager's are views; the other
-            formats keep both.
-        "exported_program": a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need
-            torch stay torch operators. In the process that loads it `import ingot` comes first; without it torch.export.load logs "We failed
-            to resolve torch.ops.ingot.execute.default to an operator" and raises RuntimeError. Parameters are saved without requires_grad;
-            other values for them (load_state_dict, an in-place write, another tensor) are noticed at the next call; writes that torch does not
-            count may not be (through `.data` or NumPy, or to tensors of torch.inference_mode). The process keeps the parameters that a program was
-            called with last until it is called with others or another program is called for the first time, also when the program is gone.
-        "aot_inductor": an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after
-            `import ingot`, or from C++ (examples/cpp/run_package.cpp). Inductor compiles what stays in torch and rounds in its own way.
-    weights: "embed", or with format "ingot" "strip": the values of weights and buffers are left out, and given to `ingot.load`. None: with format
-        "ingot" what the option `weights` said at compile time, "embed" where it said nothing.
+    format: "ingot", "exported_program" or "aot_inductor": see below.
+    weights: "embed" writes the values of weights and buffers. "strip" (format "ingot" only) leaves them out; give them to `ingot.load`. None: with format
+        "ingot" the option `weights` of the build decides, otherwise "embed".
+
+    **"ingot"** is one engine, for `ingot.load`, the command line and the C and C++ APIs, with or without torch. Raises UnsupportedError if parts of the model need
+    torch. Results are row-major and share no memory, even if eager's are views; the other formats keep strides and views.
+
+    **"exported_program"** is a `.pt2` with the model's signature, ranges, parameters and buffers, for torch.export.load. Parts that need torch stay torch operators. The
+    process that loads it has to `import ingot` first; otherwise torch.export.load logs "We failed to resolve torch.ops.ingot.execute.default to an operator" and raises
+    RuntimeError. Parameters are saved without requires_grad. The next call sees other values for them (load_state_dict, an in-place write, another tensor). It may miss
+    writes that torch does not count (through `.data` or NumPy, or to tensors of torch.inference_mode). The process keeps the parameters of a program's last call until
+    the program is called with others or another program is called for the first time, even after the program is deleted.
+
+    **"aot_inductor"** is an AOTInductor package (a `.pt2` that needs a C++ compiler here) for torch._inductor.aoti_load_package after `import ingot`, or from C++
+    (examples/cpp/run_package.cpp). Inductor compiles the parts that stay in torch, and rounds in its own way.
 
     The structure of inputs and results is kept: tuples, lists, dicts, OrderedDicts, namedtuples, torch's return types, and classes that are registered
-    with pytree; a model with another one is refused with UnsupportedError. The two formats of torch's keep what torch has a name for in files.
+    with pytree. A model with any other container is refused with UnsupportedError. torch's two formats keep the containers that torch can name in files.
 
-    Atomic: the file is the old one or the new one, never half. Raises IoError when it cannot be written, OptionError for another format.
+    Atomic: the file is the old one or the new one, never half. Raises IoError if it cannot be written, OptionError for an unknown format.
     """
     if not isinstance(module, Module):
         raise InputError(f"only an ingot.Module can be saved, not a {type(module).__name__}", remedy="compile it first: ingot.compile(model, inputs=[...])")
@@ -59,26 +60,24 @@ def save(module: Module, path, *, format="ingot", weights=None):
 
 
 def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=None, **runtime_option) -> Module:
-    """Loads what `ingot.save` or `ingot compile` wrote, of any format.
+    """Loads a file of any format that `ingot.save` or `ingot compile` wrote.
 
-    A `.ingot` file takes milliseconds: weights are mapped, not read. **Loading one never runs code that the file brings**, and imports nothing that it names.
+    A `.ingot` file takes milliseconds: weights are mapped, not read. **Loading one never runs code from the file**, and imports nothing that it names.
 
-    **A `.pt2` file is a program of torch's: loading it may run any code that its maker wants.** It is opened only when its name ends in `.pt2` or with
-    trust="code". Its pickles are then read by torch's restricted reader alone; trust="code" reads them all. **An AOTInductor package is native code**
-    and always needs trust="code".
+    **A `.pt2` file is a torch program: loading it may run any code that its maker wants.** It is opened only if its name ends in `.pt2`, or with trust="code".
+    Its pickles are read only by torch's restricted reader; trust="code" reads all of them. **An AOTInductor package is native code** and always needs
+    trust="code".
 
-    device: where a `.ingot` file runs, "cpu", "cuda" or "cuda:1"; its inputs and results are there. None: the CPU when the file has a program
-        for it, else the first GPU.
-    format: "ingot", "exported_program" or "aot_inductor", where the file has to be that. None: what its first bytes say.
-    trust: "data": nothing in the file is executed, and all of it is compared with its checksums. "code": what is in it may run.
-        "auto": of a `.ingot` file's code for GPUs, what this user's ingot compiled on this machine is run; with it and with "data", other such code is
-        compiled anew from the file's graph.
-    mmap: False reads a `.ingot` file whole and compares it with its checksums: for a file that somebody may overwrite or cut off while it is in use, which
-        ends the process (SIGBUS) when it is mapped, in a call or in ingot.save. Files that ingot.save replaces are no danger.
-    weights: a state dict, instead of the values in a `.ingot` file; needed for one that was saved without (weights="strip").
+    device: where a `.ingot` file runs, with its inputs and results: "cpu", "cuda" or "cuda:1". None: the CPU if the file has a program for it, else the first GPU.
+    format: the format that the file must have: "ingot", "exported_program" or "aot_inductor". None: the first bytes decide.
+    trust: "data": nothing in the file is executed, and all checksums are compared. "code": code in the file may run. "auto": GPU code of a `.ingot` file runs
+        if this user's ingot compiled it on this machine. With "auto" and "data" all other GPU code is compiled anew from the file's graph.
+    mmap: False reads a `.ingot` file whole and compares its checksums. Use it for a file that somebody may overwrite or truncate while it is in use: a mapped
+        file that is truncated ends the process (SIGBUS), in a call or in ingot.save. Files that ingot.save replaces are safe.
+    weights: a state dict, instead of the values in a `.ingot` file; needed for one that was saved without values (weights="strip").
 
-    Results come in the structure they had: namedtuples whose class is not among the loaded modules as one of the same fields; classes registered with pytree
-    have to be registered here too. Raises FormatError for a damaged file or one of another format, VersionError, IoError, InputError.
+    Results have the model's structure. A namedtuple whose class is not in a loaded module becomes another one with the same fields. Classes registered with
+    pytree have to be registered here too. Raises FormatError for a damaged file or one of another format, VersionError, IoError, InputError.
     """
     if format not in (None, *_FORMATS):
         raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
@@ -113,7 +112,7 @@ def _write(path, make):
     def named(temporary):
         try:
             make(temporary)
-        except NotImplementedError as problem:  # a container type without a name in files
+        except NotImplementedError as problem:  # a container type that torch cannot name in files
             raise UnsupportedError(f"torch cannot save the structure of the model's inputs or results: {problem}", remedy='return a tuple, list or dict, or save with format="ingot"') from None
 
     atomic.write(path, named, ".pt2")  # torch wants the ending

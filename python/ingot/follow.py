@@ -1,4 +1,4 @@
-"""The weights of a compiled module are the model's own: what changes there reaches the engines before the next call."""
+"""Brings changes of a model's weights to its engines before the next call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GivenWeights(Watch):
         self.taken(engine.given)
 
     def taken(self, values):
-        """The engine has these now."""
+        """Notes that the engine has these values now."""
         self._tensors.update(values)
         self._tensors = {name: t for name, t in self._tensors.items() if isinstance(t, torch.Tensor)}
         self.adopt(Snapshot(self._tensors.values(), [True] * len(self._tensors)))
@@ -38,32 +38,32 @@ class GivenWeights(Watch):
 class Followed(Watch):
     """The tensors that hold the weights and buffers of a model, by state-dict name.
 
-    They are looked up in the modules that own them (the model; the compiled module, for what it shows as its own) whenever one registers a parameter, a
-    buffer or a module. What was changed last holds: a tensor of the owner's, or the one that update_weights gave.
+    They are looked up again in their owners whenever an owner registers a parameter, a buffer or a module. Owners are the model, and the compiled module for
+    tensors that it shows as its own. The last change counts, be it in an owner or by update_weights.
     """
 
     def __init__(self, slots, used):
-        """used: those that something reads."""
+        """used: the slots that something reads."""
         super().__init__()
         self._lock, self._used = Lock(), {s.name for s in used}
         self._slots = [s for s in slots if s.kind in ("weight", "state")]
         self._by_name = {s.name: s for s in self._slots}
         self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
-        self._odd = {s.name: plain.why_not(s.tensor, s.name) is not None for s in self._slots}  # read by torch alone
+        self._odd = {s.name: plain.why_not(s.tensor, s.name) is not None for s in self._slots}  # only torch reads it
         self._owners: list[weakref.ref] = []
         self._shows: list[bool] = []
-        self._seen = {s.name: {(None, s.name): s.tensor} for s in self._slots}  # of each slot the tensors by owner and name
-        self._given: dict[str, torch.Tensor] = {}  # by update_weights, instead of them
-        self._loaded = False  # a state dict was, into tensors whose writes are not counted
+        self._seen = {s.name: {(None, s.name): s.tensor} for s in self._slots}  # for each slot its tensors by owner and name
+        self._given: dict[str, torch.Tensor] = {}  # values from update_weights, instead of the owners' tensors
+        self._loaded = False  # a state dict was loaded into tensors whose writes torch does not count
         self._engines, self._runnable = [], lambda: None
         self.adopt(self._snapshot(self._seen, self._given))
 
     def feeds(self, runnable):
-        """What the changes are brought to: a Runnable; its engines alone when it is gone."""
+        """Sets the Runnable that gets the changes. Once it is gone, only its engines get them."""
         self._engines, self._runnable = [weakref.ref(e) for e in runnable.engines], weakref.ref(runnable)
 
     def own(self, owner: torch.nn.Module, shows: bool = False):
-        """The module owns the tensors that it has by the slots' names. It is not kept alive. shows: it is given those of other owners too."""
+        """Makes the module an owner of its tensors with the slots' names. It is not kept alive. shows: it also gets the tensors of other owners."""
         at = len(self._owners)
         self._owners.append(weakref.ref(owner))
         self._shows.append(shows)
@@ -83,14 +83,14 @@ class Followed(Watch):
         self.adopt(self._snapshot(self._seen, self._given))
 
     def taken(self, values):
-        """The engines have these now."""
+        """Notes that the engines have these values now."""
         with self._lock():
             self._given.update({name: t for name, t in values.items() if isinstance(t, torch.Tensor) and name in self._wanted})
             self.adopt(self._snapshot(self._seen, self._given))
 
     def refresh(self):
         with self._lock():
-            if self.same():  # since another thread saw to it
+            if self.same():  # another thread has brought the changes meanwhile
                 return
             self.mark(False)
             try:
@@ -137,7 +137,7 @@ class Followed(Watch):
 
     def _snapshot(self, seen, given):
         kinds = {s.name: s.kind for s in self._slots}
-        # Whose values the model writes with each call is handed over with each: only where it is matters.
+        # Tensors that the model writes are passed in each call, so only their address matters here.
         tensors = {id(t): (t, kinds[name] == "weight") for name in seen for t in (*seen[name].values(), *([given[name]] if name in given else []))}
         return Snapshot([t for t, _ in tensors.values()], [counted for _, counted in tensors.values()])
 
@@ -162,11 +162,11 @@ class Followed(Watch):
                 raise InputError(f"weights {key[1]!r} and {name!r} were one tensor when the model was compiled, and have different values now", remedy="tie them again, or compile the model again")
 
     def now(self, name) -> torch.Tensor:
-        """The tensor that the weight is now, where the model had it when it was compiled."""
+        """The current tensor of the weight, on the device that it had when the model was compiled."""
         return self.placed(name, self._given[name] if name in self._given else self._by_name[name].tensor)
 
     def placed(self, name, value):
-        """A value for a weight, where the model had it when it was compiled."""
+        """A value for a weight, on the device that the weight had when the model was compiled."""
         return value.detach().to(self._wanted[name][2])
 
     def _bring(self, new):
@@ -200,12 +200,12 @@ def _show(module, name, tensor):
 
 # ---- what modules register
 
-_followed: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Followed]]" = weakref.WeakKeyDictionary()  # by each part of the owners
+_followed: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Followed]]" = weakref.WeakKeyDictionary()  # by each submodule of the owners
 _hooked = False
 
 
 class _Heard(dict):
-    """Parameters or buffers of a module, of which `changed(name, tensor)` is told: torch.func.functional_call and others put tensors there by themselves."""
+    """A dict of a module's parameters or buffers that calls `changed(name, tensor)` for each write. torch.func.functional_call and others write to these dicts directly."""
 
     def __init__(self, values, changed):
         super().__init__(values)
@@ -216,11 +216,11 @@ class _Heard(dict):
         self._changed(name, tensor)
 
     def __reduce_ex__(self, protocol):
-        return dict, (dict(self),)  # a copy's are nobody's
+        return dict, (dict(self),)  # a copy reports to nobody
 
 
 def hear(owner, changed):
-    """Tells `changed(name, tensor)` of each parameter and buffer that is set in a module of ours."""
+    """Calls `changed(name, tensor)` for each parameter and buffer that is set in a compiled module."""
     for path, part in owner.named_modules():
         for kind in ("_parameters", "_buffers"):
             part.__dict__[kind] = _Heard(part.__dict__[kind], lambda name, tensor, path=path: changed(f"{path}.{name}" if path else name, tensor))
@@ -238,14 +238,14 @@ def _notice(owner, followed):
 
 
 def _registered(module, name, value):
-    if torch.compiler.is_compiling():  # Dynamo must not trace this and guard on who is followed; it sets what a traced model registers once more, outside
+    if torch.compiler.is_compiling():  # Dynamo must not trace this and guard on the followed modules; it repeats a traced model's registrations outside of the trace
         return
     for followed in _followed.get(module, ()):
         followed.mark()
 
 
 class _Loaded:
-    """The hook on each part of a model whose weights are tensors of torch.inference_mode. Copies and pickles of the model do not carry it on."""
+    """The hook on each submodule whose weights are tensors of torch.inference_mode. Copies and pickles of the model do not keep it."""
 
     def __init__(self, followed=None):
         self._followed = weakref.ref(followed) if followed is not None else lambda: None

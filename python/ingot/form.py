@@ -11,9 +11,13 @@ from .signature import same_constant, shown, size_function
 
 
 class Form:
-    """inputs, outputs: what each flat one is (see signature.py). spec, out_spec: the structures of arguments and results; None where a plan says nothing of
-    them: then calls take and give tensors. parameters: those of the model's forward. made: how many tensors a run gives. complete: a run takes numbers too, and
-    gives all results; else sizes and constants are added here.
+    """The form of a module's calls.
+
+    inputs, outputs: what each flat input and result is (see signature.py).
+    spec, out_spec: the structures of arguments and results; None if a plan does not give them: then calls take and return tensors.
+    parameters: the parameters of the model's forward.
+    made: how many tensors a run returns.
+    complete: True if a run takes numbers too and returns all results; otherwise sizes and constants are added here.
     """
 
     def __init__(self, inputs, outputs, spec, out_spec, parameters, made, complete=False):
@@ -22,9 +26,9 @@ class Form:
         self.constants = [(i, leaf["constant"]) for i, leaf in enumerate(inputs) if "constant" in leaf]
         tensors = sum("tensor" in leaf for leaf in inputs)
         self.sizes = [size_function(leaf["size"], tensors, f"signature.outputs[{i}].size") if "size" in leaf and not complete else None for i, leaf in enumerate(outputs)]
-        self.plain_outputs = complete or outputs == [{"tensor": i} for i in range(made)]  # they are the run's, as they come
+        self.plain_outputs = complete or outputs == [{"tensor": i} for i in range(made)]  # exactly the tensors of the run
         self.single = out_spec.is_leaf() if out_spec is not None else len(outputs) == 1
-        # All arguments tensors, by position or by name: no flattening needed.
+        # All arguments are tensors, by position or by name: no flattening is needed.
         self.positional, self.all_keywords, self.arguments = spec is None, None, None
         if spec is not None:
             by_position, by_name = spec.children()
@@ -50,7 +54,7 @@ class Form:
         return self.flattened(args, kwargs)
 
     def flattened(self, args, kwargs):
-        """The same of arguments of any structure."""
+        """`flat` for arguments of any structure."""
         if self.spec is None:
             if kwargs:
                 raise InputError("this engine was built without a signature and takes positional tensors only")
@@ -64,7 +68,7 @@ class Form:
         return flat if self.complete else [flat[i] for i, leaf in enumerate(self.inputs) if "tensor" in leaf]
 
     def results(self, made, flat):
-        """What the model returns, of what a run on `flat` has made."""
+        """The model's results, from the tensors `made` by a run on `flat`."""
         if self.plain_outputs:
             if self.single:
                 return made[0]
@@ -76,7 +80,7 @@ class Form:
 
 
 def of_plan(engine) -> Form:
-    """The form that the plan of an engine says. The plan may be a file's: what it says has to fit the engine."""
+    """The form in an engine's plan. The plan may come from a file, so the form is checked against the engine."""
     found, inputs, outputs = engine.signature, engine.inputs(), engine.outputs()
     if "refused" in found:
         message, remedy = found["refused"]
@@ -91,7 +95,7 @@ def of_plan(engine) -> Form:
 
 
 def _check_leaves(inputs, outputs, taken, given):
-    """taken, given: what the engine takes and gives."""
+    """taken, given: descriptions of the tensors that the engine takes and returns."""
     if (count := sum("tensor" in leaf for leaf in inputs)) != len(taken):
         raise FormatError(f"signature.inputs has {_op.count(count, 'tensor')}, and the engine {len(taken)}")
     for i, leaf in enumerate(outputs):
@@ -103,7 +107,7 @@ def _check_leaves(inputs, outputs, taken, given):
 
 
 def _structures(found, inputs, outputs):
-    """Those of arguments and results; None twice where the signature has none."""
+    """The structures of arguments and results; None for both if the signature has none."""
     if "in_spec" in found:
         specs = structure.read_of_torch(found["in_spec"], "signature.in_spec"), structure.read_of_torch(found["out_spec"], "signature.out_spec")
     elif "inputs" in found:
@@ -113,7 +117,7 @@ def _structures(found, inputs, outputs):
     structure.check_call(specs[0], "signature.in")
     for spec, leaves, what in ((specs[0], inputs, "in"), (specs[1], outputs, "out")):
         if spec.num_leaves != len(leaves) and "in_spec" in found:
-            raise UnsupportedError(f"the model's {what}puts are not tensors alone, and `ingot compile` keeps nothing else of them", remedy="compile it with ingot.compile(torch.export.load(path)), and save that")
+            raise UnsupportedError(f"the model's {what}puts are not only tensors, and `ingot compile` keeps no other values", remedy="compile it with ingot.compile(torch.export.load(path)), and save that")
         if spec.num_leaves != len(leaves):
             raise FormatError(f"signature.{what} has {spec.num_leaves} leaves, and there are {len(leaves)} {what}puts")
     return specs

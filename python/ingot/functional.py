@@ -1,8 +1,7 @@
-"""A model as one functional torch graph, however it came in: what partition and the engines are made from.
+"""A model as one functional torch graph, from torch.export or from torch.compile. Partition and engines are made from it.
 
-In a functional graph nothing is written in place. What the model writes (buffers, inputs) is listed beside its results: the new
-value of each, copied to its place when the graph has run. Fake tensors keep who shares memory with whom, so that results that are
-views in eager are views here too.
+A functional graph writes nothing in place. For each buffer and input that the model writes, its new value is listed beside the results and copied to its place after
+the run. Fake tensors record which values share memory, so that results that are views in eager are views here too.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class Slot:
     node: Node
     kind: str
     name: str                                 # the user's name of an input, the state-dict name of a weight or buffer
-    tensor: torch.Tensor | None = None        # of a weight or buffer
-    source: str = "parameter"                 # of a weight: "parameter", "buffer" or "constant"
+    tensor: torch.Tensor | None = None        # for a weight or buffer
+    source: str = "parameter"                 # kind of weight: "parameter", "buffer" or "constant"
     tied: tuple[str, ...] = ()                # other state-dict names of the same tensor
-    lies: dict | None = None                  # of an input that has to lie as its example did: how (see reshapes.py)
+    lies: dict | None = None                  # the layout of an input that must have its example's layout (see reshapes.py)
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Lay:
     """A result before torch made the graph functional: its shape, type and strides, and the index of the input whose memory it is part of."""
 
     shape: list
-    dtype: torch.dtype | None  # None: whichever
+    dtype: torch.dtype | None  # None: any
     strides: list
     owner: int | None
 
@@ -67,10 +66,10 @@ class Functional:
     writes: list[tuple[Slot, Node]]           # a slot and its new value
     ranges: Callable = lambda symbol: None    # a symbol's value range
     views: dict[Node, View] = field(default_factory=dict)
-    wanted: list[Node] = field(default_factory=list)  # values that must be computed besides those written, in order
-    orders: dict[Node, list[int]] = field(default_factory=dict)  # of wanted results that are not row-major: axes from outermost in memory
-    before: list | None = None                # a `Lay` (or None) of each result in the graph before torch made it functional, which may lose it
-    program: torch.export.ExportedProgram | None = None  # that has this graph
+    wanted: list[Node] = field(default_factory=list)  # values to compute besides the written ones, in order
+    orders: dict[Node, list[int]] = field(default_factory=dict)  # for wanted results that are not row-major: axes from outermost to innermost in memory
+    before: list | None = None                # a `Lay` (or None) of each result, from the graph before torch made it functional, which may lose the layout
+    program: torch.export.ExportedProgram | None = None  # the program with this graph
 
     def __post_init__(self):
         result_types.correct(self.module.graph)
@@ -88,15 +87,15 @@ class Functional:
         return devices.of_slots(self.slots)
 
     def complete(self) -> "Functional":
-        """The same graph, with every result a row-major tensor of its own: for an engine without torch."""
+        """The graph with every result as a separate row-major tensor, for an engine without torch."""
         whole = replace(self)
         whole.views, whole.orders = {}, {}
         whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
         return whole
 
     def _verify(self):
-        """Checks that the functional graph returns and writes the same types and shapes: squeeze_ of an input changes the caller's tensor, which no new value
-        shows, and some of torch's decompositions are wrong (copy.out)."""
+        """Checks that the functional graph returns and writes the same types and shapes. squeeze_ of an input changes the caller's tensor, which no new value shows,
+        and some of torch's decompositions are wrong (copy.out)."""
         for slot, value in self.writes:
             new, old = value.meta["val"], slot.node.meta["val"]
             if new.dtype != old.dtype or not same_sizes(new.shape, old.shape):
@@ -107,7 +106,7 @@ class Functional:
                 raise NotFunctional(f"torch's functional graph gives {list(made.shape)} ({made.dtype}) where the model gives {lay.shape} ({lay.dtype})")
 
     def _copy_shared_values(self):
-        """Makes each written value a node of its own that is no input: `w.copy_(x)` writes x itself. Such a value is copied, also for the results that are w."""
+        """Gives each written value its own node that is not an input: `w.copy_(x)` writes x itself. Such a value is copied, also for results that are w."""
         seen, places = {s.node for s in self.slots}, {slot.node: i for i, slot in enumerate(self.slots)}
         writes = []
         for slot, value in self.writes:
@@ -122,7 +121,7 @@ class Functional:
         self.writes = writes
 
     def _copy_of(self, node: Node) -> Node:
-        """A dense row-major copy, at the end of the graph."""
+        """Adds a dense row-major copy at the end of the graph."""
         graph, value = self.module.graph, node.meta["val"]
         with graph.inserting_before(graph.output_node()), value.fake_mode:
             copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
@@ -159,7 +158,7 @@ class Functional:
         for result in self.results:
             if isinstance(result, Node) and isinstance(result.meta.get("val"), torch.Tensor) and result not in traced:
                 base, chain = trace_view(result, given.__contains__)
-                # A view of given memory has its strides; else the earlier ones count.
+                # A view of a given tensor's memory has the strides of that memory; otherwise the earlier strides count.
                 traced[result] = (result, []) if result in lost and base not in given else (base, chain)
         shared: dict[Node, int] = {}
         for base, _ in traced.values():
@@ -180,7 +179,7 @@ class Functional:
                     self.orders[base] = order
 
     def _keep_copies(self, given):
-        """A copy of given memory (contiguous() of a strided input that is written) may have become a view of the new value, which is dense: it is made a copy again."""
+        """Restores copies. A copy of given memory (contiguous() of a strided input that is written) may have become a view of the new value, which is dense."""
         for i, lay in enumerate(self.before or ()):
             result = self.results[i]
             if lay is not None and lay.owner is None and isinstance(result, Node) and trace_view(result, given.__contains__)[0] in given:
@@ -199,10 +198,10 @@ def _storage(node: Node):
 
 
 def trace_view(node: Node, stop: Callable[[Node], bool]):
-    """The tensor whose memory `node` is a view of, or the first node on the way at which to stop, and the nodes from there to `node`."""
+    """The tensor whose memory `node` is a view of, or the first node on the way for which `stop` is true; and the nodes from there to `node`."""
     chain = []
     while not stop(node) and node.op == "call_function":
-        # A part of a list (split, unbind) is a view when the list is one of views.
+        # A part of a list (split, unbind) is a view if the list is a list of views.
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
         below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
@@ -216,12 +215,12 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
 
 
 def _is_view(target) -> bool:
-    """True if it is always a view; operators that torch composes of others (reshape, contiguous) may copy."""
+    """True if the operator always returns a view. Operators that torch composes of others (reshape, contiguous) may copy."""
     return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def _is_plain(node: Node, base: Node):
-    """True if the view covers all of its base in row-major order: it cannot be told from a tensor of its own."""
+    """True if the view covers all of its base in row-major order, so it cannot be distinguished from a separate tensor."""
     value, whole = node.meta["val"], base.meta.get("val")
     return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
 
@@ -282,7 +281,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     by_target: dict[str, Slot] = {}
     slots = []
-    tied_to: dict[int, list[str]] = {}  # names of each tensor of the state dict
+    tied_to: dict[int, list[str]] = {}  # the state-dict names of each tensor
     for name, tensor in program.state_dict.items():
         tied_to.setdefault(id(tensor), []).append(name)
     for spec in signature.input_specs:
@@ -338,17 +337,17 @@ def _functionalised(program):
     try:
         functional = program.run_decompositions({})
     except Exception as problem:  # of many kinds, most of them assertions
-        raise NotFunctional(f"torch cannot express what it writes in place as new values: {_first_line(problem)}") from problem
+        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:
         program.range_constraints.update(limits)
     functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
     if _open_axes(functional.graph) != open_axes:
-        raise NotFunctional("torch's functional graph holds for one size of an input alone")
+        raise NotFunctional("torch's functional graph is valid for one size of an input only")
     return functional
 
 
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program, rewritten so that torch sees what each write changes."""
+    """The program, rewritten so that torch sees everything that each write changes."""
     rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
     if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
@@ -360,14 +359,14 @@ def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
 
 
 def _open_axes(graph):
-    """For each input the sizes that may vary."""
+    """The open sizes of each input."""
     axes = ([bool(free_symbols(s)) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None)
     return [flags for flags in axes if any(flags)]
 
 
 def _with_states(program):
-    """The program in the form in which torch makes writes functional: written constants (tensors of objects that are no modules, such as caches) become buffers,
-    and a tensor with several names, one of them written, has one."""
+    """The program in the form that torch can make functional. Written constants (tensors of objects that are not modules, such as caches) become buffers. A tensor with
+    several names, one of them written, gets one name."""
     from torch.export.graph_signature import InputKind
 
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
@@ -388,7 +387,7 @@ def _with_states(program):
         return program
     module = overlap.copied(program)
     nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
-    for name, spec in again.items():  # which comes before: buffers stand before constants
+    for name, spec in again.items():  # the spec comes before: buffers precede constants
         nodes[name].replace_all_uses_with(nodes[spec.arg.name])
         module.graph.erase_node(nodes[name])
     module.recompile()
@@ -405,9 +404,9 @@ def _writes_in_place(graph: torch.fx.Graph) -> bool:
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and node.target is not torch.ops.aten.detach_.default:
             return True
         if isinstance(node.target, torch._ops.HigherOrderOperator):
-            return True  # its regions may
+            return True  # its regions may write
         if getattr(node.target, "__module__", "") == "torch._functorch.predispatch":
-            return True  # vmap: what it maps is written with tensors that only torch's own trace has
+            return True  # vmap: the mapped function writes with tensors that only torch's own trace has
     return False
 
 
@@ -434,7 +433,7 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
         elif is_weight(i):
             slot = Slot(node, "weight", names[i], _checked(names[i], examples[i]))
         else:
-            local = re.fullmatch(r"L\['(\w+)'\]", names[i])  # Dynamo's word for the variable of that name
+            local = re.fullmatch(r"L\['(\w+)'\]", names[i])  # Dynamo's text for the variable of that name
             slot = Slot(node, "input", local[1] if local else names[i])
             for size in meta.shape:
                 if isinstance(size, torch.SymInt):

@@ -25,7 +25,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Given:
-    """positional, keywords: the model's arguments. leaves: the flat inputs of both, in the order in which torch flattens them."""
+    """The caller's inputs. positional, keywords: the model's arguments. leaves: the flat inputs of both, in the order in which torch flattens them."""
 
     positional: tuple
     keywords: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Calls in grad mode. Engines compute no gradients, so what would have one in eager has one here that says so when it is asked for."""
+"""Calls in grad mode. Engines compute no gradients, so a result that requires gradients in eager gets a backward here that raises an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .errors import InputError, UnsupportedError
 
 
 class _Inference(torch.autograd.Function):
-    """Runs a call; the results that require gradients in eager require them here, and their backward is an error."""
+    """Runs a call. Results that require gradients in eager require them here, and their backward is an error."""
 
     @staticmethod
     def forward(ctx, requires, call, needed, args):
@@ -25,7 +25,7 @@ class _Inference(torch.autograd.Function):
 
 
 def with_requirements(call, graph: torch.fx.Graph, examples: list):
-    """`call`, or what runs it so that its results require gradients where the graph's do in eager."""
+    """`call`, or a function around it whose results require gradients where eager's do."""
     if not torch.is_grad_enabled():
         return call
     first = next((i for i, e in enumerate(examples) if isinstance(e, torch.Tensor) and e.requires_grad), None)
@@ -35,7 +35,7 @@ def with_requirements(call, graph: torch.fx.Graph, examples: list):
         traced = node.meta.get("example_value")
         if isinstance(traced, torch.Tensor) and traced.requires_grad and not example.requires_grad:
             raise InputError(
-                "the compiled call would write what requires gradients into one of its inputs, and an ingot engine has none",
+                "the compiled call would write a value that requires gradients into one of its inputs, but an ingot engine computes no gradients",
                 remedy="call the model under torch.no_grad() or torch.inference_mode(), or model.requires_grad_(False)",
             )
     values = [n.meta.get("example_value") if isinstance(n, torch.fx.Node) else n for n in next(n for n in graph.nodes if n.op == "output").args[0]]

@@ -1,5 +1,5 @@
-"""Results that share memory with an operand although no schema says so, beside those of identities.py: einsum that only permutes, sum_to_size of the same size,
-broadcast_tensors. torch's functionalisation takes them for new tensors and loses what is written to one of the two."""
+"""Hidden views: results that share memory with an operand although no schema says so. Examples are einsum that only permutes, sum_to_size of the same size, and
+broadcast_tensors; identities.py handles others. torch's functionalisation takes them for new tensors and loses writes to either of the two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .overlap import NotFunctional, constants_allowed, copied, may_write, of_memory, source_of, value_of
 
-# Names of views that functionalisation knows.
+# Views that functionalisation knows, by name.
 _KNOWN = {
     "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
     "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
@@ -39,30 +39,30 @@ def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def show(module: torch.fx.GraphModule):
-    """Replaces them by explicit views in a graph of ATen's operators. NotFunctional if there is no such view."""
+    """Replaces hidden views by explicit views in a graph of ATen's operators. NotFunctional if there is no such view."""
     for node in of(module.graph):
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         if not isinstance(value, torch.Tensor) or _lies(value) != _lies(value_of(operand)):
-            raise NotFunctional(f"it writes in place to what {node.target._schema.name.partition('::')[2]} gave or took, which share memory")
+            raise NotFunctional(f"it writes in place to the result or operand of {node.target._schema.name.partition('::')[2]}, which share memory")
         node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
     module.recompile()
 
 
 def refuse(graph: torch.fx.Graph):
-    """NotFunctional where new values do not say what the graph does to memory.
+    """Raises NotFunctional if new values cannot express what the graph does to memory.
 
-    as_strided counts from the start of the memory, and a new value is another memory, without the gaps. t_ and the like change how a tensor of the
-    caller's lies, also where its sizes stay."""
+    as_strided counts from the start of the memory, and a new value has other memory, without the gaps. t_ and the like change the layout of a caller's tensor,
+    even if its sizes stay."""
     written = memories_written(graph)
     for node in graph.nodes:
         if _called(node) == "as_strided" and of_memory(value_of(node)) in written:
-            raise NotFunctional("it writes in place to what as_strided gave or took, of which a new value does not have the memory")
+            raise NotFunctional("it writes in place to the result or operand of as_strided, whose memory a new value does not have")
         if _called(node) in _TURN and (given := _itself(node.args[0])).op == "placeholder":
             raise NotFunctional(f"it changes the axes of {given.name} in place")
 
 
 def _itself(node):
-    """The tensor behind operators that return it: those that write in place, and those that change nothing."""
+    """The tensor behind operators that return their operand: those that write in place, and those that change nothing."""
     while (may_write(node) or _called(node) in _SAME) and (below := source_of(node, of_memory(value_of(node)))) is not None:
         node = below
     return node
@@ -88,8 +88,8 @@ def _shared(node, written):
 
 
 def with_memory(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with values whose memory can be compared. In a program from a file each value has memory of its own, even the tensor that an operator writes and
-    returns."""
+    """The program with recorded values whose memory can be compared. In a program from a file each value has its own memory, even a tensor that an operator writes
+    and returns."""
     if not any(_gives_what_it_writes(n) and source_of(n, of_memory(value_of(n))) is None for n in program.graph.nodes):
         return program
     module = copied(program)
@@ -99,7 +99,7 @@ def with_memory(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     def fake(value):
         if not isinstance(value, torch.Tensor):
             return value
-        made = torch.ops.aten.alias.default(value if isinstance(value, FakeTensor) else mode.from_tensor(value))  # with a shape of its own, which the graph may change
+        made = torch.ops.aten.alias.default(value if isinstance(value, FakeTensor) else mode.from_tensor(value))  # a separate shape, which the graph may change
         made.constant = None  # torch would write to the model's tensor
         return made
 

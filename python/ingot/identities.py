@@ -1,6 +1,6 @@
-"""Operators that may return their operand itself, though their schemas say that they return a new tensor: type_as, lift, and dropout where it drops nothing.
+"""Operators that may return their operand itself, although their schemas say that they return a new tensor: type_as, lift, and dropout that drops nothing.
 
-Torch's functionalisation takes their result for a new tensor and loses what is written to it. So the operand replaces the result."""
+torch's functionalisation takes their result for a new tensor and loses writes to it. So the operand replaces the result here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"
 
 
 def settle(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces them in a graph of torch.export or Dynamo: {name of the result: name of the operand}."""
+    """Replaces such results in a graph of torch.export or Dynamo. Returns {name of the result: name of the operand}."""
     renamed, sharing = {}, {}
     found = [(node, operand) for node in graph.nodes if (operand := _operand(node)) is not None]
     for node in graph.nodes if found else ():
@@ -42,7 +42,7 @@ def _say_memory(node, operand, sharing):
 
 
 def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program with the operands in place of the results."""
+    """The program with the operands in place of the results."""
     if all(_operand(node) is None for node in program.graph.nodes):
         return program
     module = copied(program)
@@ -65,7 +65,7 @@ def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
         same = isinstance(given, torch.Tensor) and isinstance(like, torch.Tensor) and given.dtype == like.dtype and given.device == like.device
         return node.args[0] if same else None
     if name in _DROPOUTS:
-        defaults = (0.5, True)  # of torch.nn.functional; ATen's have none
+        defaults = (0.5, True)  # of torch.nn.functional; ATen's operators have no defaults
         p, train = (node.args[i] if i < len(node.args) else node.kwargs.get(word, default) for i, word, default in zip((1, 2), ("p", "training"), defaults))
         train = node.kwargs.get("train", train)
         return node.args[0] if not isinstance(p, torch.fx.Node) and (train is False or p == 0) else None

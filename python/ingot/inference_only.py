@@ -1,4 +1,4 @@
-"""What a torch.nn.Module can be asked that a compiled one refuses, and what to do instead (docs/modules.md)."""
+"""Operations of torch.nn.Module that a compiled module refuses, each with what to do instead (docs/modules.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import InputError, UnsupportedError
 
 
 class NoPart(InputError, AttributeError):
-    """A part of the model that the compiled module has not."""
+    """The error for a part of the model that the compiled module does not have."""
 
 
 def _not_held(kind, name):
@@ -18,7 +18,7 @@ def _not_held(kind, name):
 
 
 class InferenceOnly(torch.nn.Module):
-    """A module that computes as its model did when it was compiled: without gradients, on its device, and unseen by tracers that follow Python."""
+    """A module that computes what its model did when it was compiled: without gradients, on its device, and closed to tracers that follow Python."""
 
     def train(self, mode: bool = True):
         if mode:
@@ -45,7 +45,7 @@ class InferenceOnly(torch.nn.Module):
             raise
 
     def _get_name(self):
-        if isinstance(problem := sys.exc_info()[1], NoPart):  # torch.func.functional_call asks for parts of the model, and would say less
+        if isinstance(problem := sys.exc_info()[1], NoPart):  # torch.func.functional_call asks for parts of the model, and its own message says less
             raise problem
         return super()._get_name()
 
@@ -56,7 +56,7 @@ class InferenceOnly(torch.nn.Module):
         super().__setattr__(name, value)
 
     def _weight_names(self):
-        """Those of the model's state dict."""
+        """The names of weights in the model's state dict."""
         raise NotImplementedError
 
     def _replicate_for_data_parallel(self):
@@ -66,7 +66,7 @@ class InferenceOnly(torch.nn.Module):
         raise UnsupportedError("torch.jit.script cannot see into a compiled module", remedy=_SAVED)
 
     def _refuse_tracers(self, args, kwargs):
-        """Those that run forward to learn what it does."""
+        """Refuses tracers that run forward to record what it does."""
         if torch.jit.is_tracing():
             raise UnsupportedError("torch.jit.trace cannot see into a compiled module", remedy=_SAVED)
         proxy = torch.fx.Proxy

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from .errors import InputError
 
-_DTYPES = {  # what a user may write -> torch's name
+_DTYPES = {  # a user's name -> torch's name
     "f16": "float16", "half": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16",
     "f32": "float32", "float": "float32", "float32": "float32", "f64": "float64", "double": "float64", "float64": "float64",
     "i8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i16": "int16", "short": "int16", "int16": "int16",
     "i32": "int32", "int": "int32", "int32": "int32", "i64": "int64", "long": "int64", "int64": "int64",
     "b8": "bool", "bool": "bool",
-    # What reads these runs in torch.
+    # Operators that read these types run in torch.
     **{name: name for name in ("complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")},
 }  # fmt: skip
 
@@ -20,18 +20,18 @@ _DTYPES = {  # what a user may write -> torch's name
 class Input:
     """Describes one tensor input.
 
-    Give either `shape` (every size fixed) or `min_shape`, `opt_shape` and `max_shape` (sizes may vary between the
-    first and the last; `opt_shape` is where speed matters most; missing ones default: opt to max, min to opt).
+    Give either `shape` (every size fixed) or `min_shape`, `opt_shape` and `max_shape` (sizes may vary from the first to the last; the compiler optimises for
+    `opt_shape`; a missing opt_shape is max_shape, a missing min_shape is opt_shape).
 
     Arguments:
         shape: sizes, e.g. (1, 3, 224, 224).
         min_shape, opt_shape, max_shape: sizes of equal rank with min <= opt <= max on every axis.
         dtype: torch.dtype, numpy dtype or a name ("float32", "f32", ...). None means float32.
-        device: where the tensor is; None: where the model's tensors are.
+        device: the device of the tensor; None: that of the model's tensors.
         name: used in messages and for the engine's binding; None takes the parameter's name.
-        shared_dims: {axis: name}: axes with one name are one dimension across all inputs, positional and keyword.
-        value: for a constant (int, float, bool, None) argument that is no tensor.
-        memory_format: torch.channels_last (four axes) or torch.channels_last_3d (five) for a tensor that lies so; it is read where it is.
+        shared_dims: {axis: name}: axes of the same name have one size, across all inputs, positional and keyword.
+        value: a constant (int, float, bool, None), for an argument that is not a tensor.
+        memory_format: torch.channels_last (four axes) or torch.channels_last_3d (five), for tensors of this layout; they are read without a copy.
 
     Raises InputError when ranks differ, a size is negative, or min <= opt <= max is broken.
     """
@@ -103,7 +103,7 @@ class Input:
         return self.min_shape[axis] != self.max_shape[axis]
 
     def range_of(self, axis: int) -> tuple[int, int, int]:
-        """min, opt and max."""
+        """The (min, opt, max) sizes of an axis."""
         return self.min_shape[axis], self.opt_shape[axis], self.max_shape[axis]
 
     def example(self, which: str = "opt"):

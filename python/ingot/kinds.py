@@ -1,5 +1,5 @@
-"""The kinds of compiled modules, by where they come from: the plan in a file, a model compiled here, a program of torch's that was saved with engines in it, and
-what torch runs without any of ours. `ingot.Module` is the same for all; what differs is here."""
+"""The kinds of compiled modules: from a plan in a file, from a model compiled here, from a torch program that was saved with engines in it, and models that torch runs
+without an engine. `ingot.Module` is the same for all; the differences are here."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from .ways import no_profile, of_engine
 
 
 class Engines:
-    """What engines run, alone or with torch.
+    """A model that engines run, alone or together with torch.
 
-    engine: None when there are none, or several. report: None for what comes from a file. way: see ways.py. run, plain: those of the way, with what the kind
-    adds. form: of calls. captured: the state of autocast when the model was captured. device: where the model is.
+    engine: None if there is none, or several.
+    report: None for a module from a file.
+    way: see ways.py. run, plain: those of the way, with what the kind adds.
+    form: the form of calls (form.py).
+    captured: the state of autocast when the model was captured.
+    device: the device of the model.
     """
 
     report = adapters = None
@@ -37,9 +41,9 @@ class Engines:
                 flat = plain.inputs(flat, self.input_names())
                 break
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
-            raise InputError("an input requires gradients, and a compiled module has none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
+            raise InputError("an input requires gradients, but a compiled module computes none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
         if forward_mode._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
-            raise InputError("forward-mode derivatives of an input are asked for, and a compiled module has none", remedy="call the model itself")
+            raise InputError("an input has a forward-mode tangent, but a compiled module computes no derivatives", remedy="call the model itself")
         return self.form.results(self.run(flat), flat)
 
     def profile(self, args, kwargs, runs) -> Profile:
@@ -57,7 +61,7 @@ class Engines:
 
 
 class FromPlan(Engines):
-    """An engine that brings all that is known of it in its plan. `states`: the buffers that calls write, begun with the plan's values."""
+    """An engine from a plan alone. `states`: the buffers that calls write; they start with the plan's values."""
 
     def __init__(self, engine: _engine.Engine):
         self.engine, self.device = engine, torch.device(engine.device or "cpu")
@@ -120,7 +124,7 @@ class FromPlan(Engines):
 
 
 def _laid(engine):
-    """Place, name and layout of the inputs that have to lie as their examples did (see reshapes.py)."""
+    """Place, name and layout of the inputs that must have their examples' layout (see reshapes.py)."""
     bindings, found = {b["name"]: (i, b) for i, b in enumerate(engine.inputs())}, []
     for name, lies in engine.signature.get("lies", {}).items():
         if name not in bindings or rank_of(lies) != len(bindings[name][1]["dims"]):
@@ -176,7 +180,7 @@ class WithWeights(Engines):
 
 
 class FromModel(WithWeights):
-    """Compiled here. prepare: gives a captured model its ranges and the signature before it is built."""
+    """A model that was compiled here. prepare: gives a captured model its ranges and its signature before the build."""
 
     def __init__(self, assembled: Assembled, signature: dict, prepare):
         call = assembled.functional.program.call_spec
@@ -204,7 +208,7 @@ class FromModel(WithWeights):
 
 
 class FromProgram(WithWeights):
-    """A torch program that ingot.save wrote: its plans are engines."""
+    """A torch program that ingot.save wrote, with its plans as engines."""
 
     def __init__(self, loaded: Loaded):
         call = loaded.program.call_spec
@@ -219,7 +223,7 @@ class FromProgram(WithWeights):
 
 
 class InTorch:
-    """Torch runs all of it: `function`, which takes what the model takes."""
+    """A model that torch runs as a whole: `function` takes the model's arguments."""
 
     engine = report = plain = adapters = None
     segments: list = []
@@ -279,7 +283,7 @@ class Package(InTorch):
 
 
 class Exported(InTorch):
-    """A program of torch's, of which no engine runs anything."""
+    """A torch program without engines."""
 
     def __init__(self, program: torch.export.ExportedProgram, report=None, parameters=None):
         super().__init__(program.module())
@@ -302,7 +306,7 @@ class Exported(InTorch):
         hear(module, self._assign)
 
     def _assign(self, name, tensor):
-        """Another tensor for one of those that torch runs with."""
+        """Replaces one of the tensors that torch runs with."""
         path, _, leaf = name.rpartition(".")
         part = self._function.get_submodule(path)
         for held in (part._parameters, part._buffers):

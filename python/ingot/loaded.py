@@ -1,4 +1,4 @@
-"""A torch program that ingot.save wrote, run as a module that was compiled here is: each plan in it becomes an engine, prepared once with the program's weights."""
+"""A torch program that ingot.save wrote, run like a module that was compiled here: each plan in it becomes an engine, prepared once with the program's weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def holds_plans(program: torch.export.ExportedProgram) -> bool:
 
 
 class Loaded(Runnable):
-    """engine: when there is one. What loading or update_weights puts into parameters reaches the engines before the next call."""
+    """A loaded program. engine: its engine, if there is exactly one. Values that loading or update_weights puts into parameters reach the engines before the next call."""
 
     def __init__(self, program: torch.export.ExportedProgram, trust: str):
         _op.library()
@@ -32,7 +32,7 @@ class Loaded(Runnable):
         nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
         changed = {s.target for s in signature.output_specs if s.kind is not OutputKind.USER_OUTPUT}
         slots = [self._slot(nodes[s.arg.name], s, changed) for s in signature.input_specs if not (s.target or "").startswith(_PLAN)]
-        # Buffers that only a constant's name holds are no part of the state dict.
+        # Buffers that exist only as constants are not part of the state dict.
         self.shown = [s for s in slots if s.name in program.state_dict]
         followed = Followed(slots, [s for s in slots if s.node.users])
         self.device = devices.of_slots(slots)
@@ -54,14 +54,14 @@ class Loaded(Runnable):
         return {"inputs": inputs_of([s for s in self.slots if s.kind in ("input", "number")]), "outputs": [{"tensor": i} for i in range(len(self.program.graph_signature.user_outputs))]}
 
     def update_weights(self, state_dict, strict):
-        """In place: the parameters are the program's own."""
+        """Writes the values in place: the parameters are the program's own."""
         self.followed.follow()
         for slot, value in self.checked(state_dict, strict):
             slot.tensor.detach().copy_(value)
         self.followed.follow()
 
     def present(self) -> torch.export.ExportedProgram:
-        """The program with the values that its parameters and buffers have now."""
+        """The program with the current values of its parameters and buffers."""
         for slot in self.shown:
             old, value = self.program.state_dict[slot.name], self.value(slot.name)
             if value.data_ptr() != old.data_ptr():
@@ -78,7 +78,7 @@ class _Graph:
         self.by_target = {s.name: s for s in slots if s.kind in ("weight", "state")}
         self.plans = {s.arg.name: program.constants[s.target] for s in program.graph_signature.input_specs if (s.target or "").startswith(_PLAN)}
         self.engines: list[_engine.Engine] = []
-        self.calls: list[tuple[Node, list[Node]]] = []  # what is read, what is made
+        self.calls: list[tuple[Node, list[Node]]] = []  # (tensors that the engine reads, its results)
         for node in program.graph.nodes:
             if node.target is torch.ops.ingot.execute.default:
                 self._engine(node)

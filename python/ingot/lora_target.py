@@ -1,4 +1,4 @@
-"""Where the weights are that adapters are added to: in an engine from a file, or in what was made from a model."""
+"""The weights that adapters are added to: those of an engine from a file, or of a compiled model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ._engine import Engine
 
 
 class OfEngine:
-    """An engine that is the whole model, with weights of a file."""
+    """An engine that is the whole model, with weights from a file."""
 
     def __init__(self, engine: Engine):
         self.engines = [engine]
 
     def names(self) -> dict[str, str | None]:
-        """State-dict names, and the engine's names of these weights; None for those that nothing reads."""
+        """State-dict names, each with the engine's name of the weight, or None if nothing reads it."""
         engine = self.engines[0]
         return {**dict.fromkeys(engine.signature.get("unused", ())), **{w["name"]: w["name"] for w in engine.inspect()["weights"]}, **engine.tied}
 
     def base(self, name) -> torch.Tensor:
-        """The weight without adapters, where the engine is."""
+        """The weight without adapters, on the engine's device."""
         engine = self.engines[0]
         weight = next(w for w in engine.inspect()["weights"] if w["name"] == name)
         value, order = engine.value(name), weight.get("order")
@@ -33,7 +33,7 @@ class OfEngine:
         return (dense if order is None else dense.permute([order.index(axis) for axis in range(len(order))])).to(engine.device)
 
     def same(self, name) -> list[str]:
-        """It, and what other weights are the same memory."""
+        """The weight and all others with the same memory."""
         return [name]
 
     def follow(self):
@@ -50,7 +50,7 @@ class OfEngine:
 
 
 class OfRunnable:
-    """What was made from a model: its weights may be read by engines and by torch."""
+    """A compiled model, whose weights engines and torch may read."""
 
     def __init__(self, runnable, adapters):
         self._runnable, self.engines = runnable, runnable.engines

@@ -13,21 +13,23 @@ from .errors import FormatError, InputError, UnsupportedError
 from .inference_only import InferenceOnly
 from .profile import Profile
 
-_CALL = torch.nn.Module._wrapped_call_impl  # what torch.nn.Module.__call__ is where nobody traces
+_CALL = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
 
 
 class Module(InferenceOnly):
     """A compiled model: called as the original is, with pytrees in and out.
 
-    engine: the `ingot.Engine` inside, None when nothing of the model runs in one. report: the `ingot.Report` of what runs where (None for
-    a loaded file, which runs in its engine alone). segments: the pieces of the model that run in the engine. Inputs are tensors of the
-    dtypes and ranks the model was compiled for, with sizes inside the ranges given then; other sizes, dtypes or ranks raise InputError
-    naming the input and what is allowed. What the model writes in eager (buffers, inputs) is written here too, in the model's own
-    tensors. Calls from several threads run side by side; calls that write the same buffer are the caller's to order.
+    engine: the `ingot.Engine` inside; None if no part of the model runs in one.
+    report: the `ingot.Report` of what runs where; None for a loaded file, which runs only in its engine.
+    segments: the pieces of the model that run in the engine.
+
+    Inputs are tensors of the dtypes and ranks that the model was compiled for, with sizes inside the given ranges. Other sizes, dtypes or ranks raise InputError,
+    which names the input and what is allowed. Buffers and inputs that the model writes in eager are written here too, in the model's own tensors. Calls from several
+    threads run side by side; the caller orders calls that write the same buffer.
     """
 
     def __init__(self, kind):
-        """kind: one of kinds.py."""
+        """kind: an object of one of the classes in kinds.py."""
         super().__init__()
         self._kind, self.engine, self.report = kind, kind.engine, kind.report
         for name, tensor in kind.shown():
@@ -47,7 +49,7 @@ class Module(InferenceOnly):
             return result
         call = torch.nn.Module.__call__
         if call is not _CALL and processes.tracer not in (None, threading.get_ident()):
-            call = _CALL  # the tracer of another thread stands in its place, and is not to see this call
+            call = _CALL  # another thread's tracer has replaced it, and must not see this call
         return call(self, *args, **kwargs)
 
     def forward(self, *args, **kwargs):
@@ -55,7 +57,7 @@ class Module(InferenceOnly):
         return self._kind.call(args, kwargs)
 
     def new_state(self) -> "module_state.ModuleState":
-        """The buffers that calls write, in memory apart from the module's, with the values that they have now: see with_state."""
+        """The buffers that calls write, in separate memory, with their current values: see with_state."""
         return module_state.new_state(self)
 
     def with_state(self, state: "module_state.ModuleState") -> "module_state.WithState":
@@ -63,8 +65,8 @@ class Module(InferenceOnly):
         return module_state.WithState(self, state)
 
     def _quick_call(self):
-        """The usual call, of plain tensors by position into one engine, with everything at hand: after a run the caches hold little of Python, and each
-        object that is looked up costs. Gives None when the call is not of that kind; None itself when no call is."""
+        """A function for the usual call: plain tensors by position, into one engine. It looks up as little as possible, because after a run the processor's caches
+        hold little of Python. It returns None for a call of another kind. None instead of a function if no call is of this kind."""
         run = self._kind.plain
         if run is None:
             return None
@@ -93,7 +95,7 @@ class Module(InferenceOnly):
         return kind.weight_names() if kind is not None else ()
 
     def _show_state(self, name, tensor):
-        """A buffer that calls write, under the model's name for it, so that state_dict() shows what they have written."""
+        """Registers a buffer that calls write under the model's name, so that state_dict() shows what they have written."""
         *path, last = name.split(".")
         if not all((*path, last)):
             raise FormatError(f"the plan has a state named {name!r}")
@@ -103,12 +105,12 @@ class Module(InferenceOnly):
                 place.add_module(part, torch.nn.Module())
             place = getattr(place, part)
             if not isinstance(place, torch.nn.Module):
-                return  # a word that a module has another meaning for
+                return  # a name with another meaning in torch.nn.Module
         if not hasattr(place, last):
             place.register_parameter(last, tensor) if isinstance(tensor, torch.nn.Parameter) else place.register_buffer(last, tensor)
 
     def _apply(self, function, recurse=True):
-        # What .to(), .half(), .cuda() and their like do to a parameter.
+        # The effect of .to(), .half(), .cuda() and the like on a parameter.
         probe = torch.empty(0, device=self._kind.device)
         moved = function(probe)
         if moved.dtype != probe.dtype or moved.device != probe.device:
@@ -126,30 +128,32 @@ class Module(InferenceOnly):
     def update_weights(self, state_dict, *, strict=True):
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError.
 
-        Tensors are read where they are, and followed as the model's own are; the model's take their places again when they change. The parameters of a
-        saved program take the values instead.
+        Tensors are read in place and followed like the model's own. If one of the model's tensors changes later, the model's tensor is used again. In a saved program
+        the values are copied into its parameters. Raises InputError for another dtype or shape.
         """
         _values.by_name(state_dict)
         self._kind.update_weights(state_dict, strict)
 
     def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):
-        """Adds a LoRA adapter to the weights that calls compute with: each becomes W + scale * B @ A, for all adapters together summed in float32 and rounded once.
+        """Adds a LoRA adapter: calls use W + scale * B @ A for each of its weights. The sum over all chosen adapters is computed in float32 and rounded once.
 
-        adapter: {weight: (A, B, scale)} with the names of the model's state dict, A [rank, in] and B [out, rank] (a convolution's with their other axes behind); or a state dict of
-        PEFT's, diffusers' or kohya's scripts; or the path of such a safetensors file, or of PEFT's folder. scale: multiplies all of it. config: PEFT's adapter_config.json as a dict
-        or path, where it is not beside the file.
+        adapter: {weight: (A, B, scale)} by the names of the model's state dict, with A [rank, in] and B [out, rank] (for a convolution the kernel axes follow); or a
+            state dict of PEFT, diffusers or kohya's scripts; or the path of such a safetensors file, or of PEFT's folder.
+        scale: multiplies the whole adapter.
+        config: PEFT's adapter_config.json as a dict or path, if it is not beside the file.
 
-        The model's own tensors stay as they are, and are still followed. Calls under way in other threads go on with the weights they began with. `use_lora` chooses among several.
-        ingot.save writes the sums. InputError for a name that is taken, an unknown weight (with the nearest one) and shapes that do not fit; then nothing has changed.
+        The model's own tensors stay unchanged, and are still followed. Calls in other threads finish with the weights they began with. `use_lora` chooses among several
+        adapters. ingot.save writes the sums. Raises InputError for a name that is taken, an unknown weight (with the nearest one) and shapes that do not fit; then nothing
+        has changed.
         """
         self._adapters().add(name, adapter, scale, config)
 
     def remove_lora(self, name: str):
-        """Calls compute without the adapter from now on, and what was merged of it goes. InputError when there is none of that name."""
+        """Removes an adapter and the weights merged from it. Later calls compute without it. InputError if there is none of that name."""
         self._adapters().remove(name)
 
     def use_lora(self, *names: str):
-        """Calls compute with these of the added adapters from now on, and no others. A choice that was used lately costs microseconds: its weights were kept."""
+        """Makes later calls use exactly these of the added adapters. Going back to a recent choice costs microseconds, because its weights are kept."""
         self._adapters().use(names)
 
     def _adapters(self):
@@ -161,13 +165,13 @@ class Module(InferenceOnly):
         return kind.adapters
 
     def profile(self, *args, runs: int = 10, **kwargs) -> Profile:
-        """Where the time of a call goes: an `ingot.Profile`, a list of the steps with the user's line, bytes and nanoseconds (median of `runs` calls), which prints as
-        a table and writes a trace (`.trace(path)`). Of a module that is one engine."""
+        """Where the time of a call goes: an `ingot.Profile`, for a module that is one engine. It lists the steps with the user's line, bytes and nanoseconds (median of
+        `runs` calls), prints as a table, and writes a trace (`.trace(path)`)."""
         return self._kind.profile(args, kwargs, runs)
 
     def verify(self, *args, bound: float | None = None, bisect: bool = False, **kwargs):
-        """The error of each step of the engine on these inputs against the reference interpreter: `print` shows a table. With bisect=True the first step over
-        its bound, or None. See ingot.verify."""
+        """Compares each step of the engine on these inputs with the reference interpreter; `print` shows the errors as a table. With bisect=True it returns the first step
+        over its bound, or None. See ingot.verify."""
         from .verification import verify
 
         return verify(self, *args, bound=bound, bisect=bisect, **kwargs)

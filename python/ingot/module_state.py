@@ -1,4 +1,4 @@
-"""`Module.new_state`: the buffers that a compiled module writes, apart from the module, so that one module serves many sequences."""
+"""`Module.new_state`: the buffers that a compiled module writes, separate from the module, so that one module serves many sequences."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _current: contextvars.ContextVar["ModuleState | None"] = contextvars.ContextVar(
 
 
 def current() -> "ModuleState | None":
-    """The state that the call under way runs with; None: the module's own buffers, as in all that torch traces."""
+    """The state of the current call; None: the module's own buffers, as always while torch traces."""
     return None if torch.compiler.is_compiling() else _current.get()
 
 
 class ModuleState(Mapping):
-    """Tensors by the names of the buffers that calls write. They are the memory itself: what is written to one, the next call reads.
+    """The tensors of a state, by the names of the buffers. They are the memory itself: the next call reads what is written to one.
 
-    One call or function uses a state at a time; a second one that comes meanwhile, of another thread, is an InputError.
+    One call or function uses a state at a time; a second one from another thread meanwhile is an InputError.
     """
 
     def __init__(self, module, tensors: dict[str, torch.Tensor]):
@@ -51,12 +51,12 @@ class ModuleState(Mapping):
         entry.copy_(value)
 
     def fork(self) -> "ModuleState":
-        """Another state with the same values, in memory of its own."""
+        """Another state with the same values, in separate memory."""
         with _Use(self):
             return ModuleState(self._module, _copies(self._tensors))
 
     def copy_(self, other: "ModuleState") -> "ModuleState":
-        """Every buffer gets the value that it has in the other state."""
+        """Sets every buffer to its value in the other state."""
         if not isinstance(other, ModuleState) or other._module is not self._module:
             raise InputError("a state copies one of the same module", remedy="make both with new_state() of one module")
         if other is not self:
@@ -65,7 +65,7 @@ class ModuleState(Mapping):
         return self
 
     def reset(self):
-        """Every buffer gets the value that it has in the module now."""
+        """Sets every buffer to its current value in the module."""
         with _Use(self):
             self._fill(self._module._kind.written())
 
@@ -75,11 +75,11 @@ class ModuleState(Mapping):
             tensor.copy_(values[name])
 
     def tensors(self, kind, own):
-        """The tensors for a call of the module of this kind: these, or `own` when the state is another module's."""
+        """The tensors for a call of the module of this kind: this state's, or `own` if the state belongs to another module."""
         return self._tensors.values() if kind is self._module._kind else own
 
     def forward(self, way, own):
-        """The forward of the torch graph with these tensors in place of the module's buffers; `own` when the graph is another module's."""
+        """The forward of the torch graph, with these tensors in place of the module's buffers; `own` if the graph belongs to another module."""
         if way is not self._module._kind.way:
             return own
         if self._forward is None:
@@ -90,7 +90,7 @@ class ModuleState(Mapping):
 
 
 class WithState:
-    """A module that runs with a state; called as the module is."""
+    """A module with a state: called like the module, it uses the state's buffers."""
 
     def __init__(self, module, state: ModuleState):
         if not isinstance(state, ModuleState) or state._module is not module:
@@ -119,7 +119,7 @@ class _Use:
 
 
 class _Instead:
-    """An object with some attributes of its own and all others of another one."""
+    """An object with some attributes of its own, and all others from another object."""
 
     def __init__(self, of, values):
         self.__dict__.update(values, _of=of)

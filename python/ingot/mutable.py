@@ -18,7 +18,7 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 class Sizes:
-    """The ranges of sizes that a model is compiled for: of each tensor, by its path in the arguments, of each axis that varies. Axes of one name have one range."""
+    """The size ranges that a model is compiled for: for each tensor, by its path in the arguments, and each axis that varies. Axes of one name have one range."""
 
     def __init__(self):
         self.ranges: dict[str, dict[int, tuple[int, int]]] = {}
@@ -36,7 +36,7 @@ class Sizes:
         return made
 
     def widened(self, call, before) -> "Sizes":
-        """Those that hold the sizes of this call too. An axis whose size differs from that of the call before (None: there was none) varies from now on."""
+        """Ranges that include the sizes of this call too. An axis varies from now on if its size differs from the previous call's. before: that call, or None."""
         made, old = self.copy(), _tensors(before) if before is not None else {}
         for path, value in _tensors(call).items():
             other = old.get(path)
@@ -60,7 +60,7 @@ class Sizes:
             self.ranges[path][axis] = joint[name]
 
     def inputs(self, call):
-        """The arguments, with an `ingot.Input` for each tensor of which an axis varies."""
+        """The arguments, with an `ingot.Input` for each tensor that has a varying axis."""
 
         def given(path, value):
             path = pytree.keystr(path)
@@ -79,11 +79,14 @@ class MutableModule:
 
     Arguments:
         model: an nn.Module. It stays the owner of its weights: attributes are read from it and written to it, and isinstance(m, type(model)) holds.
-        inputs, kwarg_inputs: `ingot.Input`s for the ranges to begin with, in the structure of the arguments. Without them the sizes of the first call.
-        strict: passed to torch.export. options, **option: those of `ingot.compile`.
+        inputs, kwarg_inputs: `ingot.Input`s with the first ranges, in the structure of the arguments. Without them the sizes of the first call are fixed.
+        strict: passed to torch.export.
+        options, **option: those of `ingot.compile`.
 
-    Calls take and give what the model does. Weights that change (load_state_dict, another parameter, a write in place) are seen by the next call without a build. What else changes
-    through this object (a layer, a number, a device) is compiled anew, and so are new dtypes, ranks and sizes outside of the range, with the range widened to hold both. A call that is wrong in another way raises its InputError, and nothing is built.
+    Calls have the model's arguments and results. The next call sees weights that changed (load_state_dict, another parameter, a write in place) without a build. Other
+    changes through this object (a layer, a number, a device) mean a new build. So do new dtypes, ranks and sizes outside of the range; the range is widened to hold both.
+    A call that is wrong in another way raises its InputError, and nothing is built.
+
     `compiled` is the `ingot.Module`, None before the first call; `original_model` is the model. Threads may call side by side; one builds at a time.
     """
 
@@ -105,7 +108,7 @@ class MutableModule:
                    _building=processes.Lock(), _built_for=None)  # fmt: skip
         self.__dict__.update(own)
 
-    # -- the model's face
+    # -- attributes of the model
 
     @property
     def __class__(self):
@@ -116,7 +119,7 @@ class MutableModule:
             raise AttributeError(name)
         value = getattr(self.original_model, name)
         if isinstance(value, torch.nn.Module) or inspect.ismethod(value):
-            self._touched = True  # what is done with it is looked for at the next call
+            self._touched = True  # the next call looks for changes
         return value
 
     def __setattr__(self, name, value):
@@ -139,7 +142,7 @@ class MutableModule:
         raise UnsupportedError("a mutable module is neither copied nor pickled", remedy="its save and load keep the model, the options and the ranges")
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
-        """The model's; the next call has the new weights."""
+        """Loads a state dict into the model; the next call uses the new weights."""
         found = self.original_model.load_state_dict(state_dict, strict=strict, assign=assign)
         self._changed(weights=True)
         return found
@@ -155,7 +158,7 @@ class MutableModule:
         return self
 
     def _changed(self, weights: bool):
-        """Something was written through this object: a weight, which engines follow, or what a build hangs on."""
+        """Notes a write through this object: of a weight, which engines follow, or of something that a build depends on."""
         if not weights:
             self._stale = True
 
@@ -172,9 +175,9 @@ class MutableModule:
         except InputError as problem:
             built = self._built_for
             if built.compiled is not compiled:
-                return self(*args, **kwargs)  # another thread has built meanwhile
+                return self(*args, **kwargs)  # another thread has finished a build meanwhile
             if built.takes((args, kwargs)) and built.weights == _forms_of_weights(self.original_model):
-                raise  # it was built for such calls, so building it again would change nothing
+                raise  # it was built for such calls, so another build would change nothing
             log.info("compiled anew: %s", problem.message)
             return self._built(args, kwargs)(*args, **kwargs)
         self._seen = (args, kwargs)
@@ -183,7 +186,7 @@ class MutableModule:
     forward = __call__
 
     def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):
-        """See `ingot.Module.add_lora`. The adapter stays when the model is compiled anew."""
+        """See `ingot.Module.add_lora`. The adapter stays if the model is compiled anew."""
         if name in self._adapters:
             raise InputError(f"there is an adapter {name!r} already", remedy="remove_lora it first, or give this one another name")
         given = (adapter, {"scale": scale, "config": config})
@@ -200,7 +203,7 @@ class MutableModule:
         del self._adapters[name]
 
     def _module(self, compiled):
-        """The ingot.Module in what is compiled."""
+        """The ingot.Module inside `compiled`."""
         return compiled
 
     def _look_for_changes(self):
@@ -211,7 +214,7 @@ class MutableModule:
     # -- building
 
     def _built(self, args, kwargs):
-        """What is compiled for these arguments too. Another thread may put its own in the place of it."""
+        """A compiled model that covers these arguments too. Another thread may replace it by its own."""
         with self._building():
             before = self._sizes
             self._sizes = sizes = before.widened((args, kwargs), self._seen)
@@ -236,13 +239,13 @@ class MutableModule:
     # -- files
 
     def save(self, path):
-        """Writes the model, the options and the ranges; engines are built again by the first call after `load`, or come from the cache. The file is a pickle. Adapters are not kept."""
+        """Writes the model, the options and the ranges as a pickle. The first call after `load` builds the engines again, or takes them from the cache. Adapters are not kept."""
         content = {"ingot mutable module": 1, "model": self.original_model, "options": self._options, "strict": self._strict, "ranges": self._sizes.ranges, "names": self._sizes.names}
         atomic.write(path, lambda temporary: torch.save(content, temporary))
 
     @classmethod
     def load(cls, path, *, trust="auto") -> "MutableModule":
-        """Reads what `save` wrote. **Loading runs what the pickle says**, so it needs trust="code": read no file of a stranger's."""
+        """Reads a file that `save` wrote. **A pickle can run any code**, so this needs trust="code": read only files of people you trust."""
         if trust != "code":
             raise torch_archive.needs_code(path, "is a pickle of a model")
         found = torch.load(path, weights_only=False)
@@ -254,7 +257,7 @@ class MutableModule:
 
 
 class _BuiltFor(NamedTuple):
-    """What a build took for given: a call that differs in nothing of it gets the same module again."""
+    """The properties that a build depended on. A call with the same properties gets the same module."""
 
     compiled: object
     forms: list  # of the arguments
@@ -263,7 +266,7 @@ class _BuiltFor(NamedTuple):
     weights: list
 
     def takes(self, call) -> bool:
-        """Whether it is a call of the kind that the module was built for, as far as that can be told without the model."""
+        """Whether the module was built for calls like this one, as far as the arguments show."""
         if _forms(*call) != self.forms:
             return False
         for path, tensor in _tensors(call).items():
@@ -275,7 +278,7 @@ class _BuiltFor(NamedTuple):
 
 
 def _forms(args, kwargs):
-    """What a build hangs on of arguments, but for the sizes: their structure, numbers and texts, and of tensors the type, the device and the order of axes in memory."""
+    """The properties of arguments that a build depends on, except sizes: structure, numbers and texts; for tensors dtype, device and order of axes in memory."""
     kinds = [autocast.state(kind) for kind in ("cpu", "cuda")]
     for path, value in pytree.tree_flatten_with_path((args, kwargs))[0]:
         if isinstance(value, torch.Tensor):
@@ -287,7 +290,7 @@ def _forms(args, kwargs):
 
 
 def _forms_of_weights(model):
-    """Of each weight and buffer the shape, the type, the device, and which one before it is the same tensor."""
+    """For each weight and buffer: shape, dtype, device, and which earlier one is the same tensor."""
     first, forms = {}, []
     for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
         forms.append((name, tuple(tensor.shape), tensor.dtype, tensor.device, first.setdefault(id(tensor), name)))
@@ -299,5 +302,5 @@ def _tensors(call):
 
 
 def _built_from(model):
-    """What a build hangs on besides the weights: the modules and their numbers."""
+    """The properties of the model that a build depends on besides the weights: the modules and their numbers."""
     return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, _PLAIN)]) for name, m in model.named_modules()]

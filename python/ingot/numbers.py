@@ -1,4 +1,4 @@
-"""Python numbers that Dynamo hands over as tensors: with dynamic=True the float attributes of modules are inputs of the graph, and its nodes read them by .item()."""
+"""Python numbers that Dynamo passes as tensors. With dynamic=True the float attributes of modules are inputs of the graph, and its nodes read them by .item()."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger("ingot")
 
 
 def of(module: torch.fx.GraphModule, examples: list) -> dict[int, float]:
-    """The numbers among a graph's inputs, by their place, with the values they have now."""
+    """The numbers among a graph's inputs: {place: current value}."""
     found = {}
     for i, (node, example) in enumerate(zip((n for n in module.graph.nodes if n.op == "placeholder"), examples)):
         if not getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False):
@@ -21,7 +21,7 @@ def of(module: torch.fx.GraphModule, examples: list) -> dict[int, float]:
 
 
 def settled(module: torch.fx.GraphModule, numbers: dict[int, float]) -> torch.fx.GraphModule:
-    """The graph with these values in the places of the numbers: engines are made for them, as for any constant of a model."""
+    """The graph with these values as constants in place of the numbers, so that engines are built for them."""
     if not numbers:
         return module
     graph, made = torch.fx.Graph(), {}
@@ -35,7 +35,7 @@ def settled(module: torch.fx.GraphModule, numbers: dict[int, float]) -> torch.fx
 
 
 def guarded(call, module: torch.fx.GraphModule, numbers: dict[int, float]):
-    """`call` while the numbers are what it was compiled for; else torch runs the graph, which is told once."""
+    """`call` while the numbers have the compiled values; otherwise torch runs the graph, which is logged once."""
     if not numbers:
         return call
     places, told = list(numbers.items()), []

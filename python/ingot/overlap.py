@@ -1,9 +1,10 @@
 """In-place writes to tensors whose elements share memory (expand, overlapping windows), or to views of such tensors.
 
-Torch's functionalisation undoes an expand by adding what changed in its copies, also where nothing is repeated (1e10 + (3 - 1e10) is 0, infinities become NaN), and
-loses what lies between the windows of an unfold. Eager refuses
-most writes to repeated elements: so does this, with the line. What eager takes is written to the tensor as it was before the expand; where the graph
-cannot say that, it runs in torch.
+torch's functionalisation gets such writes wrong. It undoes an expand by adding the changes of the copies, even if nothing is repeated: 1e10 + (3 - 1e10) is 0, and
+infinities become NaN. It loses the elements between the windows of an unfold.
+
+Eager refuses most writes to repeated elements. So does this module, with the line. A write that eager accepts is redirected to the tensor before the expand. If the graph
+cannot express that, it runs in torch.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _LOSSY = ("unfold", "expand", "broadcast")
 
 
 class NotFunctional(UnsupportedError):
-    """torch cannot make the graph functional: it runs in torch unchanged."""
+    """Raised if torch cannot make the graph functional: it runs in torch unchanged."""
 
 
 def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of its graph with the same names: torch would rename input to input_1."""
+    """A copy of the program's graph with the same names: torch would rename input to input_1."""
     graph = copy.deepcopy(program.graph)
     for node, original in zip(graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name
@@ -43,7 +44,7 @@ def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 
 def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, renamed: dict[str, str]) -> torch.export.ExportedProgram:
-    """The program with that graph, whose results have other names: {old: new}."""
+    """The program with the graph of `module`, whose results have other names: {old: new}."""
     from torch.export.graph_signature import TensorArgument
 
     outputs = []
@@ -62,7 +63,7 @@ def of_memory(value):
         return None
     try:
         return value.untyped_storage()._cdata
-    except NotImplementedError:  # what torch.vmap maps has none to show
+    except NotImplementedError:  # the operand of torch.vmap shows none
         return None
 
 
@@ -104,8 +105,8 @@ def overlaps(tensor) -> bool:
 
 
 def has_writes(graph: torch.fx.Graph) -> bool:
-    """True if the graph may write through a tensor that overlaps itself or has windows. Reads do not count: a cache is written, and read through expand."""
-    through: dict[Node, bool] = {}  # whether a tensor is such a tensor, or a view of one
+    """True if the graph may write through a tensor that overlaps itself or has windows. Reads do not count: a cache is written directly and read through expand."""
+    through: dict[Node, bool] = {}  # whether a tensor overlaps itself or has windows, or is a view of such a tensor
     for n in graph.nodes:
         if may_write(n) and any(through[a] for a in n.all_input_nodes):
             return True
@@ -115,7 +116,7 @@ def has_writes(graph: torch.fx.Graph) -> bool:
 
 
 def _is_lossy(node):
-    """A view that torch does not undo correctly."""
+    """True for a view that torch does not undo correctly."""
     value = value_of(node)
     maker = node.args[0] if node.target is operator.getitem and isinstance(value_of(node.args[0]), (list, tuple)) else node  # of several views
     return overlaps(value) or any(word in str(maker.target) for word in _LOSSY) and source_of(node, of_memory(value)) is not None
@@ -130,20 +131,20 @@ def may_write(node):
 
 
 def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
-    """Dynamo's graph in ATen's operators; in-place writes and source lines stay."""
+    """Dynamo's graph in ATen's operators. In-place writes and source lines are kept."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # values that the graph makes are fake like its inputs
+    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # the graph's values are fake like its inputs
     with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
         made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
-    for name in list(made._buffers):  # constants in the model's code are no inputs of the graph
+    for name in list(made._buffers):  # constants in the model's code are not inputs of the graph
         setattr(made, name, made._buffers.pop(name))
     return made
 
 
 @contextlib.contextmanager
 def constants_allowed(mode):
-    """The graph's constants are real tensors."""
+    """Lets the graph's constants be real tensors."""
     before = mode is not None and mode.allow_non_fake_inputs
     try:
         if mode is not None:
@@ -172,7 +173,7 @@ def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
 
 
 def settle(module: torch.fx.GraphModule) -> dict[str, str]:
-    """Redirects such writes in a graph of ATen's operators: {name of a write whose result was used: the tensor that is used instead}."""
+    """Redirects writes to overlapping tensors in a graph of ATen's operators. Returns {name of a write whose result was used: the tensor that is used instead}."""
     renamed = {}
     for node in list(module.graph.nodes):
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -183,11 +184,11 @@ def settle(module: torch.fx.GraphModule) -> dict[str, str]:
             if overlaps(value_of(given)):
                 _refuse(node)
                 if node.target not in _ONE_VALUE:
-                    raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+                    raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
             with module.graph.inserting_before(node):
                 target = _before_repeats(module.graph, given)
             if overlaps(value_of(target)):
-                raise NotFunctional(f"{_name(node)} writes to a tensor of which several elements may be one place in memory")
+                raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
             if not isinstance(argument, str):
                 node.update_arg(argument, target)
             else:
@@ -218,7 +219,7 @@ def _written(node):
 
 
 def _way(node):
-    """A tensor and the tensors that it is a view of."""
+    """The tensor and all tensors that it is a view of, in order."""
     yield node
     memory = of_memory(value_of(node))
     while (node := source_of(node, memory)) is not None:
@@ -226,7 +227,7 @@ def _way(node):
 
 
 def source_of(node, memory):
-    """The operand that owns the memory; of a list of tensors, one of them."""
+    """The operand that owns the memory; for a list of tensors, one of them."""
     def has(value):
         return any(map(has, value)) if isinstance(value, (list, tuple)) else of_memory(value) == memory
 
@@ -234,12 +235,12 @@ def source_of(node, memory):
 
 
 def _before_repeats(graph, node):
-    """The tensor with size 1 along each axis that repeats."""
+    """The tensor before its repeats: with size 1 along each repeated axis."""
     value = value_of(node)
     below = source_of(node, of_memory(value)) if node.op == "call_function" else None
     if below is None or not any(map(_is_lossy, _way(node))):
         if overlaps(value):
-            raise NotFunctional("it writes to an input of which several elements are one place in memory")
+            raise NotFunctional("it writes to an input whose elements share memory")
         return node
     name = _name(node) if isinstance(node.target, torch._ops.OpOverload) else "a list of views"
     if "unfold" in name or not isinstance(node.target, torch._ops.OpOverload):
@@ -264,7 +265,7 @@ def _before_repeats(graph, node):
                 raise NotFunctional(f"it writes in place through {name} of a repeated axis, which may be empty")
             return narrow
         if not axes and overlaps(value):
-            raise NotFunctional(f"it writes in place through {name}, several elements of which may be one place in memory")
+            raise NotFunctional(f"it writes in place through {name}, whose elements may share memory")
         if not axes or name in _SAME_ARGUMENTS or name in ("select", "slice", "narrow"):
             return _call(graph, node.target, narrow, *rest, **keywords)
     raise NotFunctional(f"it writes in place through {name} of a repeated tensor")
@@ -283,7 +284,7 @@ def _name(node):
 
 
 def _refuse(node):
-    """The error that eager raises for a write, if any: the write runs on scratch tensors."""
+    """Raises the error that eager raises for a write, if any. The write runs on scratch tensors."""
     def real(value):
         if not isinstance(value, torch.Tensor):
             return value if not isinstance(value, torch.SymInt) else hint(value)
@@ -299,11 +300,11 @@ def _refuse(node):
         if "single memory location" not in str(problem):
             return
         raise UnsupportedError(
-            f"{_name(node)} writes in place to a tensor of which several elements are one place in memory, the result of expand or the like; PyTorch refuses that too",
+            f"{_name(node)} writes in place to a tensor whose elements share memory (the result of expand or the like); PyTorch refuses that too",
             origin=_line(node),
             remedy="write to a copy of it: .clone()",
         ) from None
-    except Exception:  # it needs other numbers than zeros; eager will raise when it runs
+    except Exception:  # it needs numbers other than zeros; eager will raise when it runs
         return
 
 

@@ -1,4 +1,4 @@
-"""Passes of the user's over the exported graph, before ingot captures it: `ingot.compile(model, ..., passes=[...])`."""
+"""Users' passes over the exported graph, before ingot captures it: `ingot.compile(model, ..., passes=[...])`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .tracing import alone
 
 @alone
 def applied(program: torch.export.ExportedProgram, passes) -> torch.export.ExportedProgram:
-    """The program after passes: callables that take its torch.fx.GraphModule and return one, or None where they changed it in place. Parameters are get_attr nodes there.
-    Nodes that a pass adds need no metadata: what comes out is exported again, with the sizes open that were open. InputError names a pass that breaks the graph."""
+    """The program after passes. A pass takes its torch.fx.GraphModule and returns one, or None if it changed it in place. Parameters are get_attr nodes.
+
+    Nodes that a pass adds need no metadata: the result is exported again, with the same open sizes. An InputError names a pass that breaks the graph."""
     passes = list(passes)
     for function in passes:
         if not callable(function):
@@ -47,13 +48,13 @@ def _checked(function, module) -> torch.fx.GraphModule:
     try:
         made.graph.lint()
     except Exception as problem:  # RuntimeError and what it meets on its way
-        raise InputError(f"pass {name_of(function)!r} left a graph that is none: {_first_line(problem)}", remedy="keep operands in front of what reads them, and erase what nothing reads") from problem
+        raise InputError(f"pass {name_of(function)!r} left an invalid graph: {_first_line(problem)}", remedy="keep operands before their readers, and erase nodes that nothing reads") from problem
     made.recompile()
     return made
 
 
 def _broken(program, passes) -> InputError:
-    """What to say of passes whose graph torch cannot export: which of them was the first."""
+    """The message for passes whose graph torch cannot export: it names the first such pass."""
     module = program.module(check_guards=False)
     for function in passes:
         module = _checked(function, module)
@@ -92,7 +93,7 @@ def _example(value):
 
 
 def _open_axes(value, limits, dims):
-    """The axes that were open, for torch.export. dims: the Dim of each symbol so far."""
+    """The open axes, for torch.export. dims: the Dim of each symbol so far."""
     if not isinstance(value, torch.Tensor):
         return None
     found = {}

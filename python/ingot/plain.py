@@ -1,4 +1,4 @@
-"""Plain tensors: their elements are in memory, where their strides say. Engines read no others."""
+"""Plain tensors: tensors whose elements are in memory, at the places that their strides give. Engines read only these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEMORY_ONLY = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_tor
 
 
 def why_not(tensor: torch.Tensor, name: str) -> tuple[str, str] | None:
-    """What the tensor of that name is instead ("is on the meta device ..."), and what to give in its place; None for a plain one."""
+    """None for a plain tensor. Otherwise what it is ("is on the meta device ..."), and what to pass instead."""
     if tensor.is_nested:
         return "is a nested tensor, and engines take plain ones", "give torch.nested.to_padded_tensor(...) and a mask, or one tensor a call"
     if _own_operators(type(tensor)):
@@ -30,18 +30,18 @@ def _is_nowhere(tensor):
         return True
     try:
         return tensor.data_ptr() == 0
-    except RuntimeError:  # one that a transform of torch's wraps
+    except RuntimeError:  # a torch transform wraps the tensor
         return False
 
 
 def _own_operators(kind: type) -> bool:
-    """It computes in its own way what torch.Tensor's operators do."""
+    """True if the class computes torch.Tensor's operators in its own way."""
     function = kind.__torch_function__
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or getattr(function, "__func__", function) not in _MEMORY_ONLY
 
 
 def inputs(flat, names) -> list:
-    """The inputs of a call with a plain torch.Tensor for each that is of a subclass without operators of its own. Error for one that has them."""
+    """The inputs of a call. A subclass of torch.Tensor without operators of its own becomes a plain torch.Tensor; one with its own operators is an error."""
     return [_input(value, name) for value, name in zip(flat, names)]
 
 

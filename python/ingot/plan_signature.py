@@ -1,5 +1,5 @@
-"""The text that Python leaves in a plan: the structure of the model's inputs and results, what each flat one is, and other names of weights. It comes from a
-file, so nothing in it is taken for granted: a fault is a FormatError that names its place. Needs no torch."""
+"""Reads the signature, the text that Python stores in a plan: the structure of the model's inputs and results, what each flat one is, and other names of weights. The text
+comes from a file, so all of it is checked: a fault is a FormatError that names its place. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from . import size_text
 from .errors import FormatError
 
 PARAMETER_KINDS = ["either", "positional", "rest", "keyword", "more"]
-VERSION = 1  # the value of "ingot", by which the text is known to be ours
+VERSION = 1  # the value of "ingot", which identifies the text as ingot's
 
 
 def read(text: str) -> dict:
-    """The signature: "inputs", "outputs", "tied", "unused", "lies", "parameters", and "in", "out" with the two structures as they stand there. Empty when there is none: the
-    text is for whoever built the plan, and may be another program's."""
+    """The signature: "inputs", "outputs", "tied", "unused", "lies", "parameters", and "in", "out" with the two structures as stored. Empty if there is none, because
+    another program may have built the plan and stored its own text."""
     try:
         found = json.loads(text) if text else {}
     except (ValueError, RecursionError):
@@ -31,7 +31,7 @@ def read(text: str) -> dict:
 
 
 def _as_now(found) -> dict:
-    """The text with "parameters": older versions of `ingot compile` kept torch's, which has their names alone."""
+    """The signature with "parameters". Older versions of `ingot compile` stored torch's form, which has only their names."""
     if "parameters" in found:
         return found
     names = found.get("forward_arg_names") or []
@@ -41,7 +41,7 @@ def _as_now(found) -> dict:
 
 
 def _leaves(found) -> dict:
-    """The inputs and outputs in the text of `ingot compile`; nothing where one is no tensor and no constant, and in older texts, where they are torch's."""
+    """The inputs and outputs in a text of `ingot compile`. Nothing if one is neither a tensor nor a constant, and for older texts, which have torch's form."""
     if "parameters" not in found or any("number" in leaf for key in ("inputs", "outputs") for leaf in _list(found, key)):
         return {}
     return _checked_leaves(found)
@@ -63,7 +63,7 @@ def _checked(found):
 
 
 def _parameters(found):
-    """Those of the model's forward, as arguments.py writes them."""
+    """The parameters of the model's forward, as arguments.py writes them."""
     value, names = found.get("parameters", []), set()
     if not isinstance(value, list):
         raise FormatError(f"signature.parameters is {_shown(value)}, not a list")
@@ -82,7 +82,7 @@ def _parameters(found):
 
 
 def _lies(found) -> dict:
-    """How some inputs, by name, have to lie: reshapes.py says why."""
+    """The layout that some inputs must have, by name. reshapes.py says why."""
     value = found.get("lies", {})
     if not isinstance(value, dict):
         raise FormatError(f"signature.lies is {_shown(value)}, not an object")
@@ -113,7 +113,7 @@ def _list(found, key):
 
 
 def _input(leaf, where, tensors) -> bool:
-    """Checks it; whether it is a tensor, which come in order."""
+    """Checks an input. Returns whether it is a tensor; tensors come in order."""
     ((kind, value),) = leaf.items()
     if kind == "tensor":
         if type(value) is not int or value != tensors:
@@ -143,7 +143,7 @@ def _constant(leaf, where):
 
 
 def is_constant(value) -> bool:
-    """Whether a plan can keep it among the inputs or results."""
+    """Whether a plan can store the value as a constant input or result."""
     if type(value) is int:
         return -(2**63) <= value < 2**64
     return value is None or type(value) in (bool, float) or type(value) is str and _is_name(value)
@@ -154,7 +154,7 @@ def write(signature: dict) -> str:
 
 
 def size_of(value, where, tensors):
-    """The expression of a size that the model returns, and for each name in it the input and axis whose size it is, or whose size is factor * it + offset."""
+    """The expression of a size that the model returns. For each name in it, the input and axis whose size is factor * name + offset."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str) or not isinstance(value.get("axes"), dict):
         raise FormatError(f"{where} is not an object with text and axes")
     for name, place in value["axes"].items():

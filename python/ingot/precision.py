@@ -21,7 +21,7 @@ TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 class Autocast:
     """Low precision where it pays, as the value of option `autocast`: `ingot.compile(model, inputs, autocast=ingot.Autocast())`.
 
-    Products, convolutions and attention compute in `dtype` (torch.float16 or torch.bfloat16), and what stands between them follows; softmax, norms, sums and
+    Matrix products, convolutions and attention compute in `dtype` (torch.float16 or torch.bfloat16), and the operators between them follow. Softmax, norms, sums and
     functions like exp compute in float32. Inputs and results keep their types.
 
     Arguments:
@@ -32,7 +32,7 @@ class Autocast:
         max_reduction: a product or convolution that sums more terms stays in float32. None: any number.
         calibration: an iterable of inputs, run in eager: each a tensor, a tuple or list of the positional inputs, or a dict of keyword inputs.
 
-    Raises OptionError for other types and for what is no regular expression.
+    Raises OptionError for other types and for invalid regular expressions.
     """
 
     dtype: Any = torch.float16
@@ -53,7 +53,7 @@ class Autocast:
 
         if self.calibration is not None and not hasattr(self.calibration, "__iter__") and not hasattr(self.calibration, "__getitem__"):
             raise OptionError(f"Autocast's calibration is of type {type(self.calibration).__name__}", remedy="an iterable of inputs: a list, a DataLoader")
-        if hasattr(self.calibration, "__next__"):  # gives its inputs once, and both the rules and a bound on the error read them
+        if hasattr(self.calibration, "__next__"):  # an iterator yields its inputs once, but the rules and a bound on the error both read them
             object.__setattr__(self, "calibration", list(self.calibration))
 
     def options(self) -> dict:
@@ -78,12 +78,12 @@ def _pattern(text) -> str:
 
 
 def named(kind: str, names) -> list[str]:
-    """Patterns for these nodes ("node") or modules ("module"), each for that one alone."""
+    """Patterns that each match only this node (kind "node") or module (kind "module")."""
     return [f"{kind}:" + name.replace(".", "\\.") for name in names]
 
 
 def written(options: dict) -> dict:
-    """The options with a dtype as its name."""
+    """The options with dtypes as names."""
     given = options.get("autocast")
     made = dict(options)
     if isinstance(given, torch.dtype):
@@ -100,7 +100,7 @@ def written(options: dict) -> dict:
 
 
 def needs_graph(options: dict) -> bool:
-    """Whether the rules are about the graph's values, which torch has."""
+    """Whether the rules need the graph's values, which only torch has."""
     given = options.get("autocast")
     return isinstance(given, Autocast) and (given.calibration is not None or given.max_reduction is not None)
 
@@ -116,7 +116,7 @@ def plain(options: dict) -> dict:
 
 
 def settled(options: dict, f, flat_of=None) -> dict:
-    """The options as the library takes them: what the rules keep in float32 is named in autocast_exclude. flat_of(args, kwargs): the graph's inputs for the model's."""
+    """The options as the library takes them, with the nodes that the rules keep in float32 in autocast_exclude. flat_of(args, kwargs): the graph's inputs from the model's."""
     given = options.get("autocast")
     if not needs_graph(options):
         return plain(options)
@@ -133,7 +133,7 @@ def settled(options: dict, f, flat_of=None) -> dict:
 
 
 def reader(f, flat_of):
-    """A function that gives the graph's inputs for one entry of calibration; it raises InputError for what the model does not take."""
+    """A function from one entry of calibration to the graph's inputs. It raises InputError for an entry that does not fit the model."""
     from .checks import size_check
 
     check = size_check(f.inputs, f.ranges)
@@ -148,7 +148,7 @@ def reader(f, flat_of):
 
 
 def _loud(f, given: Autocast, flat_of):
-    """The nodes whose values go beyond max_output."""
+    """The nodes whose values exceed max_output."""
     from . import eager_run
 
     largest: dict[torch.fx.Node, float] = {}
@@ -170,7 +170,7 @@ def _loud(f, given: Autocast, flat_of):
 
 
 def terms(node) -> int | None:
-    """How many products each element of a product's or convolution's result sums; None for other nodes and for sizes that vary."""
+    """The number of terms in the sum of each element of a matrix product or convolution. None for other nodes and for sizes that vary."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
     name, shapes = node.target._opname, [getattr(n.meta.get("val"), "shape", ()) for n in node.all_input_nodes]
@@ -193,6 +193,6 @@ def _number(size):
 
 
 def tell_unused(report):
-    """Warns of patterns that name nothing."""
+    """Warns of patterns that match nothing."""
     for pattern in report.document.get("autocast", {}).get("unused", ()):
-        log.warning("autocast_exclude has %r, which names nothing in this model", pattern)
+        log.warning("autocast_exclude has %r, which matches nothing in this model", pattern)

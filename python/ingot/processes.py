@@ -1,4 +1,4 @@
-"""What a child of fork() finds, and calls that Ctrl-C ends early."""
+"""Locks that are free in a child of fork(), and calls that Ctrl-C can end early."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import os
 import threading
 import weakref
 
-_STACK = 64 << 20  # bytes, taken when they are used: a large graph is walked deeply
+_STACK = 64 << 20  # bytes of address space, used on demand: a large graph needs deep recursion
 
 
 tracer = None  # the thread in which torch traces a model (tracing.py)
 
 
 class Lock:
-    """`with lock():` is for one thread, which may take it again. In a child it is free, whoever held it: what it guards must be whole at any time."""
+    """A re-entrant lock: `with lock():`. It is free in a child of fork(), whoever held it, so the guarded data must be consistent at any time."""
 
     def __init__(self):
         self.renew()
         _locks.add(self)
 
-    def __call__(self):  # Python's own object: no interrupt comes between taking it and what lets it go
+    def __call__(self):  # Python's own object, so that no interrupt comes between acquiring and the code that releases
         return self._lock
 
     def renew(self):
@@ -28,8 +28,8 @@ class Lock:
 
 
 class Gate:
-    """Runs of several steps side by side, and changes that no run may see half of: a change waits for the runs under way, and runs that come meanwhile wait for it. A run within a
-    run, or within a change, of the same thread goes through. In a child of fork() the gate is as new."""
+    """A lock for runs, which may be side by side, and changes, which exclude runs. A change waits for the current runs, and later runs wait for the change. A run inside of a
+    run or a change of the same thread does not wait. In a child of fork() the gate is reset."""
 
     def __init__(self):
         self.renew()
@@ -87,8 +87,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def interruptible(work, cancel=lambda: None):
-    """work(), which holds Python up for long. In the main thread it runs beside it, so that an exception of a signal's handler (KeyboardInterrupt) is met at once:
-    then cancel() is called, and the exception goes on when the work has ended."""
+    """Calls work(), a long call into C. From the main thread it runs in another thread, so that an exception of a signal handler (KeyboardInterrupt) is noticed at once.
+    Then cancel() is called, and the exception is raised when work has ended."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     go, found = [], []
@@ -118,7 +118,7 @@ def interruptible(work, cancel=lambda: None):
         interrupted = problem
         cancel()
     gate.release()
-    while go and not found:  # Thread.join() that is interrupted takes the thread for ended in Python 3.11
+    while go and not found:  # in Python 3.11 an interrupted Thread.join() takes the thread for ended
         try:
             ended.acquire()
         except BaseException as problem:

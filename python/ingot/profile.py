@@ -8,7 +8,10 @@ from . import atomic
 class Profile(list):
     """The steps of a call in order, each a dict: label, kernel, origin (the user's line), sizes, bytes (read and written) and nanoseconds (median of the runs).
 
-    call_nanoseconds: of the whole call into the engine, median. runs: how often it was run. `print` shows a table, the longest steps of one kind first.
+    call_nanoseconds: median time of the whole call into the engine.
+    runs: the number of runs.
+
+    `print` shows a table, with the most expensive kind of step first.
     """
 
     def __init__(self, steps, call_nanoseconds: float, runs: int, trace: str):
@@ -16,7 +19,7 @@ class Profile(list):
         self.call_nanoseconds, self.runs, self._trace = call_nanoseconds, runs, trace
 
     def trace(self, path):
-        """Writes the last run as a trace, which ui.perfetto.dev and chrome://tracing show: calls and steps on lanes of the CPU, or steps on one of the GPU."""
+        """Writes the last run as a trace for ui.perfetto.dev or chrome://tracing: calls and steps on CPU tracks, or steps on a GPU track."""
         atomic.write_bytes(path, self._trace.encode())
 
     def __str__(self):

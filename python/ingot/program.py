@@ -1,4 +1,4 @@
-"""A torch.export program with the caller's value for each input."""
+"""A torch.export program together with the caller's value for each input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProgramInput:
 
     @property
     def name(self) -> str:
-        """The name that the caller chose; else the parameter's."""
+        """The caller's name for the input; otherwise the parameter's."""
         return self.input is not None and self.input.name or self.node.name
 
 
@@ -38,7 +38,7 @@ class Program:
     inputs: list[ProgramInput]
 
     def names(self) -> dict[str, str]:
-        """The inputs' names by those of their placeholders."""
+        """{name of the placeholder: name of the input}."""
         for name, count in Counter(i.name for i in self.inputs).items():
             if count > 1:
                 raise InputError(f"two inputs are named {name!r}", remedy="give them different names")
@@ -54,7 +54,7 @@ def paired(exported: torch.export.ExportedProgram, given: Given | None) -> Progr
 
 
 def match(exported: torch.export.ExportedProgram, given: Given | None) -> Program:
-    """The same for a program that the caller exported. Error if it does not take the values."""
+    """`paired` for a program that the caller exported. Raises an error if the program does not accept the values."""
     program = paired(exported, given)
     if given is None:
         return program

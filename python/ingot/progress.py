@@ -1,4 +1,4 @@
-"""How far a long build is, on a terminal: a bar of rich where that is installed, else a line."""
+"""The progress of a long build on a terminal: a bar of rich if that is installed, else a line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AFTER = 2.0  # seconds: shorter builds show nothing
 
 
 def bar():
-    """A context whose value is told the stage and the fraction done; it shows nothing where standard error is no terminal."""
+    """A context manager. Its value is called with the stage and the fraction done. It shows nothing if standard error is not a terminal."""
     stream = sys.stderr
     try:
         terminal = stream is not None and stream.isatty()
@@ -27,7 +27,7 @@ class Silent:
 
 
 class Bar:
-    """Nothing stays on the screen when it is done."""
+    """The progress bar. It leaves nothing on the screen when it is done."""
 
     def __init__(self, stream):
         self._stream, self._begun, self._rich, self._task, self._width = stream, time.monotonic(), None, None, 0
@@ -42,7 +42,7 @@ class Bar:
             self._write("\r" + " " * self._width + "\r")
 
     def _report(self, stage: str, fraction: float):
-        """Never cancels a build, also where the terminal is gone."""
+        """Shows the progress. It never cancels a build, even if the terminal is gone."""
         elapsed = time.monotonic() - self._begun
         if elapsed < AFTER:
             return

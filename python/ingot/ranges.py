@@ -14,7 +14,7 @@ log = logging.getLogger("ingot")
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes of one axis. input: its name in the graph. label: its name in messages. shared: the name of the dimension, "" for none."""
+    """The size range of one axis. input: the input's name in the graph. label: its name in messages. shared: the name of the dimension, "" for none."""
 
     input: str
     label: str

@@ -10,11 +10,16 @@ from . import atomic
 class Report:
     """Which operators of a model run where, and why.
 
-    operators: how many there are. in_engine, in_torch: how many run where. whole: one engine runs the model. segments: the engine's
-    pieces in the order they run ({operators, gain_us, cost_us, inputs, outputs}; microseconds a call, estimated). nodes: every operator
-    ({name, target, segment or None, reason, origin}). missing: operators that no engine has ({target, count, reason, origin,
-    segments_with, in_engine_with: what the model would look like if this one were there}). With option autocast a node has precision and precision_reason too;
-    with option accuracy document["accuracy"] says what was tried. `str(report)` is for people.
+    operators: the number of operators.
+    in_engine, in_torch: how many of them run in engines, and in torch.
+    whole: True if one engine runs the model.
+    segments: the pieces that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call.
+    nodes: every operator: {name, target, segment or None, reason, origin}. With option autocast also precision and precision_reason.
+    missing: operators that no engine has: {target, count, reason, origin, segments_with, in_engine_with}. The last two are the number of segments, and of operators
+        in engines, if ingot had this operator.
+    document: the whole report as a dict. With option accuracy, document["accuracy"] says what was tried.
+
+    `str(report)` is text for people.
     """
 
     def __init__(self, document: dict):
@@ -38,7 +43,7 @@ class Report:
         return json.dumps(self.document)
 
     def summary(self) -> str:
-        """One line: what stays in torch."""
+        """One line that says what stays in torch."""
         kinds: dict[str, int] = {}
         for node in self.nodes:
             if node["segment"] is None:
@@ -57,10 +62,10 @@ class Report:
             return
         atomic.write_bytes(path, (self.to_json() if path.endswith(".json") else str(self)).encode())
 
-    # -- what was decided after it was made
+    # -- decisions after the report was made
 
     def note(self, name: str, document: dict, text: str):
-        """Adds what was found later, for programs and for people."""
+        """Adds a later finding: `document` for programs, `text` for people."""
         self.document[name] = document
         self.document["text"] += text
 

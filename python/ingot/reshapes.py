@@ -1,4 +1,4 @@
-"""Reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right for the example's case alone: each
+"""Finds reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right only for the example's strides, so each
 input on whose strides it depends must have the example's layout."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTED = "ingot_contiguous"
 
 
 class Contiguous(torch.overrides.TorchFunctionMode):
-    """Notes the tensors whose `contiguous()` returned the tensor itself: a traced graph has no node for it."""
+    """Notes tensors whose `contiguous()` returned the tensor itself, because a traced graph has no node for that."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ class Contiguous(torch.overrides.TorchFunctionMode):
         return made
 
     def leave_in(self, graph: torch.fx.Graph):
-        """Marks each placeholder that owns such memory."""
+        """Marks each placeholder that owns the memory of such a tensor."""
         memories = set(map(of_memory, self.found))
         for node in graph.nodes:
             if node.op == "placeholder" and of_memory(value_of(node)) in memories:
@@ -37,13 +37,13 @@ class Contiguous(torch.overrides.TorchFunctionMode):
 
 
 def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
-    """By name, the placeholders on whose strides the graph's reads or writes depend, with their layout in the example."""
+    """The placeholders on whose strides the graph's reads or writes depend: {name: layout in the example}."""
     found, with_gaps = _hang_on(graph)
     return {n.name: _layout_of(value_of(n), n in with_gaps) for n in found}
 
 
 def _hang_on(graph):
-    """Those placeholders, and which of them have a slice or a permuted view reshaped: there sizes of 1 matter too."""
+    """The placeholders of `hang_on`, and those of which a slice or a permuted view is reshaped: there sizes of 1 matter too."""
     written = memories_written(graph)
     nodes = list(graph.nodes)
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
@@ -109,13 +109,13 @@ def _given(node, nodes):
 
 
 def is_diagonal(node) -> bool:
-    """True if fill_diagonal_ fills the elements of `diagonal`, whatever the strides: torch's functional graph has as_strided for it."""
+    """True if fill_diagonal_ fills exactly the elements of `diagonal`, for all strides. torch's functional graph has as_strided for it."""
     wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
     return value_of(node).dim() == 2 and not wraps
 
 
 def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces them by writes to the diagonal: {name of the result: name of the tensor}."""
+    """Replaces calls of fill_diagonal_ by writes to the diagonal. Returns {name of the result: name of the tensor}."""
     renamed = {}
     for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
         itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
@@ -153,7 +153,7 @@ def check_layout(name: str, tensor: torch.Tensor, lies: dict):
         same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
     if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
-            f"input {name!r} lies otherwise in memory (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) than the one it was captured with, and on that it hangs "
-            "whether a reshape in the model, which writes beside it, is a view or a copy",
-            remedy="give one that lies so, or compile with one that lies as this one does",
+            f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) has another layout in memory than the example that the model was captured with; "
+            "the layout decides whether a reshape beside a write in the model is a view or a copy",
+            remedy="give a tensor of the example's layout, or compile with an example of this layout",
         )

@@ -1,4 +1,4 @@
-"""Corrects recorded types and ranks where torch's kernels return others than its shape functions say; the nodes that read them are recorded anew."""
+"""Corrects recorded dtypes and ranks if torch's kernels return others than its shape functions say, and records the nodes that read them anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def _of_batch_norm(x, weight, bias, mean, variance, training, momentum, eps):
-    """On the CPU the batch's statistics have the first parameter's type; the new running statistics are copies of the given ones."""
+    """Result types of batch norm on the CPU: the batch's statistics have the first parameter's type; the new running statistics are copies of the given ones."""
     first = next(t.dtype for t in (weight, bias, mean) if t is not None)
     own = x.dtype if x.device.type == "cpu" and x.dtype in _HALVES and first is x.dtype else torch.promote_types(x.dtype, torch.float32)
     return [x.dtype, own, own, mean.dtype, variance.dtype]
@@ -24,7 +24,7 @@ def _of_power(x, exponent):
 
 
 def _shape_of_norm(x, order, axes, keepdim, *rest):
-    """Torch 2.11 keeps axes of size 1 that are given as negative numbers."""
+    """The shape of a norm in torch 2.11, which keeps axes of size 1 that are given as negative numbers."""
     axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
     return [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
 
@@ -62,7 +62,7 @@ def correct(graph: torch.fx.Graph):
 
 
 def _in_order(target, args, kwargs):
-    """All arguments by position."""
+    """All arguments, in the order of the schema."""
     rest = target._schema.arguments[len(args) :]
     return [*args, *(kwargs.get(a.name, a.default_value) for a in rest)]
 

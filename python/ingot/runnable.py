@@ -1,4 +1,4 @@
-"""What a module runs that was made from a model: its engines, the way in which they run, and the weights in both."""
+"""The runnable part of a module made from a model: its engines, the way in which they run, and the weights of both."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from .ways import Elsewhere, OneCall, TorchGraph
 
 
 class Runnable:
-    """slots: the placeholders of the model. way: how its engines run. run: the flat inputs of a call (slots of kind "input" and "number", in order) to the flat
-    results. straight: one call of the engine is the whole model. followed: the weights' tensors, where they are the model's own (see follow.py).
+    """Engines with their weights.
+
+    slots: the placeholders of the model.
+    way: how its engines run.
+    run: a function from the flat inputs of a call (slots of kind "input" and "number", in order) to the flat results.
+    straight: True if one call of the engine is the whole model.
+    followed: the weights' tensors, if they are the model's own (see follow.py).
     """
 
     def __init__(self, slots: list[Slot], engines: list[Engine], way: OneCall | TorchGraph | Elsewhere, straight: bool, followed=None):
         self.slots, self.engines, self.way, self.straight, self.followed = slots, engines, way, straight, followed
-        self.run, self.over = way.run, lambda weights: weights  # what is added to weights for the calls: see lora_target.py
+        self.run, self.over = way.run, lambda weights: weights  # adds adapters to weights for the calls: see lora_target.py
         if followed is not None:
             followed.feeds(self)
 
     def update_weights(self, state_dict, strict):
-        """Other values for weights and buffers by state-dict name."""
+        """Replaces values of weights and buffers by state-dict name."""
         self.followed.follow()
         changed = self.checked(state_dict, strict)
         for slot, value in changed:
@@ -34,7 +39,7 @@ class Runnable:
         self.followed.taken(weights)
 
     def checked(self, state_dict, strict) -> list[tuple[Slot, torch.Tensor]]:
-        """The slots that a state dict names, with its values, which fit. With strict, a name that is none of theirs is an error."""
+        """The slots that a state dict names, with its values, which are checked to fit. With strict, an unknown name is an error."""
         slots = {name: s for s in self.slots if s.kind in ("weight", "state") for name in (*s.tied, s.name)}
         found = []
         for name, value in state_dict.items():
@@ -45,7 +50,7 @@ class Runnable:
             try:
                 value = torch.as_tensor(value)
             except (TypeError, ValueError, RuntimeError) as problem:
-                raise InputError(f"weight {name!r} is given as something that torch makes no tensor of: {problem}") from None
+                raise InputError(f"the value given for weight {name!r} cannot become a tensor: {problem}") from None
             if why := plain.why_not(value, name):
                 raise InputError(f"weight {name!r} {why[0]}", remedy=why[1])
             want = slots[name].tensor
@@ -56,7 +61,7 @@ class Runnable:
         return found
 
     def value(self, name):
-        """The tensor that a weight or buffer is now."""
+        """The current tensor of a weight or buffer."""
         value = self.way.value(name)
         if value is None:
             value = next(s.tensor for s in self.slots if s.kind in ("weight", "state") and s.name == name)
@@ -66,7 +71,7 @@ class Runnable:
         return (value if isinstance(value, torch.Tensor) else torch.from_numpy(value)).detach()
 
     def replace(self, weights: dict[str, torch.Tensor], states=()):
-        """Other tensors for weights, in the engines and in what torch runs; and the slots of buffers that have other tensors."""
+        """Replaces tensors of weights, in the engines and in the parts that torch runs. states: slots of buffers that have other tensors now."""
         for engine in self.engines:
             held = {w["name"] for w in engine.inspect()["weights"]}
             if here := {n: t.detach() for n, t in weights.items() if n in held}:

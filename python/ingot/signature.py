@@ -1,4 +1,4 @@
-"""How a call's pytrees map to the flat inputs and results of a graph, as plans keep it (plan_signature.py reads it)."""
+"""Writes the signature of a plan: how a call's pytrees map to the flat inputs and results of a graph. plan_signature.py reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sizes import places
 
 
 def signature_of(program, f) -> dict:
-    """What Python leaves in a plan. "refused" says why a file cannot keep the model's inputs and results: such a module is not saved as a plan."""
+    """The signature that Python stores in a plan. "refused" says why a file cannot keep the model's inputs and results; such a module is not saved as a plan."""
     outputs, made, needed = [], 0, needed_nodes(f)
     for result in f.results:
         value = result.meta.get("val") if isinstance(result, torch.fx.Node) else result
@@ -38,7 +38,7 @@ def signature_of(program, f) -> dict:
 
 
 def as_text(signature: dict) -> str:
-    """What goes into the plan: of a refused one, what updates of weights need."""
+    """The signature as the plan's text. A refused one has only what updates of weights need."""
     if "refused" in signature:
         signature = {**signature, "inputs": [], "outputs": [], "in": "*", "out": "*"}
     return plan_signature.write(signature)
@@ -59,7 +59,7 @@ def _refuse_what_a_plan_lacks(found):
 
 
 def inputs_of(slots) -> list[dict]:
-    """What each flat input of a call is: a tensor, by its place among the tensors, a number that may vary, or a constant."""
+    """What each flat input of a call is: a tensor (its place among the tensors), a number that may vary, or a constant."""
     tensors, inputs = 0, []
     for slot in slots:
         meta = slot.node.meta.get("val")
@@ -67,14 +67,14 @@ def inputs_of(slots) -> list[dict]:
             inputs.append({"tensor": tensors})
             tensors += 1
         elif isinstance(meta, (torch.SymInt, torch.SymFloat)):
-            inputs.append({"number": slot.name})  # of the torch graph around the engines; no engine takes it
+            inputs.append({"number": slot.name})  # for the torch graph around the engines; no engine takes it
         else:
             inputs.append({"constant": meta})
     return inputs
 
 
 def same_constant(given, expected) -> bool:
-    """No operator can tell the two apart: one type, one value and one sign. 0.0 is not -0.0, and NaN is itself."""
+    """Whether no operator can distinguish the two: same type, value and sign. 0.0 is not -0.0, and NaN equals NaN."""
     if type(given) is not type(expected):
         return False
     if isinstance(given, complex):
@@ -85,12 +85,12 @@ def same_constant(given, expected) -> bool:
 
 
 def shown(constant) -> str:
-    """Python writes no sign for NaN."""
+    """A constant as text. Python itself writes no sign for NaN."""
     return "-nan" if isinstance(constant, float) and constant != constant and math.copysign(1, constant) < 0 else repr(constant)
 
 
 def _size_of_inputs(value, f):
-    """A size that the model returns, as an expression over axes of the inputs; "computed" when it is none."""
+    """A size that the model returns, as an expression over axes of the inputs; "computed" if it is not one."""
     tensors = [s.node.meta["val"] for s in f.inputs if s.kind == "input"]
     found = places(((i, axis), size) for i, tensor in enumerate(tensors) for axis, size in enumerate(tensor.shape))
     text = size_text.text_of(value)

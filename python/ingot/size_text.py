@@ -1,5 +1,5 @@
-"""Expressions over sizes as text, as plans write them: names, whole numbers, + - *, floordiv, mod, min and max. The text may come from a file: it is
-read into a list of operations, and never run. Both its length and the work to compute it are bounded."""
+"""Size expressions as plans write them: names, whole numbers, + - *, floordiv, mod, min and max. The text may come from a file: it is parsed into a list of operations and never
+executed. Its length and the work to compute it are bounded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _TOKEN = re.compile(r"\s*(?:([0-9]{1,19})(?![0-9A-Za-z_])|([A-Za-z_][A-Za-z0-9_]
 _FUNCTIONS = ("floordiv", "mod", "min", "max")
 _BINDS = {"+": 1, "-": 1, "*": 2, "negate": 3}
 
-# An expression in postfix order: a number, a name, or one of the operators, which take what stands before them.
+# An expression in postfix order: numbers, names, and operators on the values before them.
 Expression = list
 
 
 class Operator(str):
-    """+ - * negate, floordiv, mod, min or max."""
+    """One of + - * negate, floordiv, mod, min and max."""
 
 
 def parse(text: str, names, where: str) -> Expression:
-    """The expression that a text stands for. FormatError, beginning with `where`, for another text or a name that is none of `names`."""
+    """The expression in a text. Raises FormatError, beginning with `where`, for an invalid text or a name that is not in `names`."""
 
     def bad(why):
         shown = text if len(text) <= 80 else text[:80] + "..."
@@ -108,7 +108,7 @@ _COMPUTE: dict[str, Callable] = {"+": lambda a, b: a + b, "-": lambda a, b: a - 
 
 
 def evaluate(expression: Expression, value_of: Callable, compute: Callable | None = None):
-    """The value of an expression. `value_of(name)`; `compute(operator, *operands)` instead of plain arithmetic."""
+    """The value of an expression. value_of(name): the value of a name. compute(operator, *operands): replaces plain arithmetic."""
     stack: list = []
     for part in expression:
         if not isinstance(part, Operator):
@@ -122,7 +122,7 @@ def evaluate(expression: Expression, value_of: Callable, compute: Callable | Non
 
 
 def text_of(expression) -> str | None:
-    """A sympy expression as such a text; None where it needs other operations."""
+    """A sympy expression as such a text; None if it needs other operations."""
     import sympy
 
     def walk(e):

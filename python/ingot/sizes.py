@@ -1,4 +1,4 @@
-"""Sizes as torch writes them, and what the size of an axis says of a symbol."""
+"""Symbolic sizes of torch, and the symbol's value that follows from the size of an axis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class Linear:
-    """The size factor * symbol + offset of an axis (2*d, d + 1), which gives the symbol. src/base/sizes.h has the same for plans."""
+    """A size factor * symbol + offset (2*d, d + 1), from which the symbol's value follows. src/base/sizes.h has the same for plans."""
 
     symbol: sympy.Symbol
     factor: int = 1
@@ -21,7 +21,7 @@ class Linear:
         return self.factor == 1 and self.offset == 0
 
     def value(self, size):
-        """The symbol where the axis has this size, rounded down."""
+        """The symbol's value for an axis of this size, rounded down."""
         return (size - self.offset) // self.factor
 
     def size(self, value):
@@ -29,7 +29,7 @@ class Linear:
 
 
 def linear(size) -> Linear | None:
-    """A symbolic size of that form; None for a number and for every other expression."""
+    """A symbolic size as a Linear; None for a number and for any other expression."""
     if not isinstance(size, torch.SymInt):
         return None
     e = size.node.expr
@@ -46,7 +46,7 @@ def linear(size) -> Linear | None:
 
 
 def places(axes) -> dict:
-    """Where each symbol comes from. axes: (place, size) of every axis; of a symbol's axes one that is the symbol itself comes first."""
+    """The place that gives each symbol. axes: (place, size) of every axis. An axis whose size is the symbol itself is preferred."""
     found: dict[sympy.Symbol, tuple] = {}
     for place, size in axes:
         if (of := linear(size)) is not None and (of.symbol not in found or of.plain and not found[of.symbol][1].plain):

@@ -12,11 +12,11 @@ from .errors import InputError
 
 
 class State(Handle, Mapping):
-    """One entry for each buffer that some function of the engine writes, by its name, and for each input that one writes; functions share them. `Engine.new_state` makes
-    one. A run takes inputs from there that are not given.
+    """The memory that the functions of an engine write: an entry for each written buffer and each written input, by name. Functions share the entries. `Engine.new_state`
+    makes a state. A run takes written inputs from it if they are not given.
 
-    `state[name]` is the entry itself, not a copy: a numpy array (bfloat16 as uint16), on a GPU a torch tensor; `state.tensor(name)` is always a torch tensor. Both keep
-    the state's memory alive. One run or call uses a state at a time, of any thread; a second one that comes meanwhile is an InputError.
+    `state[name]` is the entry itself, not a copy: a numpy array (bfloat16 as uint16), on a GPU a torch tensor. `state.tensor(name)` is always a torch tensor. Both keep
+    the state's memory alive. Only one run or call uses a state at a time; a second one meanwhile is an InputError.
     """
 
     kind = "state"
@@ -77,7 +77,7 @@ class State(Handle, Mapping):
         if count == 0:
             return np.empty(binding["dims"], dtype)
         memory = (c_uint8 * (count * dtype.itemsize)).from_address(self._address(name))
-        memory.state = self  # as long as there are views of it
+        memory.state = self  # keeps the state alive as long as there are views of it
         return np.frombuffer(memory, dtype).reshape(binding["dims"])
 
     def tensor(self, name):
@@ -94,7 +94,7 @@ class State(Handle, Mapping):
         return found.view(torch.bfloat16) if binding["dtype"] == "bfloat16" else found
 
     def read(self, name):
-        """A numpy array of the entry's values."""
+        """A numpy array with a copy of the entry's values."""
         import numpy as np
 
         binding = self._binding(name)
@@ -103,12 +103,12 @@ class State(Handle, Mapping):
         return out
 
     def write(self, name, value):
-        """The entry gets these values, as many as it has or one for all."""
+        """Writes values to the entry: an array of its shape, or one value for all elements."""
         given = _values.broadcast(value, self._binding(name))
         check(lib().ingot_state_write(self.pointer, name.encode(), given.ctypes.data, given.nbytes))
 
     def grow(self, **sizes) -> "State":
-        """Larger sizes for dynamic axes, by their names: what entries hold keeps its indices, the rest is zeros. Entries move: take `state[name]` anew."""
+        """Sets larger sizes for dynamic axes, by their names. Values keep their indices; new elements are zero. Entries move in memory, so read `state[name]` again."""
         table = _table(sizes)
         check(lib().ingot_state_grow(self.pointer, table, len(sizes)))
         self._bindings = self._entries()
@@ -116,33 +116,33 @@ class State(Handle, Mapping):
 
     @property
     def bytes(self) -> int:
-        """Of all entries."""
+        """The size of all entries in bytes."""
         return sum(_values.numpy_type(b["dtype"]).itemsize * math.prod(b["dims"]) for b in self._bindings.values())
 
     def save(self, path):
-        """Writes all entries as a file of safetensors, atomically."""
+        """Writes all entries to a safetensors file, atomically."""
         check(lib().ingot_state_save(self.pointer, atomic.encoded(path)))
 
     def load(self, path) -> "State":
-        """Every entry gets the value that it had when `save` wrote the file, in a state with the same entries; another file is a FormatError."""
+        """Sets every entry to its value in a file that `save` wrote. The file must have the same entries; otherwise a FormatError."""
         check(lib().ingot_state_load(self.pointer, atomic.encoded(path)))
         return self
 
     def fork(self) -> "State":
-        """Another state with the same values, in memory of its own."""
+        """Another state with the same values, in separate memory."""
         out = c_void_p()
         check(lib().ingot_state_fork(self.pointer, byref(out)))
         return State(self._engine, out)
 
     def copy_(self, other: "State") -> "State":
-        """Every entry gets the value of the other state's."""
+        """Sets every entry to its value in the other state."""
         if not isinstance(other, State):
             raise InputError(f"a state copies a State, and this is of type {type(other).__name__}")
         check(lib().ingot_state_copy(self.pointer, other.pointer))
         return self
 
     def reset(self):
-        """Every entry gets the plan's value again."""
+        """Sets every entry to the plan's value again."""
         check(lib().ingot_state_reset(self.pointer))
 
     def __repr__(self):
@@ -163,7 +163,7 @@ def new_state(engine, memory, sizes) -> State:
 
 
 class InState:
-    """Stands for an input that lies in the session's state."""
+    """A placeholder for an input that is in the session's state."""
 
     def __init__(self, dims):
         self.dims = dims
@@ -176,7 +176,7 @@ class InState:
 
 
 def complete(state, arrays, bindings):
-    """The arrays, with what stands for the inputs that the state has, where these are not given."""
+    """The arrays, with an InState for each input that the state has and the caller does not give."""
     has = [b["name"] if b.get("written") and b["name"] in state else None for b in bindings]
     if len(arrays) != has.count(None):
         return arrays
@@ -185,7 +185,7 @@ def complete(state, arrays, bindings):
 
 
 class _OnGpu:
-    """Memory on a GPU as torch takes it."""
+    """Memory on a GPU, in the form that torch accepts."""
 
     def __init__(self, state, address, binding):
         types = {"bool": "|b1", "uint8": "|u1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float16": "<f2", "bfloat16": "<i2", "float32": "<f4", "float64": "<f8"}
@@ -194,16 +194,16 @@ class _OnGpu:
 
 
 def _view(given, binding, device):
-    """A C tensor of the memory of an array or tensor, and what it points at."""
+    """A C tensor that points at the memory of an array or tensor, and the object that owns the memory."""
     import numpy as np
 
     out, name = _values.Tensor(), binding["name"]
     if isinstance(given, np.ndarray):
         if not (given.flags.writeable and _values.native(given) is given):
-            raise InputError(f"what is given for state {name!r} is no writeable array in this machine's byte order")
+            raise InputError(f"the array given for state {name!r} is read-only or not in this machine's byte order")
         return out, _values.fill(out, given, binding, "state")
     if not hasattr(given, "data_ptr"):
-        raise InputError(f"what is given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
+        raise InputError(f"the value given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
     from .plain import why_not
 
     why = why_not(given, name) or (("is a negative view", "give its resolve_neg()") if given.is_neg() else None)

@@ -1,10 +1,10 @@
-"""Corrects recorded strides of results where eager has others than torch's shape functions say.
+"""Corrects recorded strides of results if eager's differ from those of torch's shape functions.
 
-Element by element: on the CPU the operators convert an operand of another dtype first, and with it its layout; shape functions written in Python
-(copysign, xlogy, floor_divide) broadcast first. The operators all choose by one rule, that of torch's TensorIterator, and the shape functions of add and
-addcmul on the meta device follow it.
+Pointwise operators choose strides by the rule of torch's TensorIterator. The recorded strides differ in two cases: on the CPU operators first convert an operand of another
+dtype, which changes its layout, and shape functions written in Python (copysign, xlogy, floor_divide) broadcast first. The shape functions of add and addcmul on the meta device
+follow the rule, so they are used here.
 
-Others have a rule of their own (`_OWN`). A view of a result whose strides are corrected is that view of them."""
+Other operators have rules of their own (`_OWN`). Views of a corrected result are corrected too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _suggested(made, operand, *others):
 
 
 def _of_batch_norm(made, operand, *others):
-    """The same; an operand that is dense in channels last counts even if its strides along axes of size 1 do not show it."""
+    """`_suggested` for batch norm: an operand that is dense in channels last counts even if its strides along axes of size 1 do not show it."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     if made.dim() in formats and not operand.is_contiguous() and operand.is_contiguous(memory_format=formats[made.dim()]):
         return made.contiguous(memory_format=formats[made.dim()]).stride()
@@ -71,8 +71,8 @@ _OWN = {
 
 
 def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node] | None = None) -> dict[torch.fx.Node, tuple[int, ...]]:
-    """Results of the graph's operators whose strides are others than the recorded ones. Sizes that are open count as in the example. written: new values, and
-    the tensors in whose place they are, as which they lie."""
+    """The results whose strides differ from the recorded ones, with the right strides. Open sizes count as in the example. written: {new value: the tensor in whose place it
+    is, which gives its layout}."""
     found: dict[torch.fx.Node, tuple[int, ...]] = {}
     for node in graph.nodes:
         target, made = node.target, value_of(node)
@@ -82,7 +82,7 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
             continue
         if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
             continue
-        if target._schema.is_mutable:  # what is written stays as it lies
+        if target._schema.is_mutable:  # a written tensor keeps its layout
             if node.args and node.args[0] in found and isinstance(made, torch.Tensor) and target._schema.arguments[0].alias_info is not None:
                 found[node] = found[node.args[0]]
             continue
@@ -92,12 +92,12 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
         own = _OWN.get(_name(node))
         if own is None and torch.Tag.pointwise not in target.tags and target.overloadpacket.__name__ not in _UNTAGGED:
             continue
-        part = next((n for n in node.users if n.args[1:] == (0,)), None) if isinstance(made, (list, tuple)) else node  # of several results the first
+        part = next((n for n in node.users if n.args[1:] == (0,)), None) if isinstance(made, (list, tuple)) else node  # the first of several results
         made = made[0] if isinstance(made, (list, tuple)) and made else made
         operands = [n for n in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(n, torch.fx.Node) and isinstance(value_of(n), torch.Tensor)]
         if not isinstance(made, torch.Tensor) or part is None or node.kwargs.get("memory_format") is not None:
             continue
-        if target.overloadpacket is torch.ops.aten.to:  # it takes only the type of the other tensor
+        if target.overloadpacket is torch.ops.aten.to:  # it uses only the type of the other tensor
             operands = operands[:1]
         layouts = [_layout(n, found) for n in operands]
         sizes, recorded = _numbers(made.shape), tuple(_numbers(made.stride()))
@@ -127,7 +127,7 @@ def _of_iterator(node, made, operands, layouts, found):
     if len(operands) > 1 and found.keys().isdisjoint(operands) and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
         return None
     common = made.dtype
-    if common is torch.bool and len(operands) == 2:  # of a comparison
+    if common is torch.bool and len(operands) == 2:  # a comparison
         common = torch.result_type(*(torch.empty([1] * len(sizes), dtype=dtype, device="meta") for (sizes, _), dtype in zip(layouts, dtypes)))
     converts = len(operands) > 1 and made.device.type == "cpu"
     metas = []
@@ -138,7 +138,7 @@ def _of_iterator(node, made, operands, layouts, found):
     try:
         return _RULE[len(metas)](*metas).stride()
     except RuntimeError:
-        return None  # operands with parts of their own, such as prelu's weight
+        return None  # operands with other roles, such as prelu's weight
 
 
 def _is_view(target) -> bool:
@@ -146,14 +146,14 @@ def _is_view(target) -> bool:
 
 
 def _of_view(node, made, found):
-    """The strides of the view, or of each of several, if the operand's are corrected."""
+    """The strides of a view, or of each of several views, if the operand's strides are corrected."""
     if not any(n in found for n in node.all_input_nodes):
         return {}
     read = lambda n: torch.empty_strided(*_layout(n, found), device="meta") if isinstance(value_of(n), torch.Tensor) else hint(value_of(n))
     try:
         views = node.target(*torch.fx.map_arg(node.args, read), **torch.fx.map_arg(node.kwargs, read))
     except (RuntimeError, TypeError):
-        return {}  # the sizes are known at run time only
+        return {}  # the sizes are only known at run time
     if isinstance(views, torch.Tensor):
         return {node: views.stride()}
     return {part: views[part.args[1]].stride() for part in node.users if part.target is operator.getitem}

@@ -8,9 +8,9 @@ A structure is "*" for a leaf, or an object {"is": kind, "of": [structures]} wit
     "return_type"                   "name": of one of torch.return_types
     "node"                          "name" of a class that is registered with torch.utils._pytree, "context": plain data that its registration keeps
 
-Reading one never imports a module and never runs what the file names. A namedtuple's class is looked for among the modules that are loaded; where it is not
-found, one is made of the field names. The class of a "node" is looked for among those that this program has registered: its own constructor runs when results
-are put together, with tensors and what "context" holds.
+Reading a structure never imports a module and never runs anything that the file names. A namedtuple's class is looked up among the loaded modules; if it is not there, one is
+made from the field names. The class of a "node" is looked up among those that this program has registered. Its own constructor runs when results are put together, with
+tensors and the content of "context".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RETURN_TYPES = {name: kind for name, kind in vars(torch.return_types).items() i
 
 
 def write(spec: pytree.TreeSpec, depth: int = 0):
-    """The structure of a pytree as plain data for JSON. UnsupportedError for one that a file does not keep."""
+    """The structure of a pytree as plain data for JSON. UnsupportedError for a structure that a file cannot keep."""
     if spec.is_leaf() and spec.type is None:
         return "*"
     if depth >= _DEEPEST:
@@ -84,7 +84,7 @@ def _is_text(value) -> bool:
 
 
 def _plain(value, depth=0):
-    """Plain data as JSON keeps it: a tuple is an object, so that it comes back as one."""
+    """Plain data for JSON. A tuple becomes an object, so that it can be read back as a tuple."""
     if depth > _DEEPEST:
         raise TypeError
     if value is None or type(value) in (bool, int, float) or type(value) is str and _is_text(value):
@@ -99,7 +99,7 @@ def _plain(value, depth=0):
 
 
 def _is_plain_namedtuple(kind) -> bool:
-    """Its constructor only puts its fields into a tuple: that of collections.namedtuple or typing.NamedTuple."""
+    """True if the constructor only puts its fields into a tuple: that of collections.namedtuple or typing.NamedTuple."""
     made = next((c for c in kind.__mro__ if tuple in c.__bases__ and "_fields" in c.__dict__), None)
     return pytree.is_namedtuple_class(kind) and made is not None and kind.__new__ is made.__new__ and kind.__init__ is object.__init__ and kind._fields == made._fields
 
@@ -108,7 +108,7 @@ def _is_plain_namedtuple(kind) -> bool:
 
 
 def read(data, where: str, depth: int = 0) -> pytree.TreeSpec:
-    """The pytree's structure that plain data from a file stands for. FormatError for anything else."""
+    """The structure of a pytree from plain data of a file. FormatError for anything else."""
     if data == "*":
         return _LEAF
 
@@ -166,11 +166,11 @@ def _namedtuple(name, fields, bad):
 
 @functools.lru_cache(maxsize=1000)
 def _made(name, fields):
-    return collections.namedtuple(name, fields)  # of this module: pickle would import the one that the file names
+    return collections.namedtuple(name, fields)  # made in this module, because pickle would import the module that the file names
 
 
 def _own(found) -> dict:
-    """What a module or class holds, without a lookup that could run code, as that of lazy modules does."""
+    """The attributes of a module or class, without a lookup that could run code, as in lazy modules."""
     if isinstance(found, type):
         return type.__getattribute__(found, "__dict__")
     return object.__getattribute__(found, "__dict__") if isinstance(found, types.ModuleType) else {}
@@ -189,7 +189,7 @@ def _node(name, context, children, where):
 
 
 def _serialized_name(kind):
-    """The name that a class was registered under for files of torch's, if it was."""
+    """The name under which a class was registered for torch's files, if it was."""
     found = pytree.SUPPORTED_SERIALIZED_TYPES.get(kind)
     return found.serialized_type_name if found is not None and isinstance(found.serialized_type_name, str) else None
 
@@ -209,12 +209,12 @@ def _unplain(data, where, depth=0):
             try:
                 return dict(made)
             except TypeError:
-                pass  # a key that is none
+                pass  # an invalid key
     raise FormatError(f"{where}.context: it is no plain data")
 
 
 def read_of_torch(text: str, where: str) -> pytree.TreeSpec:
-    """The structure in the words of torch.export: `ingot compile` takes it from a `.pt2` file into a plan as it is."""
+    """A structure in torch.export's form, which `ingot compile` copies unchanged from a `.pt2` file into a plan."""
     try:
         version, data = json.loads(text)
         if version != 1:
@@ -226,12 +226,12 @@ def read_of_torch(text: str, where: str) -> pytree.TreeSpec:
 
 
 def _translated(data):
-    """A structure of torch's in our words. Any exception for what is none."""
+    """A structure in torch's form, translated into this module's form. Any exception for invalid data."""
     name, context = data["type"], data["context"]
     if name is None:
         return "*"
     found = {"of": [_translated(child) for child in data["children_spec"]]}
-    if name == "collections.namedtuple":  # its fields are not there
+    if name == "collections.namedtuple":  # torch's form lacks the fields
         kind = next((k for k in pytree.SUPPORTED_NODES if context == _serialized_name(k)), None)
         if kind is None:
             raise UnsupportedError(f"the model takes or gives the namedtuple {context[:200]!r}, which this program has not registered with pytree", remedy="register it before the file is loaded")
@@ -245,14 +245,14 @@ def _translated(data):
 
 
 def check_call(spec: pytree.TreeSpec, where: str):
-    """FormatError unless it is what all calls are: a tuple of arguments and a dict of keyword arguments."""
+    """Raises FormatError unless the structure is that of a call: a tuple of arguments and a dict of keyword arguments."""
     parts = spec.children() if spec.type is tuple else []
     if len(parts) != 2 or parts[0].type is not tuple or parts[1].type is not dict or not all(isinstance(k, str) for k in parts[1].context):
         raise FormatError(f"{where}: it is not a tuple of arguments and a dict of keywords")
 
 
 def alike(given: pytree.TreeSpec, wanted: pytree.TreeSpec) -> bool:
-    """Whether inputs of one structure may stand for another: namedtuples by their fields, for the class of a file's may be one of its own."""
+    """Whether inputs of one structure may be passed for another. Namedtuples are compared by their fields, because the class of one from a file may have been made here."""
     if given == wanted:
         return True
     if given.type is None or wanted.type is None or str(given.type) != str(wanted.type):
@@ -266,12 +266,12 @@ def alike(given: pytree.TreeSpec, wanted: pytree.TreeSpec) -> bool:
 
 
 def has_classes(spec: pytree.TreeSpec) -> bool:
-    """Whether classes that somebody registered with pytree are in it."""
+    """Whether the structure has classes that were registered with pytree."""
     return spec.type is not None and (spec.type not in _BUILT_IN and spec.type not in _RETURN_TYPES.values() or any(map(has_classes, spec.children())))
 
 
 def unflatten(results, spec: pytree.TreeSpec):
-    """Results in the structure that a file gives. A class that the program has registered may refuse what the file says of it."""
+    """Results in the structure from a file. A registered class may refuse the file's context."""
     try:
         return pytree.tree_unflatten(results, spec)
     except Exception as problem:

@@ -1,8 +1,8 @@
-"""Files of torch's: exported programs (`.pt2`) and AOTInductor packages, which are zip archives.
+"""Reads torch's files: exported programs (`.pt2`) and AOTInductor packages, which are zip archives.
 
-torch reads an exported program by means that can run what the file says: pickles, classes and modules by name, expressions that are evaluated. So such a file is
-opened only when its user says so. Even then no pickle of it is read but by torch's restricted reader (weights_only) unless the user trusts it as code:
-torch.export.load falls back to full unpickling where that reader refuses.
+torch's reader of exported programs can run code from the file: it reads pickles, imports classes and modules by name, and evaluates expressions. So such a file is opened only
+if the user says so. Even then its pickles are read only by torch's restricted reader (weights_only), unless the user trusts the file as code. torch.export.load would fall back to
+full unpickling if that reader refuses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ZIP = b"PK\x03\x04"
 
 
 def kind_of(path) -> str:
-    """"ingot", "exported_program" or "aot_inductor" by the first bytes of a file, and of an archive by what is in it. FormatError for anything else."""
+    """"ingot", "exported_program" or "aot_inductor", by the first bytes of a file, and for an archive by its entries. FormatError for anything else."""
     path = os.fsdecode(encoded(path))
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # so that a pipe does not block
         try:
             start = os.read(file, len(_ZIP))
         finally:
@@ -32,7 +32,7 @@ def kind_of(path) -> str:
     except OSError as problem:
         raise IoError(f"cannot open {path}: {problem.strerror}", remedy=REMEDIES.get(problem.errno, "")) from None
     if not start.startswith(_ZIP):
-        return "ingot"  # or nothing that is known, which its reader says
+        return "ingot"  # or an unknown file, which the reader of plans reports
     with open(path, "rb") as file:
         return "aot_inductor" if any("/data/aotinductor/" in "/" + name.lower() for name in _names(_reader(file, path), path)) else "exported_program"
 
@@ -47,18 +47,18 @@ def names_cuda(path) -> bool:
 
 
 def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.ExportedProgram:
-    """The program in a `.pt2` file. With trust "code" as torch.export.load does; else pickles are only those that torch's restricted reader takes, and `remedy`
-    is what to do about others."""
+    """The program in a `.pt2` file. With trust "code" it is read as torch.export.load does. Otherwise only pickles that torch's restricted reader accepts are allowed; `remedy`
+    says what to do about others."""
     path = os.fspath(path)
     if trust == "code":
         with open(path, "rb") as file:
             return _told(path, lambda: torch.export.load(file))
     from torch.export.pt2_archive._package import load_pt2
 
-    with open(path, "rb") as file:  # one for both: what is checked is what torch reads
+    with open(path, "rb") as file:  # one open file for both, so that torch reads exactly what was checked
         reader = _reader(file, path)
         names = _names(reader, path)
-        if len({name.lower() for name in names}) < len(names):  # torch looks names up without regard to case
+        if len({name.lower() for name in names}) < len(names):  # torch ignores case when it looks names up
             raise FormatError(f"{path}: the archive has two records of one name")
         for name in names:
             _check(path, name, lambda: _record(reader, name, path), remedy)
@@ -71,7 +71,7 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
 
 
 def _reader(file, path):
-    """torch's own for an open archive, in which nothing is packed: torch packs nothing, and few bytes would become many."""
+    """torch's reader for an open archive. Refuses compressed entries: torch writes none, and a small file could expand to a large one."""
     try:
         with zipfile.ZipFile(file) as archive:
             packed = any(i.compress_type != zipfile.ZIP_STORED or i.file_size > i.compress_size for i in archive.infolist())

@@ -1,7 +1,7 @@
 """Compiled models as torch programs: `.pt2` files of torch.export, and AOTInductor packages made from them.
 
-Each engine segment is a call of `ingot::execute` on tensors that the graph makes. Weights are the program's own parameters and
-buffers; a segment's plan, without their values, is a constant of bytes.
+Each engine segment is a call of `ingot::execute` on the graph's tensors. Weights are the program's own parameters and buffers. A segment's plan, without their values, is a constant of
+bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .functional import Node
 def exported_program(assembled: Assembled, empty_lists=True) -> torch.export.ExportedProgram:
     """The compiled model as a program that runs wherever the op library is loaded.
 
-    Without empty_lists, a list of tensors that would be empty holds one without elements: AOTInductor's executor loses empty lists.
+    empty_lists: if False, an empty list of tensors gets one tensor without elements, because AOTInductor's executor loses empty lists.
     """
     _op.library()
     return _Program(assembled, empty_lists).program()
@@ -77,7 +77,7 @@ class _Program(Shell):
                     state_dict[spec.target] = value
                 else:
                     constants[spec.target] = value
-        for slot in self.f.slots:  # other names of a parameter have no placeholder
+        for slot in self.f.slots:  # additional names of a parameter have no placeholder
             state_dict.update({name: state_dict[slot.name] for name in slot.tied if slot.name in state_dict and name not in state_dict})
         results = next(n for n in module.graph.nodes if n.op == "output").args[0]
         written = [s for s in old.output_specs if s.kind is not OutputKind.USER_OUTPUT]
@@ -118,7 +118,7 @@ class _Program(Shell):
 
     def _placeholder(self, slot):
         node = self.env[slot.node] = self.graph.placeholder(slot.node.name)
-        node.name = node.target = slot.node.name  # also one that Python knows as something else, such as "input"
+        node.name = node.target = slot.node.name  # even if Python has another meaning for the name, such as "input"
         node.meta = {"val": slot.node.meta.get("val")}
 
     def _output(self, results):
@@ -127,8 +127,8 @@ class _Program(Shell):
 
     def _segment(self, index, inputs):
         if any(self.engine.is_open(index, i) for i in range(len(self.engine.outputs(index)))):
-            raise UnsupportedError("sizes of the results are read from data while the model runs, and a torch program makes its results before", remedy='save it with format="ingot"')
-        # Sizes of outputs are expressions over those of the engine's inputs.
+            raise UnsupportedError("sizes of the results are read from data while the model runs, but a torch program allocates its results before the run", remedy='save it with format="ingot"')
+        # Sizes of outputs are expressions over the sizes of the engine's inputs.
         places = {name: (inputs[s["input"]], s) for name, s in self.engine.symbols(index).items() if "input" in s}
         outputs = [self._empty(binding, places) for binding in self.engine.outputs(index)]
         states = {s["name"] for s in self.engine.states(index)}
@@ -150,7 +150,7 @@ class _Program(Shell):
         return self.graph.call_function(torch.ops.aten.empty.memory_format, (dims,), more)
 
     def _sized(self, text, places):
-        """A size of the engine's as a node."""
+        """A size expression of the engine as a node."""
         functions = {"+": operator.add, "-": operator.sub, "*": operator.mul, "negate": operator.neg, "floordiv": operator.floordiv, "mod": operator.mod, "min": torch.sym_min, "max": torch.sym_max}
 
         def made(name, *parts):
@@ -180,7 +180,7 @@ def _argument(value):
 
 
 def _complete_values(graph):
-    """What each node added here makes, as fake tensors and symbolic sizes: the others have it from the original."""
+    """Records fake values and symbolic sizes for the nodes that were added here. The others have theirs from the original graph."""
     mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
     for node in graph.nodes:
         if "plan" in node.meta:

@@ -1,4 +1,4 @@
-"""torch traces a model in one thread at a time: its tracers patch classes and keep state that all threads share."""
+"""Lets only one thread trace a model at a time, because torch's tracers patch classes and keep state that all threads share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import functools
 import os
 import threading
 
-from torch._dynamo import convert_frame  # here and not when it is first used: two threads cannot import it at once
+from torch._dynamo import convert_frame  # imported here and not at first use, because two threads cannot import it at once
 
 from . import processes
 
 
 def alone(function):
-    """While it runs no other thread traces, torch.compile's neither: the lock is Dynamo's own, so that there is no second one to wait for. A thread may take it again."""
+    """Runs `function` while no other thread traces, not even for torch.compile: the lock is Dynamo's own, so there is no second lock. It is re-entrant."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -27,7 +27,7 @@ def alone(function):
 
 
 def _free_in_a_child():
-    """A thread that is not there after fork() cannot give the lock back."""
+    """Frees the lock in a child of fork(): the thread that held it does not exist there."""
     if convert_frame.compile_lock.acquire(blocking=False):
         convert_frame.compile_lock.release()
     else:

@@ -1,4 +1,4 @@
-"""Every step of a compiled model against the reference interpreter, each by itself (docs/verify.md)."""
+"""Compares every step of a compiled model with the reference interpreter, each by itself (docs/verify.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .errors import InputError, UnsupportedError
 
 @dataclass
 class Verification:
-    """What `verify` found. steps: of each its function, number, kernel, label, origin (the user's line), and its error in roundings with the bound for it; first: the first one over
-    its bound, or None."""
+    """The result of `verify`. steps: for each step its function, number, kernel, label, origin (the user's line), its error in roundings and the bound. first: the first step over its
+    bound, or None."""
 
     target: str
     steps: list[dict]
@@ -36,8 +36,10 @@ def _line(step, kernel, label, error, bound, over, origin):
 
 
 def verify(model, *args, bound: float | None = None, bisect: bool = False, **kwargs):
-    """Runs a compiled module, or an engine (on numpy arrays), step by step on these inputs and compares what each step writes with the reference. bound: how many roundings of a float32
-    value's largest element a step may be off (1000). With bisect=True it stops at the first step over its bound, and gives that step, or None."""
+    """Runs a compiled module, or an engine (on numpy arrays), step by step on these inputs and compares the results of each step with the reference.
+
+    bound: the largest error that a float32 step may have, in roundings of the value's largest element (1000).
+    bisect: True stops at the first step over its bound and returns that step, or None."""
     engine, arrays = (model, args) if isinstance(model, _engine.Engine) else _of_module(model, args, kwargs)
     found = _verify(engine, arrays, bound, bisect)
     return found.first if bisect else found
@@ -50,7 +52,7 @@ def _of_module(module, args, kwargs):
     if kind is None or not hasattr(module, "engine"):
         raise InputError(f"ingot.verify takes a compiled module or an engine, and this is of type {type(module).__name__}", remedy="give what ingot.compile or ingot.load gave")
     if module.engine is None or module.engine.device is None or not isinstance(getattr(kind, "way", None), OneCall):
-        raise UnsupportedError("parts of this module run in torch or elsewhere, and steps are those of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
+        raise UnsupportedError("parts of this module run in torch or elsewhere, but verify runs the steps of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
     import torch
 
     flat = kind.form.flattened(args, kwargs)

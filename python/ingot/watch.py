@@ -1,4 +1,4 @@
-"""Whether tensors have changed since something was made from them: other memory, another tensor behind the object, or a write that torch has counted."""
+"""Detects changes of tensors: other memory, another tensor behind the Python object, or a write that torch counted."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from . import _op, errors
 
 
 class Watch:
-    """Tensors and what they were when `adopt` was last called. Engines that are registered with it ask it before each run.
+    """Tensors, with a snapshot from the last call of `adopt`. Registered engines ask it before each run whether the tensors have changed.
 
-    Torch counts writes to a tensor and to all that share its memory, under no_grad too; it does not count those through `.data`, NumPy or DLPack, nor any to
-    tensors of torch.inference_mode. It does not count a fused optimizer's either: see _stepped.
+    torch counts writes to a tensor and to all tensors that share its memory, under no_grad too. It does not count writes through `.data`, NumPy or DLPack, writes to tensors of
+    torch.inference_mode, or those of fused optimizers: see _stepped.
     """
 
     def __init__(self):
-        refresh = weakref.WeakMethod(self.refresh)  # an engine has its watch, and no watch an engine: what is not needed goes at once
+        refresh = weakref.WeakMethod(self.refresh)  # engines hold their watch, but a watch holds no engine, so that both are freed at once
         self._native = _op.library().watch(lambda text, room: _call(refresh(), text, room))
         self.pointer, self.same = self._native.pointer, self._native.same
         self._marked = ctypes.c_uint64(0)
-        self._written: set[int] = set()  # by id, without being counted
+        self._written: set[int] = set()  # ids of tensors that were written without torch counting it
         self._held: list[Snapshot] = []
         self.adopt(Snapshot((), ()))
         _watches.add(self)
         _hear_of_steps()
 
     def adopt(self, snapshot: "Snapshot"):
-        """What the tensors are from now on compared with. Take it before their values are read: writes meanwhile are noticed then."""
-        self._held.append(snapshot)  # nor does the one before go while its words are read, wherever an interrupt comes
+        """Sets the snapshot to compare with from now on. Take the snapshot before the values are read, so that writes meanwhile are noticed."""
+        self._held.append(snapshot)  # the previous snapshot must also live while its words are read, wherever an interrupt comes
         self._native.set([ctypes.addressof(self._marked), 0, *snapshot.words], snapshot.counts, snapshot.unknown)
         self.snapshot = snapshot
         self._held[:] = [snapshot]
         self._written.clear()
 
     def changed(self) -> list[bool]:
-        """Of each tensor of the snapshot, whether it has changed since."""
+        """For each tensor of the snapshot, whether it has changed since."""
         return [new or id(t) in self._written for t, new in zip(self.snapshot.tensors, self.snapshot.changed())]
 
     def mark(self, changed=True):
-        """Something else may have changed."""
+        """Notes that something else may have changed."""
         self._marked.value = changed
 
     def follow(self):
-        """Brings what has changed to the engines."""
+        """Brings the changes to the engines."""
         if not self.same():
             self.refresh()
 
@@ -57,13 +57,13 @@ class Watch:
 
 
 class Snapshot:
-    """What tensors are now. `counted`: of each, whether writes to it matter, or only which memory it has."""
+    """A snapshot of tensors. counted: for each tensor, True if writes to it matter, False if only its memory does."""
 
     def __init__(self, tensors, counted):
         self.tensors = list(tensors)
         self._counted = list(counted)
         with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
-            self._alive = [t.detach() for t in self.tensors]  # the memory, and the number that torch counts in
+            self._alive = [t.detach() for t in self.tensors]  # keeps the memory and torch's write counter alive
         self._states = [_state(t, c) for t, c in zip(self.tensors, self._counted)]
         self.words, self.counts, self.unknown = [], [], False
         layout = _layout()
@@ -85,13 +85,13 @@ def _state(t, counted):
 
 
 def _memory(t):
-    """The storage that it has its elements in; None where it has none."""
+    """The storage of the tensor's elements; None if it has none."""
     try:
         memory = t.untyped_storage() if t.layout is torch.strided else None
         if memory is not None:
             memory.data_ptr()
         return memory
-    except RuntimeError:  # a tensor around others
+    except RuntimeError:  # a wrapper of other tensors
         return None
 
 
@@ -99,17 +99,17 @@ _INLINE = 5  # axes
 
 
 class _Layout(NamedTuple):
-    """Where in their objects the parts of a tensor are. No interface says so: it is found with a tensor, and compared with what torch says for each."""
+    """Offsets of a tensor's fields in its objects. No interface gives them, so they are found by a probe, and compared with torch's answers for each tensor."""
 
-    tensor: int   # in a Python object, the C++ one's address
-    storage: int  # in that, the storage's
-    data: int     # in that, the memory's
-    offset: int   # in the C++ object, how far into the memory its elements begin
-    shape: int    # in that, up to five sizes, then as many places for strides; of more axes the address of both
-    count: Callable[[int], int]  # from the C++ object's address to where its writes are counted
+    tensor: int   # in the Python object: the address of the C++ object
+    storage: int  # in the C++ object: the address of the storage
+    data: int     # in the storage: the address of the memory
+    offset: int   # in the C++ object: the offset of the first element
+    shape: int    # in the C++ object: up to five sizes, then up to five strides; for more axes the address of both
+    count: Callable[[int], int]  # from the C++ object's address to the address of its write counter
 
     def words(self, t, counted):
-        """Addresses with what is there, each read through the one before it; and the count. None when one is not what it should be."""
+        """Addresses with their content, each address read through the one before; and the write counter. None if one differs from what it should be."""
         words = [id(t) + self.tensor, t._cdata]
         if (memory := _memory(t)) is not None:
             words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr(), t._cdata + self.offset, t.storage_offset()]
@@ -128,8 +128,8 @@ class _Layout(NamedTuple):
 
 @functools.cache
 def _layout() -> _Layout | None:
-    """None: this torch's tensors are made otherwise, and each is asked by itself."""
-    with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():  # whatever the caller is in
+    """The layout of this torch's tensors. None if they have another one; then each tensor is asked through torch."""
+    with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():  # whatever mode the caller is in
         t = torch.nn.Parameter(torch.empty(2000, device="cpu"), requires_grad=False)
         memory = t.untyped_storage()
         tensor = _find(id(t), type(t).__basicsize__ // 8, t._cdata)
@@ -159,7 +159,7 @@ def _hear_of_steps():
 
 
 def _stepped(optimizer, args, kwargs):
-    """Kernels of fused optimizers write parameters, and torch does not count that."""
+    """Marks parameters that a fused optimizer wrote, because torch does not count these writes."""
     written = {id(p) for group in optimizer.param_groups if group.get("fused") for p in group["params"]}
     for watch in list(_watches) if written else ():
         if here := {id(t) for t in watch.snapshot.tensors} & written:
@@ -167,7 +167,7 @@ def _stepped(optimizer, args, kwargs):
             watch.mark()
 
 
-_WORDS = 22  # of a tensor's C++ object, at least
+_WORDS = 22  # the least size of a tensor's C++ object, in words
 
 
 def _word(at):
@@ -179,7 +179,7 @@ def _find(at, count, value):
 
 
 def _call(changed, text, room):
-    """From C: the status of an error of ours, with its text."""
+    """Called from C: returns the status of an ingot.Error, and its text."""
     try:
         if changed is not None:
             changed()
@@ -187,7 +187,7 @@ def _call(changed, text, room):
     except errors.Error as problem:
         said = problem.message + (f"\n  remedy: {problem.remedy}" if problem.remedy else "")
         code = errors.code_of(problem)
-    except KeyboardInterrupt as problem:  # goes on where the call returns to Python
+    except KeyboardInterrupt as problem:  # raised again when the call returns to Python
         _op.interrupts.append(problem)
         said, code = "interrupted while weights were prepared", errors.code_of(errors.CancelledError(""))
     except BaseException as problem:

@@ -1,7 +1,11 @@
 """The ways in which a model's engines run: by one call, as steps of a torch graph, or not here.
 
-Each has: segments (the pieces of the model that run in engines), run (flat inputs to flat results), plain (the same for plain tensors alone, where it is quicker),
-value and replace (of weights that it holds besides the engines), profiled (the engine that a profile is of) and must_run.
+Each has:
+    segments: the pieces of the model that run in engines.
+    run: a function from flat inputs to flat results. plain: a quicker one for plain tensors only, if there is one.
+    value, replace: read and replace weights that it holds besides the engines.
+    profiled: the engine that `profile` measures.
+    must_run: raises an error if the engine cannot run here, as a torch program has to.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from .reshapes import check_layout
 
 
 class OneCall:
-    """One engine's call is all there is: it takes the model's tensors and gives its results."""
+    """One call of one engine, which takes the model's tensors and returns its results."""
 
     def __init__(self, engine: Engine):
         self.engine, self.segments, self.run = engine, ["forward"], _op.Runner(engine)
@@ -38,27 +42,28 @@ class OneCall:
 
 
 class Segment(torch.nn.Module):
-    """One function of an engine, as a step of a torch graph: takes and gives a list of tensors."""
+    """One function of an engine as a step of a torch graph. It takes and returns a list of tensors."""
 
     def __init__(self, engine: Engine, function: int):
         super().__init__()
         self.engine, self.function = engine, function
         self._runner = _op.Runner(engine, function)
 
-    def forward(self, *tensors):  # states after inputs
+    def forward(self, *tensors):  # inputs, then states
         return self._runner(list(tensors))
 
-    __call__ = forward  # nobody hooks it: the way through nn.Module would only cost time
+    __call__ = forward  # it has no hooks, so nn.Module's call would only cost time
 
     def extra_repr(self):
         return f"{self.engine.functions[self.function]}: {len(self.engine.inspect()['functions'][self.function]['programs'][0]['steps'])} steps"
 
 
 class TorchGraph:
-    """A torch graph with the functions of engines among its steps, or without any.
+    """A torch graph in which engines' functions are steps. It may have none.
 
-    graph: its `ingot_weights` is state-dict name to attribute. inputs: the slots that a call gives. written: those slots that the model writes. followed: see
-    Runnable.
+    graph: its `ingot_weights` maps state-dict names to attributes.
+    inputs: the slots that a call passes. written: the slots among them that the model writes.
+    followed: see Runnable.
     """
 
     plain = None
@@ -70,11 +75,11 @@ class TorchGraph:
         self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
         self._forward = autocast.without(graph.forward)
         self.gate = Gate()
-        self._checked: set = set()  # kinds of inputs that were found right, the last few
+        self._checked: set = set()  # kinds of inputs that passed the checks, the last few
 
     def run(self, flat):
         if self._followed is not None and not torch.compiler.is_compiling():
-            self._followed.follow()  # what torch runs has weights too
+            self._followed.follow()  # the parts that torch runs have weights too
         try:
             kind = tuple([(t.dtype, t.shape, t.device) if isinstance(t, torch.Tensor) else (type(t), t) for t in flat])
             known = kind in self._checked
@@ -86,7 +91,7 @@ class TorchGraph:
                 if len(self._checked) >= 64:
                     self._checked.clear()
                 self._checked.add(kind)
-        if self._written is not None and not torch.compiler.is_compiling():  # what is traced has no memory
+        if self._written is not None and not torch.compiler.is_compiling():  # traced tensors have no memory
             self._written(flat)
         for i, name, lies in self._laid:
             check_layout(name, flat[i], lies)
@@ -98,7 +103,7 @@ class TorchGraph:
                     return forward(*flat)
                 with self.gate.running():
                     return forward(*flat)
-        except RuntimeError as problem:  # of an engine inside a program that torch runs
+        except RuntimeError as problem:  # from an engine inside a program that torch runs
             if (ours := _op.translate(problem)) is problem:
                 raise
             raise ours from None
@@ -120,14 +125,14 @@ class TorchGraph:
 
 
 class Elsewhere:
-    """The engine is for a GPU that is not here: the model is saved and loaded there."""
+    """An engine for a GPU elsewhere: the model can only be saved, and loaded there."""
 
     plain = None
 
     def __init__(self, engine: Engine):
         self.engine, self.segments = engine, engine.functions
         self._held = {w["name"] for w in engine.inspect()["weights"]}
-        self._others: dict[str, torch.Tensor] = {}  # replaced ones that the engine has not
+        self._others: dict[str, torch.Tensor] = {}  # replaced weights that the engine does not have
 
     def run(self, flat):
         raise self.engine.not_here()
@@ -154,4 +159,4 @@ def of_engine(engine: Engine):
 
 
 def no_profile():
-    return UnsupportedError("parts of this module run in torch, and a profile is one of an engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")
+    return UnsupportedError("parts of this module run in torch, but a profile measures one engine", remedy="torch.profiler.profile shows the engines' calls among torch's operators")

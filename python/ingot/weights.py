@@ -1,4 +1,4 @@
-"""`ingot.Weights`: values of an engine's weights beside its own, for another version of the model or an adapter."""
+"""`ingot.Weights`: other values for some of an engine's weights, for another version of the model or an adapter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .errors import InputError
 
 
 class Weights(Handle):
-    """The engine's weights but for those given here. Only these, and what is prepared of them, take memory. `Engine.new_weights` makes them, `Session.run(..., weights=)`
-    runs with them; a session that goes from one to another keeps what it has resolved and recorded.
+    """The engine's weights, with other values for those given here. Only these, and what prepare makes of them, take memory. `Engine.new_weights` makes such a set, and
+    `Session.run(..., weights=)` runs with it. A session that switches between sets keeps what it has resolved and recorded.
 
-    What changes in the engine's weights changes here too, but for what was given here.
+    A change of the engine's weights counts here too, except for weights that were given here.
     """
 
     kind = "weights"
@@ -21,11 +21,11 @@ class Weights(Handle):
     def __init__(self, engine, pointer):
         super().__init__(pointer)
         self._engine = engine
-        self.given: dict = {}  # by the engine's names: the library reads them where they are
+        self.given: dict = {}  # by the engine's names; the library reads them in place
 
     def update(self, state_dict, *, strict=True):
-        """Other values, by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which are read where they are. All are seen at once, from the next
-        run on. With strict, a name that the engine does not know is an InputError."""
+        """Replaces values by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which are read in place. The next run sees all of them at once. With
+        strict, a name that the engine does not know is an InputError."""
         self._engine.follow()
         _, staged = self._engine.staged(state_dict, strict)
         self.take(staged)
@@ -35,7 +35,7 @@ class Weights(Handle):
         commit(self.pointer, staged)
 
     def follow(self, staged):
-        """The engine's weights have these values now."""
+        """Takes the new values of the engine's weights."""
         theirs = [(name, value) for name, value in staged if name not in self.given]
         if theirs or not staged:
             self.take(theirs)
@@ -51,7 +51,7 @@ def commit(pointer, staged):
 
 
 def fork(engine, make):
-    """make(engine, pointer) of weights that share everything with the engine's."""
+    """make(engine, pointer) for a fork that shares all weights with the engine."""
     if engine._weights is None:
         raise engine.not_here()
     engine.follow()

@@ -1,4 +1,4 @@
-"""What a user of the C and C++ interfaces does: install, build the examples against the prefix alone, run a plan with them."""
+"""Does what a user of the C and C++ interfaces does: installs ingot, builds the examples against the prefix alone, and runs a plan with them."""
 
 import concurrent.futures
 import os
@@ -109,7 +109,7 @@ def test_an_image_in_channels_last(prefix, example, tmp_path):
 
 
 def test_a_server(prefix, lib, plan, model, tmp_path):
-    """Several clients at once get eager's results; what does not fit is told, and the next line is answered."""
+    """Several clients at once get eager's results. An invalid line gets an error, and the next line is answered."""
     flags = output_of("pkg-config", "--cflags", "--libs", "ingot_runtime", env=os.environ | {"PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
     output_of("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", ROOT / "examples/cpp/server.cpp", "-o", tmp_path / "server", *flags)
     with subprocess.Popen([tmp_path / "server", plan, "2"], stdout=subprocess.PIPE, text=True, env=os.environ | {"LD_LIBRARY_PATH": str(lib)}) as server:

@@ -1,4 +1,4 @@
-"""Wrong use of the C interface is a status with a message: never a crash, and never INGOT_INTERNAL."""
+"""Wrong use of the C interface gives a status with a message: never a crash, and never INGOT_INTERNAL."""
 
 import ctypes
 import re
@@ -33,7 +33,7 @@ class Counts(torch.nn.Module):
 
 
 class Library:
-    """The functions of ingot.h, with the arguments' types as it says, apart from those that ingot's own Python has set."""
+    """The functions of ingot.h with the header's argument types, independent of the types that ingot's own Python has set."""
 
     def __init__(self):
         _library.lib()
@@ -87,7 +87,7 @@ def test_null(library, name):
 
 
 X, Y = np.ones((3, 8), np.float32), np.zeros((3, 8), np.float32)
-TENSORS = {  # input, output, what the session and the reference say; None: nothing
+TENSORS = {  # input, output, the messages of the session and of the reference; None: no error
     "good": (tensor(X), tensor(Y), None),
     "no data": (tensor(X, data=None), tensor(Y), "has no data: its pointer is NULL"),
     "no memory": (tensor(X), tensor(Y, data=None), "has no memory: its pointer is NULL"),

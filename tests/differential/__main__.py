@@ -1,4 +1,4 @@
-"""`python tests/differential --seconds 3600 [--seed N]`: random programs by all ways for that long. What fails is reduced and printed as a script."""
+"""`python tests/differential --seconds 3600 [--seed N]` runs random programs by all ways for this time. A failure is reduced and printed as a script."""
 
 import argparse
 import sys

@@ -1,5 +1,4 @@
-"""Arguments of an operator, drawn by its schema: the type of a parameter says what it takes, its name what makes sense. What an operator does not
-take after all, eager says; then others are drawn."""
+"""Draws arguments of an operator by its schema: the type of a parameter gives the kind of value, its name a sensible range. If eager refuses them, others are drawn."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ SPECIAL = [math.nan, math.inf, -math.inf, -0.0, 1e30, 1e-40, 1e300, 2**31, -(2**
 
 
 class Arguments:
-    """Draws for one call. `scope`: the values so far (grow.py); what is drawn may add sources to it."""
+    """Draws arguments for one call. `scope`: the values so far (grow.py); a draw may add sources to it."""
 
     def __init__(self, scope, r: random.Random, operator):
         self.scope, self.r, self.operator = scope, r, operator
@@ -159,7 +158,7 @@ class Arguments:
         return [r.choice([1, 1, 1, 2, 2, 3] if name != "padding" else [0, 0, 1]) for _ in range(r.choice([1, max(1, rank - 2)]))]
 
     def axis_size(self, name, axis):
-        """The size of an axis as a number where that is always the same."""
+        """The size of an axis as a number, if it is always the same."""
         sizes = {shape[axis] for shape in self.scope.shapes(name)}
         return sizes.pop() if len(sizes) == 1 else Size(name, axis)
 
@@ -185,7 +184,7 @@ class Arguments:
         return self.reshaped(first.name, sizes)
 
     def reshaped(self, name, sizes):
-        """Axes merged, split, and of size 1 added and taken away."""
+        """A new shape: axes merged and split, axes of size 1 added and removed."""
         r = self.r
         out = [n for n in sizes if n != 1 or r.random() < 0.5]
         if r.random() < 0.25:
@@ -258,7 +257,7 @@ class Arguments:
         return self.scope.dtype(first.name)
 
     def symbols_of(self, name):
-        """A shape to give a source: names for sizes that vary; None where no source can have the size."""
+        """A shape for a source, with names for varying sizes; None if no source can have the size."""
         return self.scope.symbols(name)
 
     def indices(self, axis, shape):
@@ -319,7 +318,7 @@ class Arguments:
             shape = shape[-1:]
         elif relation < 0.75:
             shape = shape[1:2]
-        elif relation < 0.85 and len(shape) > 1:  # a product's right operand
+        elif relation < 0.85 and len(shape) > 1:  # the right operand of a matrix product
             shape = [*shape[:-2], shape[-1], r.randint(1, 5)]
         elif relation < 0.9 and shape:
             shape = [r.randint(1, 5), shape[-1]]
@@ -330,7 +329,7 @@ class Arguments:
         return self.new(shape=shape, dtype=self.common() if r.random() < 0.6 else None)
 
     def out(self):
-        """A tensor of the result's shape: one that there is, or a new one."""
+        """A tensor of the result's shape: an existing one, or a new one."""
         call = operator(self.operator.row)
         made = [call(**{k: self.scope.resolved(v, n) for k, v in self.chosen.items()}) for n in range(len(self.scope.sizes))]
         shapes = [tuple(t.shape) for t in made]
@@ -352,10 +351,10 @@ class Arguments:
             shape = [1 if n is None else n for n in shape]
         return Ref(self.scope.source(shape, dtype, values, high, roles))
 
-    # ---- what has to fit together
+    # ---- arguments that depend on one another
 
     def _prepared(self) -> dict[str, object]:
-        """Arguments of operators whose operands' shapes follow from one another: products of windows, attention, norms."""
+        """Arguments of operators whose operands' shapes depend on one another: convolutions, attention, norms."""
         if (made := fitting.operands(self)) is not None:
             return made
         if {"weight", "dilation"} <= self.names:
@@ -456,7 +455,7 @@ class Arguments:
 
 
 def of(scope, r, operator):
-    """One draw: (args, kwargs); raises what Python raises where the values at hand do not fit."""
+    """One draw: (args, kwargs). Raises Python's own exceptions if the values at hand do not fit."""
     return Arguments(scope, r, operator).draw()
 
 

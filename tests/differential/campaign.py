@@ -1,4 +1,4 @@
-"""Runs programs by a way, several at a time, and finds out what failed."""
+"""Runs programs by a way, several at a time, and collects the failures."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ways import Refused, words
 @dataclass
 class Failure:
     program: Program
-    seed: int     # that grow was given
+    seed: int     # the seed given to grow
     way: str
-    kind: str     # what reductions must keep
+    kind: str     # the kind of failure, which reductions must keep
     message: str
-    about: str = ""  # text that names what failed
+    about: str = ""  # text that names the failing part
 
     def reduced(self, run, seconds=60) -> "Failure":
-        """The same failure of a smaller program."""
+        """The same failure with a smaller program."""
 
         def fails(program):
             found = examine(program, self.way, run)
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What a campaign did."""
+    """The counts of a campaign."""
 
     programs: Counter = field(default_factory=Counter)      # by way
     elements: Counter = field(default_factory=Counter)      # compared, undecidable
@@ -73,7 +73,7 @@ class Tally:
 
 
 def examine(program: Program, way: str, run, tally: Tally | None = None) -> Failure | None:
-    """One program by one way; raises Refused where ingot (or torch's capture) says no."""
+    """Runs one program by one way. Raises Refused if ingot (or torch's capture) refuses it."""
     judge = Judge(Eager(program))
     try:
         verdict = run(program, judge)
@@ -92,7 +92,7 @@ def examine(program: Program, way: str, run, tally: Tally | None = None) -> Fail
 
 
 def lines_of(problem: Exception) -> str:
-    """The lines of programs that were being run."""
+    """The program lines that were running when the exception came."""
     frames = traceback.extract_tb(problem.__traceback__)
     return "\n".join(frame.line or "" for frame in frames if frame.filename.startswith("<program"))
 
@@ -103,7 +103,7 @@ def kind_of(problem: str) -> str:
 
 
 def groups(programs: list[Program], size: int) -> list[list[Program]]:
-    """Programs that can be called together: those with the same number of calls. What writes is apart: torch traces it twice."""
+    """Groups of programs that can be called together: those with the same number of calls. Programs that write are grouped separately, because torch traces them twice."""
     made: dict[tuple, list[list[Program]]] = {}
     for program in programs:
         rows = made.setdefault((len(program.sizes), program.dynamic, program.writes), [[]])
@@ -114,7 +114,7 @@ def groups(programs: list[Program], size: int) -> list[list[Program]]:
 
 
 def run_all(programs: list[Program], way: str, run, tally: Tally, together: int = 10, until=lambda: False, note=lambda group: None):
-    """Every program by the way. Of a group that fails those that the failure names are run alone, or else the halves, until each failure stands alone."""
+    """Runs every program by the way. If a group fails, the programs that the failure names run alone; without names the halves do, until each failing program is found."""
     with uncollected():
         for group in groups(programs, together):
             if until():
@@ -127,7 +127,7 @@ def run_all(programs: list[Program], way: str, run, tally: Tally, together: int 
 
 @contextlib.contextmanager
 def uncollected():
-    """Without Python's garbage collector, which takes a fifth of the time of torch's traces: they make objects by the million."""
+    """Turns Python's garbage collector off. It takes a fifth of the time of torch's traces, which make millions of objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +138,7 @@ def uncollected():
 
 
 def _run(group, way, run, tally, note) -> bool:
-    """Whether all went well."""
+    """Runs a group; returns whether all programs passed."""
     note(group)
     if len(group) == 1:
         return _run_alone(group[0], way, run, tally)
@@ -154,7 +154,7 @@ def _run(group, way, run, tally, note) -> bool:
     if not named:
         parts = [group[: len(group) // 2], group[len(group) // 2 :]]
     well = [_run(part, way, run, tally, note) for part in parts if part]
-    if all(well) and isinstance(failure, Failure):  # each is right by itself
+    if all(well) and isinstance(failure, Failure):  # each passes by itself
         tally.failures.append(failure)
     return False
 
@@ -175,7 +175,7 @@ def _run_alone(program, way, run, tally) -> bool:
 
 
 def suspects(about: str, whole: Program, count: int) -> set[int]:
-    """Those of the merged programs whose results, tensors or sizes the text names."""
+    """The merged programs whose results, tensors or sizes the text names."""
     names = about + " ".join(whole.results[int(i)] for i in re.findall(r"\bresult (\d+)", about))
     return {int(n) for pair in re.findall(r"\bp(\d+)_[vxwbc]\d|\b[nm](\d+)\b", names) for n in pair if n and int(n) < count}
 

@@ -1,4 +1,4 @@
-"""Paths of this folder's modules, and what the campaigns of a run did."""
+"""Makes this folder's modules importable, and reports what the campaigns of a run did."""
 
 import sys
 from pathlib import Path

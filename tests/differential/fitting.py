@@ -1,4 +1,4 @@
-"""Operands whose shapes follow from one another, by operator: what a draw by the schema alone would seldom meet."""
+"""Operands whose shapes depend on one another, by operator. A draw by the schema alone would seldom find them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def operands(draw) -> dict[str, object] | None:
-    """By name, for `draw` (an `Arguments`); None for an operator that is not here."""
+    """Operands by name, for `draw` (an `Arguments`); None for an operator that is not listed here."""
     name = draw.operator.row.split(".")[1]
     if name.startswith(("upsample_", "_upsample_")) and "scale_factors" not in draw.names:
         return _resized(draw)

@@ -20,7 +20,7 @@ LARGEST, MOST_AXES, MOST_SOURCES = 1024, 6, 8
 
 @dataclass(frozen=True)
 class Kinds:
-    """What a campaign draws more or less of; each is a probability or a weight."""
+    """Properties that a campaign draws more or less often. Each is a probability or a weight."""
 
     dynamic: float = 0.35
     pure: float = 0.60
@@ -31,15 +31,15 @@ class Kinds:
     strided: float = 0.35      # inputs that are not dense and row-major
     shared: float = 0.12       # inputs that share memory
     owned: float = 0.45        # sources that are weights, buffers or constants
-    chain: float = 0           # steps whose first operand is what was made last
+    chain: float = 0           # steps whose first operand is the latest result
     ones: float = 0.12         # axes whose size is 0 or 1
-    only: tuple[str, ...] = () # rows of which every program calls at least one, by the beginning of their names
-    again: float = 0.3         # of their other steps call one too
+    only: tuple[str, ...] = () # operators, by the beginning of their names: every program calls at least one
+    again: float = 0.3         # share of the other steps that call one too
     steps: tuple[int, int] = (3, 8)
 
 
 class Scope:
-    """The values of a program that grows, at the sizes of every call."""
+    """The values of a growing program, at the sizes of every call."""
 
     def __init__(self, seed: int, kinds: Kinds):
         self.r, self.kinds = random.Random(seed), kinds
@@ -59,7 +59,7 @@ class Scope:
         calls = [{s: r.randint(2, 5) for s in symbols}, {s: r.randint(3, 8) for s in symbols}]
         return [*calls, {s: r.choice([1, 2, 2, 6]) for s in symbols}]
 
-    # ---- what arguments.py asks
+    # ---- questions of arguments.py
 
     @property
     def names(self):
@@ -79,7 +79,7 @@ class Scope:
         return [tuple(t.shape) for t in self.tensors[name]]
 
     def symbols(self, name) -> list:
-        """Each axis as a number, as the name of a symbol of these sizes, or None."""
+        """Each axis as a number, as the name of a symbol with these sizes, or None."""
         return self.symbols_of_shapes(self.shapes(name))
 
     def symbols_of_shapes(self, shapes) -> list:
@@ -156,7 +156,7 @@ class Scope:
     # ---- steps
 
     def forget(self, count):
-        """The sources from that number on, which no step came to use."""
+        """Removes the sources from that number on, because no step uses them."""
         for source in self.sources[count:]:
             self.tensors.pop(source.name, None)
         del self.sources[count:]
@@ -169,7 +169,7 @@ class Scope:
         return [self.resolved(part, call) for part in value] if isinstance(value, list) else value
 
     def attempt(self, chosen: Operator) -> bool:
-        """One more step that calls the operator, if arguments are found that it takes."""
+        """Adds a step that calls the operator, if valid arguments are found."""
         count = len(self.sources)
         for _ in range(12):
             try:
@@ -196,7 +196,7 @@ class Scope:
                 made.append(list(result) if isinstance(result, (list, tuple)) else [result])
                 if not sound.after(chosen, given, made[-1], call):
                     return False
-            moved = any(t.stride() != strides for (t, _), strides in zip(itertools.chain(*kept), laid))  # an `out` that eager lays anew
+            moved = any(t.stride() != strides for (t, _), strides in zip(itertools.chain(*kept), laid))  # an `out` to which eager gives new strides
             accepted = not moved and self._fits(made)
         finally:
             if not accepted:
@@ -251,7 +251,7 @@ def grow(seed: int, kinds: Kinds = Kinds()) -> Program:
         try:
             run_plain(program)
             return program
-        except (RuntimeError, IndexError, ValueError):  # a later call meets what an earlier one wrote
+        except (RuntimeError, IndexError, ValueError):  # a later call reads values that an earlier one wrote
             pass
     raise AssertionError(f"no program of seed {seed} runs")
 

@@ -1,9 +1,7 @@
-"""Whether what was seen of a program is eager's: values by the rule of tests/accuracy.py; types, shapes, strides, who shares memory with whom, and
-what was written, exactly.
+"""Compares the observations of a program with eager's: values by the rule of tests/accuracy.py; types, shapes, strides, shared memory and writes exactly.
 
-A float64 run with every rounding changed at random, three times, says how much rounding matters: an element that moves by more than 64 roundings
-of the largest, or an integer or bool that changes, hangs on a rounding (a comparison, a floor, an argmax stands before it). Nobody can say which
-value is right there. Those elements are left out, and counted."""
+Three float64 runs with every rounding changed at random show where rounding matters. An element that moves by more than 64 roundings of the largest, or an integer or bool that
+changes, depends on a rounding (through a comparison, a floor, an argmax). Neither value is right or wrong there, so these elements are left out and counted."""
 
 from __future__ import annotations
 
@@ -39,12 +37,12 @@ class Judge:
         self.known: dict[tuple, tuple] = {}
 
     def largest(self, call: int) -> float:
-        """Of the finite float64 values of a call."""
+        """The largest of the finite float64 values of a call."""
         tensors = [t for (at, _), parts in self.eager.values.items() if at == call for t in parts] + [thing.values for thing in self.eager.plain[call].things.values()]
         return max((t[t.isfinite()].abs().max().item() for t in tensors if t.dtype is torch.float64 and t.isfinite().any()), default=0.0)
 
     def undecidable(self, call: int, label: str):
-        """(which elements, how much the others move)"""
+        """(the undecidable elements, how much the others move)"""
         if (call, label) in self.known:
             return self.known[call, label]
         plain, exact = self.eager.plain[call].things[label].values, self.eager.exact[call].things[label].values
@@ -63,7 +61,7 @@ class Judge:
                 hangs |= _kind(m) != _kind(exact)
                 apart = torch.maximum(apart, (m - exact).abs().nan_to_num(0.0, 0.0, 0.0))
             hangs |= apart > limit
-            if self.halves:  # what overflows in half precision does not where roundings between fused operators are left out
+            if self.halves:  # an overflow in half precision does not happen if roundings between fused operators are left out
                 hangs |= _kind(plain) != _kind(exact)
             rest = apart[~hangs]
             change = rest.max().item() if rest.numel() else 0.0
@@ -84,14 +82,14 @@ class Judge:
         keep = ~hangs
         try:
             exact = self.eager.exact[call].things[label].values
-            if theirs.values.dtype is torch.float64:  # nothing wider stands beside it: of terms that cancel a rounding is left in eager's too
+            if theirs.values.dtype is torch.float64:  # there is no wider type: if terms cancel, eager's result has a rounding error too
                 change = max(change, torch.finfo(torch.float64).eps * self.largest(call))
             assert_accurate(mine.values[keep], theirs.values[keep], exact[keep], self.depth, float64_error=change)
         except AssertionError as problem:
             verdict.problems.append(f"call {call}: {label}: {problem}")
 
     def compare(self, seen: list[Seen], memory=True) -> Verdict:
-        """memory: strides and sharing count too, and everything that eager shows; else what there is, by value."""
+        """memory: True compares strides and sharing too, and everything that eager shows; False compares only the values that there are."""
         verdict = Verdict()
         for call, mine in enumerate(seen):
             theirs = self.eager.plain[call]
@@ -110,7 +108,7 @@ class Judge:
                 for label in shared:
                     if mine.things[label].offset != theirs.things[label].offset:
                         verdict.problems.append(f"call {call}: {label} is another part of the memory it shares")
-        for call, mine in enumerate(seen[:-1]) if memory else ():  # later calls change earlier results only where eager's do
+        for call, mine in enumerate(seen[:-1]) if memory else ():  # later calls may change earlier results only if eager's do
             now = self.eager.plain[call].again()
             for label, thing in mine.again().items():
                 before, after, eager = mine.things[label].values, thing.values, now[label].values

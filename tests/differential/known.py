@@ -1,5 +1,5 @@
-"""What is known to fail, by name, with the reason: failures of these do not end a campaign, and are counted. Each has a small model that shows it,
-and a test that it still does: an entry that no longer fails has to go."""
+"""Known failures, by name, with the reason. They are counted and do not end a campaign. Each has a small model that shows it, and a test that it still fails: an entry that no
+longer fails has to be removed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 
 import ingot
 
-# Refusals in ingot's words, which are no failures: what ingot (or torch's capture) does not take, it says. A campaign counts them.
+# Messages of refusals by ingot or by torch's capture. A refusal is not a failure; a campaign counts them.
 REFUSALS = [
     (ingot.UnsupportedError, r"torch\.export does not take the model|known only when it runs"),
-    (ingot.InputError, r"cannot be captured with these inputs|is to vary between|outside the range \d+\.\.\d+ the plan was built for"),  # narrower than asked for, which is said
+    (ingot.InputError, r"cannot be captured with these inputs|is to vary between|outside the range \d+\.\.\d+ the plan was built for"),  # the range is narrower than asked for, and the message says so
     (torch._dynamo.exc.TorchRuntimeError, r"when making fake tensor call"),
     (RuntimeError, r"^numel: integer multiplication overflow"),  # torch.export.save of an empty weight that begins behind the start of its memory
 ]
@@ -28,7 +28,7 @@ def refusal(problem: Exception) -> bool:
 class Known:
     name: str
     reason: str
-    matches: Callable  # of a campaign's Failure
+    matches: Callable  # tests a campaign's Failure
     shows: Callable    # raises, or fails an assertion, as long as the fault is there
 
 
@@ -123,5 +123,5 @@ def name_of(failure) -> str | None:
     return next((k.name for k in KNOWN if k.matches(failure)), None)
 
 
-# Of the fixed programs of the tests in process, those that are known to fail, by seed, with the reason.
+# The fixed programs of the in-process tests that are known to fail: {seed: reason}.
 SEEDS: dict[int, str] = {1850: "the variance of equal numbers is 0, and a rounding in eager; psi of it is infinite or not"}

@@ -1,4 +1,4 @@
-"""What can be seen of a program's calls, and eager's own runs of it: in its own types, in float64, and in float64 with roundings changed."""
+"""Observes a program's calls, and runs it in eager: in its own types, in float64, and in float64 with changed roundings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import values
 from random_program import Program, module, operator
 from values import FLOATS
 
-MOVES = 4  # runs with changed roundings: each second one changes them the other way, so that a step on one side of a value is seen
+MOVES = 4  # runs with changed roundings: every second run changes them the other way, so that a jump on either side of a value shows
 
 
 @dataclass
 class Thing:
     """A tensor as it was after a call."""
 
-    values: torch.Tensor  # for inputs all of their memory: a write must not reach beyond the part that was given
+    values: torch.Tensor  # for inputs all of their memory, because a write must not go beyond the given part
     shape: tuple
     strides: list[int]
     offset: int
@@ -24,19 +24,19 @@ class Thing:
 
 @dataclass
 class Seen:
-    """After one call: results, inputs and buffers by label, and who shares memory with whom."""
+    """The observations after one call: results, inputs and buffers by label, and which share memory."""
 
     things: dict[str, Thing]
     aliases: set[str]
     live: list  # the results themselves
 
     def again(self) -> dict[str, Thing]:
-        """The results as they are now."""
+        """The current values of the results."""
         return {f"result {i}": thing(t) for i, t in enumerate(self.live)}
 
 
 def significant(t: torch.Tensor) -> list[int]:
-    """The strides that an address depends on."""
+    """The strides that matter for addresses."""
     return [stride for size, stride in zip(t.shape, t.stride()) if size > 1] if t.numel() else []
 
 
@@ -59,11 +59,11 @@ def observe(program: Program, model: torch.nn.Module, inputs: list[torch.Tensor]
 
 
 class Eager:
-    """All that eager says of a program: `plain`, `exact` (float64) and `moved`, each a list of calls."""
+    """Eager's runs of a program: `plain`, `exact` (float64) and `moved`, each a list of calls."""
 
     def __init__(self, program: Program):
         self.program = program
-        self.fresh: dict[tuple, list[bool]] = {}     # whether a step's results have memory of their own
+        self.fresh: dict[tuple, list[bool]] = {}     # whether a step's results have their own memory
         self.values: dict[tuple, list[torch.Tensor]] = {}
         self.truth: dict[tuple, list[torch.Tensor]] = {}
         with torch.no_grad():
@@ -91,7 +91,7 @@ class Eager:
             seen.append(observe(program, model, inputs, model(*inputs)))
         return seen
 
-    # ---- what is done after every step
+    # ---- after every step
 
     def _parts(self, result):
         return list(result) if isinstance(result, (list, tuple)) else [result]
@@ -104,7 +104,7 @@ class Eager:
         return result
 
     def _apart(self, number, parts):
-        """Memory of their own for results that have it in their own types: a cast from float16 to float32 copies, one from float64 to float64 does not."""
+        """Gives results separate memory if they have it in their own types: a cast from float16 to float32 copies, one from float64 to float64 does not."""
         fresh = self.fresh[self._call, number]
         made = [t.clone() if f and t.untyped_storage().data_ptr() in self._memories else t for t, f in zip(parts, fresh)]
         self._memories.update({t.untyped_storage().data_ptr(): t for t in made})
@@ -125,13 +125,13 @@ class Eager:
         return tuple(parts) if isinstance(result, (list, tuple)) else parts[0]
 
     def _nearby(self, t, dtype):
-        """By about one rounding; two changes of one number do not cancel."""
+        """Changes values by about one rounding; two changes of one number do not cancel."""
         sign = 2 * torch.randint(2, t.shape, generator=self._generator).double() - 1
         size = 0.5 + torch.rand(t.shape, generator=self._generator, dtype=torch.float64)
         return t * (1 + torch.finfo(dtype).eps * self._sign * sign * size)
 
     def _moved_source(self, source, t):
-        """One rounding's change of what is no short number: sums of many terms are inexact inside."""
+        """Changes a source by one rounding, except short numbers, because sums of many terms are inexact inside."""
         if source.dtype not in FLOATS:
             return t
         return torch.where((t * 16).frac() != 0, self._nearby(t, source.dtype), t)

@@ -1,5 +1,4 @@
-"""The operators that programs call: every row of ingot's table, and what torch has that writes in place, or to `out`, for each. A new row is one
-of them by itself."""
+"""The operators that programs call: every definition of ingot's table, and torch's variants of it that write in place or to `out`. A new definition is included automatically."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from random_program import operator
 
 from ingot import _library
 
-# Rows that no program can call so that results can be compared, and why.
+# Operators whose results cannot be compared in any program, with the reason.
 LEFT_OUT = {
     "aten.empty.memory_format": "undefined memory",
     "aten.empty_like.default": "undefined memory",
@@ -43,7 +42,7 @@ LEFT_OUT = {
     "aten.masked_select.default": "what follows it has sizes that torch.export asks about: tests/python/test_regions.py",
 }
 
-# Rows that no program of the fixed seeds calls, and why.
+# Operators that no program of the fixed seeds calls, with the reason.
 NEVER = {
     "aten._assert_tensor_metadata.default": "it has no result",
     "aten.native_channel_shuffle.default": "eager's result lies as a permuted view, ingot's is row-major",
@@ -72,7 +71,7 @@ def _kind(schema) -> str:
 
 
 def _writing(row: str):
-    """Overloads of torch that compute what a row does and write in place: add_.Tensor of add.Tensor; and those with `out`."""
+    """torch's overloads that compute the same and write in place (add_.Tensor for add.Tensor), and those with `out`."""
     namespace, name, overload = row.split(".")
     packet = getattr(getattr(torch.ops, namespace), name + "_", None) if not name.endswith("_") else None
     if packet is not None and overload in packet.overloads():
@@ -86,7 +85,7 @@ def _writing(row: str):
 
 
 def table() -> dict[str, list[Operator]]:
-    """By kind."""
+    """The operators by kind."""
     found = defaultdict(list)
     for row in (r["name"] for r in _library.ops() if r["name"] not in LEFT_OUT):
         for target in (row, *_writing(row)):

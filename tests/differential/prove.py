@@ -1,7 +1,7 @@
-"""`python tests/differential/prove.py [NAME...]`: puts the faults of faults/*.patch back, one at a time, into a copy of the repository, builds it
-where the patch changes C++, and counts the programs until one fails that does not fail without the fault. Prints a table.
+"""`python tests/differential/prove.py [NAME...]` applies the patches of faults/*.patch, one at a time, to a copy of the repository. It builds the copy if the patch changes C++, counts the
+programs until one fails that passes without the fault, and prints a table.
 
-The first lines of a patch say what the fault is and what is drawn:
+The first lines of a patch name the fault and the programs to draw:
 
     Fault: torch.narrow with a negative start reads in front of its operand
     Draw: --way ahead --only aten.narrow
@@ -29,7 +29,7 @@ def run(*command, cwd=None, check=True):
 
 
 def copy_repository():
-    """A worktree of what is committed, with a build of its own."""
+    """A worktree of the last commit, with its own build."""
     if not COPY.exists():
         run("git", "worktree", "add", "--detach", COPY, "HEAD", cwd=ROOT)
     if not (COPY / ".venv").exists():
@@ -59,7 +59,7 @@ def prove(patch: Path) -> tuple[str, str, str]:
             continue
         if native:
             build()
-        # What fails without the fault too is another one, and does not count.
+        # A program that fails without the fault too has another cause, and does not count.
         if found := spoiled - failing(start, draw):
             return fault, draw, str(min(found) - SEED + 1)
     return fault, draw, "NOT FOUND"

@@ -1,4 +1,4 @@
-"""What torch says of odd programs while it runs and captures them: nothing inside `hushed`. Import it before torch."""
+"""Silences torch's messages about odd programs inside `hushed`. Import it before torch."""
 
 import contextlib
 import linecache
@@ -7,11 +7,11 @@ import os
 import warnings
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("INGOT_CACHE", "off")  # each program is compiled by each way
+os.environ.setdefault("INGOT_CACHE", "off")  # so that each program is compiled by each way
 
 import torch  # noqa: E402
 
-# torch keeps a stack trace for every node and guard; looking up on disk whether each frame's file has changed was half of a capture.
+# torch keeps a stack trace for every node and guard, and checks on disk whether each frame's file has changed. That took half of a capture's time.
 linecache.checkcache = lambda filename=None: None
 
 

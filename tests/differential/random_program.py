@@ -1,5 +1,4 @@
-"""What a random program is: tensors given to it, steps that each call one operator, and results. All of it is data, from which come a module,
-its text, and a script that anybody can run."""
+"""A random program: input tensors, steps that each call one operator, and results. All of it is data, from which a module, its text, and a script that anybody can run are made."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ WIDE = {torch.float16, torch.bfloat16, torch.float32}
 
 @dataclass(frozen=True)
 class Ref:
-    """The tensor of that name: a source's, or a step's result."""
+    """A reference to a tensor by name: a source, or a result of a step."""
 
     name: str
 
@@ -62,7 +61,7 @@ class Program:
 
     @property
     def in_torch(self) -> list[str]:
-        """Of every fifth program one operator, so that engines and torch share the rest; the same one where other steps are left out."""
+        """One operator of every fifth program, which runs in torch, so that engines and torch share the program. It stays the same when other steps are left out."""
         chosen = sorted(self.steps, key=lambda step: zlib.crc32(f"{self.seed} {step.names}".encode()))[-1:] if self.seed % 5 == 4 else []
         return [step.target for step in chosen]
 
@@ -124,7 +123,7 @@ def merged(programs: list[Program]) -> Program:
 
 
 def text(value, wide: bool, owned: set[str]) -> str:
-    """An argument as Python. owned: the names that are attributes of the module."""
+    """An argument as Python code. owned: the names that are attributes of the module."""
     if isinstance(value, Ref):
         return f"self.{value.name}" if value.name in owned else value.name
     if isinstance(value, Size):
@@ -173,7 +172,7 @@ _numbers = itertools.count()
 @lru_cache(maxsize=64)
 def _compiled(source_text: str):
     name = f"<program {next(_numbers)}>"
-    linecache.cache[name] = (len(source_text), None, source_text.splitlines(True), name)  # so that errors and traces show lines
+    linecache.cache[name] = (len(source_text), None, source_text.splitlines(True), name)  # so that errors and traces show source lines
     scope = {"torch": torch}
     exec(compile(source_text, name, "exec"), scope)
     return scope["forward"]

@@ -1,4 +1,4 @@
-"""A program that fails becomes a smaller one that fails in the same way: fewer results, steps, sources, arguments, calls, sizes; plainer values."""
+"""Reduces a failing program to a smaller one that fails in the same way: fewer results, steps, sources, arguments, calls and sizes; simpler values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from values import Source
 
 
 def alive(program: Program) -> Program:
-    """Without the sources that nothing reads."""
+    """The program without sources that nothing reads."""
     read = set(program.results).union(*(read_by(step) for step in program.steps))
     for source in reversed(program.sources):
         if source.name in read and source.base:
@@ -40,7 +40,7 @@ class Reducer:
             candidate = alive(candidate)
             if not candidate.results and not any(operator(s.target)._schema.is_mutable for s in candidate.steps) or self.fails(candidate) != self.kind:
                 return False
-        except Exception:  # no program any more
+        except Exception:  # not a valid program any more
             return False
         self.program = candidate
         return True
@@ -55,7 +55,7 @@ class Reducer:
                 break
         return self.program
 
-    # ---- each tries what it is named after
+    # ---- reductions, named after what they try
 
     def fewer_results(self):
         for name in list(self.program.results):
@@ -88,7 +88,7 @@ class Reducer:
         return replace(self.program, steps=steps, results=[names.get(n, n) for n in self.program.results])
 
     def with_values(self, at, used):
-        """What a step made as inputs."""
+        """Replaces a step by inputs with its results."""
         if self.program.dynamic:
             return None
         eager, step = Eager(self.program), self.program.steps[at]

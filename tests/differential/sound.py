@@ -1,4 +1,4 @@
-"""What a random call must not do if its result is to mean anything: undefined behaviour of C, an order that torch leaves open, random numbers."""
+"""Refuses random calls without a defined result: undefined behaviour of C, an order that torch leaves open, random numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONVERTS = re.compile(r"aten\.(_?to|type_as|lift|copy|fill|full|scatter|index_pu
 DIVIDES = re.compile(r"aten\.(div|divide|true_divide|floor_divide|remainder|fmod)_?\.")
 REMAINDERS = re.compile(r"aten\.(floor_divide|remainder|fmod|div(ide)?_?\.\w+_mode)")
 TIES = {"aten.sort.default", "aten.argsort.default", "aten.topk.default", "aten.kthvalue.default", "aten.median.dim", "aten.nanmedian.dim"}
-# Sums, of products most of them. What is near the largest number overflows, or does not, by the order of the terms.
+# Sums, most of them of products. Whether values near the largest number overflow depends on the order of the terms.
 SUMS = re.compile(r"aten\.(mv\.|.*(conv|mm_?\.|addmv|addr|matmul|linear|dot|einsum|attention|_norm\.|_norm_|var|std))")
 ADDS = re.compile(r"aten\.(sum|nansum|mean|nanmean|cumsum)_?\.")
 NORMALISES = re.compile(r"aten\.(native_|_native_)?(batch|group|layer|instance|rms)_norm|aten\._?native_batch_norm|aten\.(var|std)_mean")
@@ -39,7 +39,7 @@ def written(chosen, args, kwargs) -> list[torch.Tensor]:
 
 
 def may_write(scope, chosen, tensors) -> bool:
-    """Constants are constant; parameters are written now and then. Some kernels of torch's write behind an `out` whose elements share places."""
+    """Whether the call may write its operands. Constants are never written, parameters sometimes. Some of torch's kernels write past an `out` whose elements share memory."""
     if chosen.kind == "out" and any(n > 1 and stride == 0 for t in tensors for n, stride in zip(t.shape, t.stride())):
         return False
     owned = {s.name: s.role for s in scope.sources if s.role in ("constant", "weight")}
@@ -53,50 +53,50 @@ def may_write(scope, chosen, tensors) -> bool:
 def before(chosen, args, kwargs) -> bool:
     values = list(_leaves([args, list(kwargs.values())]))
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
-    if DIVIDES.match(chosen.target):  # the smallest integer by -1 ends the process
+    if DIVIDES.match(chosen.target):  # the smallest integer divided by -1 ends the process
         if any(not t.dtype.is_floating_point and t.dtype is not torch.bool and t.numel() and t.min().item() == torch.iinfo(t.dtype).min for t in tensors if t.dtype is not torch.uint8):
             return False
-    if REMAINDERS.match(chosen.target) and _overflows(*args[:2]):  # torch's vector loops give NaN there, its scalar ones the remainder
+    if REMAINDERS.match(chosen.target) and _overflows(*args[:2]):  # torch's vector loops return NaN there, its scalar loops the remainder
         return False
-    if "signbit" in chosen.row and any(t.isnan().any() for t in tensors if t.dtype.is_floating_point):  # the sign of a NaN is anybody's
+    if "signbit" in chosen.row and any(t.isnan().any() for t in tensors if t.dtype.is_floating_point):  # the sign of a NaN is undefined
         return False
     if chosen.row in TIES and any(t.numel() and torch.unique(t[~t.isnan()]).numel() < t.numel() for t in tensors[:1]):
         return False
-    if "bucketize" in chosen.row and any(t.isnan().any() or (t.diff() < 0).any() for t in tensors[1:2]):  # of boundaries in no order
+    if "bucketize" in chosen.row and any(t.isnan().any() or (t.diff() < 0).any() for t in tensors[1:2]):  # unsorted boundaries
         return False
-    if "native_" in chosen.row and "_norm" in chosen.row and any(not t.numel() for t in tensors):  # means of nothing are left unwritten
+    if "native_" in chosen.row and "_norm" in chosen.row and any(not t.numel() for t in tensors):  # torch does not write means of no elements
         return False
-    if ("conv" in chosen.row or "multi_head" in chosen.row) and any(t.dtype.is_floating_point and not t.isfinite().all() for t in tensors):  # an infinity by the zeros around an image
+    if ("conv" in chosen.row or "multi_head" in chosen.row) and any(t.dtype.is_floating_point and not t.isfinite().all() for t in tensors):  # an infinity times the zeros around an image
         return False
-    if "arange" in chosen.target and any(abs(v) > 10_000 for v in values if isinstance(v, (int, float)) and v == v):  # gigabytes
+    if "arange" in chosen.target and any(abs(v) > 10_000 for v in values if isinstance(v, (int, float)) and v == v):  # would take gigabytes
         return False
     floats = [t for t in tensors if t.dtype.is_floating_point]
     if SUMS.match(chosen.target) and any((t.abs() > sum_limit(t.dtype)).logical_and(t.isfinite()).any() for t in floats):
         return False
     wide = kwargs.get("dtype")
     if ADDS.match(chosen.target) and wide is not None and wide.is_floating_point and any(not t.dtype.is_floating_point and t.double().abs().gt(2**24).any() for t in tensors):
-        return False  # of large integers that cancel, what the order leaves
-    if kwargs.get("assume_unique") and any(torch.unique(t).numel() < t.numel() for t in tensors):  # torch does not look whether they are
+        return False  # large integers that cancel: the result depends on the order
+    if kwargs.get("assume_unique") and any(torch.unique(t).numel() < t.numel() for t in tensors):  # torch does not check that they are unique
         return False
-    if NORMALISES.match(chosen.target) and any(t.isinf().any() for t in floats):  # inf - inf, where eager's algorithm meets it
+    if NORMALISES.match(chosen.target) and any(t.isinf().any() for t in floats):  # inf - inf, depending on eager's algorithm
         return False
-    # Torch's kernels read those wrongly; its own callers never give any.
+    # torch's kernels read such strides wrongly; its own callers never pass them.
     if "flash_attention" in chosen.row and any(t.stride(-1) != 1 for t in tensors) or "native_" in chosen.row and not all(t.is_contiguous() for t in tensors[1:]):
         return False
     if "_weight_norm_interface" in chosen.row and not all(t.is_contiguous() for t in tensors):
         return False
-    if chosen.kind == "out" and any(name in chosen.row for name in ("avg_pool3d", "col2im", "tril", "triu")) and not kwargs["out"].is_contiguous():  # torch writes it as if it were
+    if chosen.kind == "out" and any(name in chosen.row for name in ("avg_pool3d", "col2im", "tril", "triu")) and not kwargs["out"].is_contiguous():  # torch writes it as if it were contiguous
         return False
-    if ("circular" in values or "circular" in chosen.row) and any(isinstance(n, int) and n < 0 for n in args[1]):  # wraps around what is not written yet
+    if ("circular" in values or "circular" in chosen.row) and any(isinstance(n, int) and n < 0 for n in args[1]):  # wraps around elements that are not written yet
         return False
     if "2d_aa" in chosen.row and 1 in [sizes[-1] for sizes in args[1:] if isinstance(sizes, list) and sizes and isinstance(sizes[-1], int)]:  # torch repeats the first row of one column
         return False
-    # Whether a neighbour of weight 0 is multiplied, and where a place that is no number lies, depends on the kernel that torch takes.
+    # Whether a neighbour of weight 0 is multiplied, and where a NaN coordinate lies, depends on the kernel that torch chooses.
     if RESAMPLES.match(chosen.target) and any(t.dtype.is_floating_point and not t.isfinite().all() for t in tensors):
         return False
-    if NUMBERS_MAXIMA.match(chosen.target) and any(t.dtype.is_floating_point and t.isnan().any() for t in tensors):  # of several NaN: some one
+    if NUMBERS_MAXIMA.match(chosen.target) and any(t.dtype.is_floating_point and t.isnan().any() for t in tensors):  # any of several NaN
         return False
-    if "native_channel_shuffle" in chosen.row:  # the shuffle is a copy of a permuted view in eager and lies so; ingot's result is row-major
+    if "native_channel_shuffle" in chosen.row:  # in eager the shuffle copies a permuted view and keeps its layout; ingot's result is row-major
         return False
     if "einsum" in chosen.row and len(args[1]) == 1:  # a view in eager, which ingot copies
         return False
@@ -104,9 +104,9 @@ def before(chosen, args, kwargs) -> bool:
         return False
     if "pixel_unshuffle" in chosen.row and any(not t.numel() for t in tensors):  # torch's operator and its shape function disagree
         return False
-    if "dropout" in chosen.row and not tensors[0].dtype.is_floating_point:  # with p = 1 eager multiplies; torch's trace has native_dropout, which takes floats alone
+    if "dropout" in chosen.row and not tensors[0].dtype.is_floating_point:  # with p = 1 eager multiplies; torch's trace has native_dropout, which accepts only floats
         return False
-    if "take_along_dim" in chosen.row and not _inside(*args, **{k: v for k, v in kwargs.items() if k != "out"}):  # beyond the axis: not all of torch's kernels look
+    if "take_along_dim" in chosen.row and not _inside(*args, **{k: v for k, v in kwargs.items() if k != "out"}):  # beyond the axis: not all of torch's kernels check
         return False
     if chosen.kind in ("write", "out") and not _reads_what_it_writes(chosen) and _overlap(chosen, args, kwargs, tensors):
         return False
@@ -120,7 +120,7 @@ def sum_limit(dtype) -> float:
 
 
 def _reads_what_it_writes(chosen) -> bool:
-    """Element by element, so that operands may be the tensor that is written."""
+    """True for pointwise operators, whose operands may be the written tensor."""
     return torch.Tag.pointwise in operator(chosen.row).tags or "copy_" in chosen.target or "fill" in chosen.target
 
 

@@ -1,5 +1,4 @@
-"""Random programs by every way through ingot, against eager. Seeds are fixed: a failure here is the same failure everywhere; `make differential`
-draws others."""
+"""Compares random programs by every way through ingot with eager. Seeds are fixed, so a failure is the same everywhere; `make differential` draws others."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def programs(chunk):
 
 
 def finish(tally, run, to_fail=frozenset()):
-    """What has failed, reduced, as the test's message. `to_fail`: the seeds that have to."""
+    """Reports failures, reduced, as the test's message. `to_fail`: the seeds that must fail."""
     TALLY.add(tally)
     failures = [f for f in tally.failures if f.seed not in known.SEEDS]
     shown = [str(f.reduced(run, 30)) for f in failures[:2]]
@@ -52,7 +51,7 @@ def one_thread():
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_in_process(chunk):
-    """Three of four programs ahead of time, one by torch.compile; a third of them with open sizes."""
+    """Three of four programs run ahead of time, one by torch.compile; a third of them has open sizes."""
     way, tally = "torch.compile" if chunk % 4 == 3 else "ahead", Tally()
     run_all(programs(chunk), way, ways.ALL[way], tally)
     finish(tally, ways.ALL[way], known.SEEDS.keys() & {*range(chunk * CHUNK, (chunk + 1) * CHUNK)})
@@ -76,7 +75,7 @@ def test_instruction_set(isa):
 
 @long
 def test_cuda_code():
-    """All that has a file of an engine alone; printed code compiles for sm_80 without a GPU, and runs where there is one."""
+    """Programs that are one engine in a file. Their printed code compiles for sm_80 without a GPU, and runs if there is one."""
     tally = Tally()
     for chunk in range(EVERY_WAY // CHUNK):
         run_all(programs(CHUNKS + chunk), "CUDA code", ways.cuda_code, tally, together=20)
@@ -85,12 +84,12 @@ def test_cuda_code():
     finish(tally, ways.cuda_code)
 
 
-# ---- of the generator, the judge and the list of what is known
+# ---- tests of the generator, the judge and the list of known failures
 
 
 @long
 def test_programs_call_every_operator():
-    """But for what stands in NEVER."""
+    """Every operator is called, except those in NEVER."""
     import operators
 
     called = {step.target for chunk in range(CHUNKS) for program in programs(chunk) for step in program.steps}
@@ -109,7 +108,7 @@ def test_few_are_undecidable():
 
 
 def spoiled(t: torch.Tensor) -> torch.Tensor:
-    """The same but for one element."""
+    """The tensor with one element changed."""
     changed = t.clone()
     flat = changed.view(-1)
     if t.dtype is torch.bool:

@@ -1,4 +1,4 @@
-"""Programs that random ones were reduced to, by hand in the words of users: each was a fault."""
+"""Faults that random programs found, each reduced by hand to a program that a user might write."""
 
 import pytest
 import torch
@@ -93,7 +93,7 @@ def test_strides_of_padded_volumes():
 
 
 def test_strides_of_batch_norm_where_an_axis_of_size_1_lies_anywhere():
-    """Channels last in memory, though the strides do not say so."""
+    """Channels last in memory, although the strides do not show it."""
     x = torch.arange(4.0).as_strided((1, 2, 2, 1), (1, 1, 2, 2))
     model, call = compiled(lambda x: torch.nn.functional.batch_norm(x, torch.zeros(2), torch.ones(2)), x)
     result, eager = call(x), model(x)
@@ -165,7 +165,7 @@ def test_view_that_reads_the_shape_of_a_fused_value():
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 def test_shape_of_an_input_changed_in_place(way):
-    """No new value says that: the model runs in torch."""
+    """A new value cannot express that, so the model runs in torch."""
     model, call = compiled(lambda x: x.squeeze_() + 1, torch.ones(1, 3), way=way)
     mine, theirs = torch.ones(1, 3), torch.ones(1, 3)
     with torch.no_grad():
@@ -180,7 +180,7 @@ def test_copy_with_out_broadcasts():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_both_results_of_attention(causal):
-    """The logsumexp of causal attention read freed memory while it was written out."""
+    """The logsumexp of causal attention read freed memory while attention was expanded."""
 
     def attend(q, k):
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k, 0.0, causal)
@@ -221,7 +221,7 @@ def test_average_of_negative_zeros():
 
 @pytest.mark.parametrize("lies", [lambda x: x[:1].expand(3, 4), lambda x: x.view(-1).as_strided((3, 4), (1, 1))])
 def test_written_input_that_overlaps_itself(lies):
-    """Compiled for one that does not: what one element is given would be lost by what another had."""
+    """Compiled for an input without overlap: a write to one element would be lost under the old value of another."""
     x = torch.arange(12.0).view(3, 4)
 
     def forward(x):
@@ -255,7 +255,7 @@ def test_reductions_of_a_scalar_inside_those_of_a_row():
     ids=["type_as", "dropout in evaluation", "dropout of nothing", "expand of no axis", "part of an expand", "broadcast_to, transposed"],
 )
 def test_writes_through_what_is_the_operand_itself(write, way):
-    """Infinities stay what they are: nothing is added up."""
+    """Infinities stay infinities: writes are not undone by additions."""
     x = torch.tensor([[torch.inf, 1.5], [-0.5, 3e38]])
     model, call = compiled(write, x.clone(), way=way)
     mine, theirs = x.clone(), x.clone()
@@ -299,7 +299,7 @@ def broadcast(y):
     return torch.broadcast_tensors(torch.ones(3, 2), y)[1]
 
 
-# Views of which torch's functionalisation knows nothing, or that it undoes by adding: y, which is 1e10, and what is written through the one must be seen in the other.
+# Views that torch's functionalisation does not know, or undoes by additions. y is 1e10, and a write through one tensor must show in the other.
 HIDDEN = {
     "expand": lambda y: y.expand(3, 2), "expand_as": lambda y: y.expand_as(y), "broadcast_to": lambda y: torch.broadcast_to(y, (1, 3, 2)), "broadcast_tensors": broadcast,
     "dropout": lambda y: torch.dropout(y, 0.5, False), "dropout of dropout": lambda y: torch.dropout(torch.dropout(y, 0.0, True), 0.5, False),
@@ -338,7 +338,7 @@ def test_writes_that_hidden_views_see(view, through, way, tmp_path):
 
 @pytest.mark.parametrize("write", [lambda x: x.view(-1)[1:].expand(5).zero_(), lambda x: x.unbind(0)[1].add_(1), lambda x: torch.dropout(x, 0.5, False).add_(1)])
 def test_an_input_by_the_name_of_a_function_of_python(write):
-    """Copies of torch's graphs rename it."""
+    """torch renames such an argument when it copies a graph."""
 
     class Model(torch.nn.Module):
         def forward(self, input):
@@ -354,7 +354,7 @@ def test_an_input_by_the_name_of_a_function_of_python(write):
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 def test_result_and_a_view_of_it_that_was_written(way):
-    """Of the stride of an axis of size 1 torch's functional graph has another, which places nothing."""
+    """torch's functional graph has another stride for an axis of size 1, which does not matter."""
 
     def forward(x):
         pooled = aten.max_pool3d(x, [1, 2, 2])
@@ -371,7 +371,7 @@ def test_result_and_a_view_of_it_that_was_written(way):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_batch_norm_of_half_precision_beside_a_write(dtype, training):
-    """Torch's graph has a step of which it records other types for the running statistics than they have."""
+    """torch's graph records wrong types for the running statistics of a step."""
 
     def forward(x, mean, variance, weight):
         y = torch.nn.functional.batch_norm(x, mean, variance, weight, training=training, momentum=0.5)
@@ -401,14 +401,14 @@ def test_what_reads_a_type_that_torch_records_wrongly():
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 def test_write_through_views_of_an_empty_tensor(way):
-    """Torch's functional graph lost what computes it."""
+    """torch's functional graph lost the operator that computes it."""
     model, call = compiled(lambda x: aten.tril_(aten.expand(x, [2, -1])), torch.ones(0, dtype=torch.int32), way=way)
     with torch.no_grad():
         assert call(torch.ones(0, dtype=torch.int32)).shape == (2, 0)
 
 
 def test_functional_graph_for_one_size_alone():
-    """Torch takes a diagonal of 1 in the example for one of 1 always: its program refuses others, and says so when it runs."""
+    """torch takes a diagonal of length 1 in the example for a constant: its program refuses other lengths with an error when it runs."""
 
     def forward(x):
         return torch.diagonal(x, -1, 0, 2).add_(1)
@@ -421,7 +421,7 @@ def test_functional_graph_for_one_size_alone():
 
 
 def test_constants_and_buffers_of_a_program_that_writes():
-    """Torch's functional graph takes a constant beside a write for a buffer, and has it elsewhere among its inputs."""
+    """torch's functional graph takes a constant beside a write for a buffer, and puts it elsewhere among its inputs."""
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -437,7 +437,7 @@ def test_constants_and_buffers_of_a_program_that_writes():
 
 
 def test_detached_buffer_in_a_saved_program(tmp_path):
-    """The buffers of a loaded program may be views, which torch does not detach in place."""
+    """The buffers of a loaded program may be views, which torch cannot detach in place."""
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -467,7 +467,7 @@ def test_softmax_of_a_number(value):
 
 @pytest.mark.parametrize("norm", [lambda x: aten.linalg_vector_norm(x, 2, [-1, 0]), lambda x: aten.norm.ScalarOpt_dim(x, 2, [-1, 0])])
 def test_norm_whose_rank_torch_records_wrongly(norm):
-    """As torch 2.11 does: what reads the norm, in an engine, is recorded with the rank that torch's kernel gives."""
+    """torch 2.11 records a wrong rank for a norm. Its readers in an engine are recorded with the rank that torch's kernel returns."""
     x = torch.full([1, 1], 3.0)
     model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: (norm(x) + 1) * 2})()
     program = torch.export.export(model, (x,))
@@ -500,7 +500,7 @@ def test_probabilities_below_the_least_normal_number_are_not_zero(columns):
     model, call = compiled(lambda x: (torch.softmax(x, -1), torch.softmax(x, -1).log()), x)
     mine, eager = call(x), model(x)
     assert torch.equal(mine[0] > 0, eager[0] > 0)
-    seen = eager[0] > 2.0**-140  # below it, a rounding of the probability moves its logarithm far
+    seen = eager[0] > 2.0**-140  # below it, a rounding of the probability changes its logarithm a lot
     for y, e, exact in zip(mine, eager, model(x.double()), strict=True):
         assert_accurate(y[seen], e[seen], exact[seen])
 
@@ -574,7 +574,7 @@ def squeezed_scalar(x):
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("program", [turned, turned_and_scaled, squeezed_scalar], ids=lambda p: p.__name__)
 def test_axes_changed_in_place(program, way, view):
-    """Of an example that is a view too: calls need none."""
+    """Also for an example that is a view: the inputs of calls need not be views."""
     def given():
         return torch.arange(9.0).view(3, 3) if view else torch.arange(9.0).view(3, 3).clone()
 

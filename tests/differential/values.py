@@ -1,4 +1,4 @@
-"""The tensors that a program is given: which values they have, and how they lie in memory."""
+"""The input tensors of a program: their values and their layouts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 
 @dataclass
 class Source:
-    """A tensor given to a program.
+    """An input tensor of a program.
 
     role: "input", "weight" (a parameter), "buffer", or "constant" (a plain attribute of the module)
     shape: sizes; a name stands for a size that varies from call to call
-    values: how they are drawn (see `draw`); high: what indices stay below
+    values: how they are drawn (see `draw`); high: the exclusive bound of indices
     layout: ("dense",), ("order", axes from outermost in memory), ("step", axis, step), ("offset", n), ("expanded", axes)
     base: the source whose memory it shares; layout is then ("same",), ("transpose", a, b) or ("part", axis, start, length)
     literal: the values themselves, call by call (reduce.py)
@@ -37,7 +37,7 @@ class Source:
 
 
 def draw(source: Source, shape, call: int) -> torch.Tensor:
-    """Dense values; for equal arguments the same ones."""
+    """Dense values. Equal arguments give equal values."""
     if source.literal is not None:
         return source.literal[min(call, len(source.literal) - 1)]
     count = math.prod(shape)
@@ -78,7 +78,7 @@ def draw(source: Source, shape, call: int) -> torch.Tensor:
 
 
 def lay(t: torch.Tensor, layout: tuple) -> torch.Tensor:
-    """The same values in memory of that layout."""
+    """The values in memory of this layout."""
     kind, *rest = layout
     if kind == "order":
         axes = rest[0]
@@ -121,7 +121,7 @@ def given(sources: list[Source], sizes: dict[str, int], call: int, wide=False, m
 
 
 def text(tensors: dict[str, torch.Tensor], sources: list[Source]) -> list[str]:
-    """Lines of Python that make them, those that share memory as views of one storage."""
+    """Lines of Python that create the tensors; those that share memory are views of one storage."""
     lines, storages = [], {}
     for source in sources:
         t = tensors[source.name]

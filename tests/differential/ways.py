@@ -1,4 +1,4 @@
-"""The ways through ingot: each takes a program and gives what was seen of its calls."""
+"""The ways through ingot: each runs a program and returns the observations of its calls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from random_program import Program, module
 import ingot
 from ingot import _library
 
-LARGEST = 64  # of a size that varies
+LARGEST = 64  # the largest value of a varying size
 
 
 class Refused(Exception):
-    """Ingot does not take the program, and says so. about: text that names what it does not take."""
+    """ingot refuses the program with an error. about: text that names what it refuses."""
 
     def __init__(self, said: str, about: str = ""):
         super().__init__(said)
@@ -40,7 +40,7 @@ def ranges(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def compiled_ahead(program: Program, **options):
-    """With open sizes by ingot.Input, or, where inputs share memory or lie in another order, by examples and torch's dynamic_shapes."""
+    """Compiles with open sizes by ingot.Input. If inputs share memory or have another layout, by examples and torch's dynamic_shapes."""
     model, inputs = first_inputs(program)
     given = {"inputs": copies(inputs)}
     if program.dynamic:
@@ -48,7 +48,7 @@ def compiled_ahead(program: Program, **options):
         given = by_input(program, inputs) if plain and program.seed % 3 else by_example(program, inputs)
     try:
         return model, ingot.compile(model, **given, min_block_size=1, **options, torch_executed_ops=program.in_torch)
-    except ingot.OptionError:  # torch writes that operator by others
+    except ingot.OptionError:  # torch decomposes that operator
         return model, ingot.compile(model, **given, min_block_size=1, **options)
 
 
@@ -70,7 +70,7 @@ def by_example(program: Program, inputs):
 
 
 def copies(tensors):
-    """The same tensors in memory of their own, shared among them as before."""
+    """Copies of the tensors. Tensors that share memory still share it."""
     return copy.deepcopy(tensors)
 
 
@@ -123,7 +123,7 @@ def compiled_calls(program: Program, backend: str) -> list[Seen]:
 
 
 def saved(program: Program, folder: str, whole=False, **options):
-    """(path, whether an engine is all of it, how many engines are in it); a file of a torch program where torch runs a part, or Refused."""
+    """(path, whether one engine is the whole program, the number of engines). A file of a torch program if torch runs a part, or Refused."""
     model, compiled = compiled_ahead(program, **options)
     if whole and not compiled.report.whole:
         raise Refused("a part of it runs in torch, so that it has no file for the command line")
@@ -140,12 +140,12 @@ def loaded(program: Program, judge) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         path, whole, engines = saved(program, folder)
         module = ingot.load(path)
-        # An engine in a file gives results with memory of their own.
+        # An engine from a file returns results with separate memory.
         return judge.compare(calls(program, Owned(module, program), module), memory=not whole and not engines)
 
 
 class Owned:
-    """A loaded module's buffers and parameters under the program's names; what the program does not write is not in all files."""
+    """A loaded module's buffers and parameters under the program's names. Tensors that the program does not write are not in all files."""
 
     def __init__(self, module, program):
         tensors = {**dict(module.named_buffers()), **dict(module.named_parameters())}
@@ -155,8 +155,8 @@ class Owned:
 
 
 def command_line(program: Program, judge, target="cpu", pretend=None) -> Verdict:
-    """The first call, in a process without Python and torch: its results, and the buffers afterwards. On a GPU that pretends (the folder of its
-    driver) nothing is computed: that every step finds its kernels is all that is seen."""
+    """The first call in a process without Python and torch: its results, and the buffers afterwards. On a pretended GPU (`pretend`: the folder of its driver) nothing is computed; it shows only
+    that every step finds its kernels."""
     with tempfile.TemporaryDirectory() as folder:
         path, *_ = saved(program, folder, whole=True, **({} if target == "cpu" else {"target": target}))
         given, folder = values.given(program.sources, program.sizes[0], 0), Path(folder)
@@ -184,7 +184,7 @@ def command_line(program: Program, judge, target="cpu", pretend=None) -> Verdict
 
 
 def cuda_code(program: Program, judge) -> Verdict:
-    """Compiled for an NVIDIA GPU; run where there is one, by the command line."""
+    """Compiles for an NVIDIA GPU, and runs the plan by the command line if there is one."""
     if torch.cuda.is_available():
         return command_line(program, judge, "cuda:sm_{}{}".format(*torch.cuda.get_device_capability()))
     return command_line(program, judge, "cuda:sm_90", pretend=Path(_library.find("ingot")).parent / "pretend")
@@ -196,6 +196,6 @@ ALL = {**IN_PROCESS, "reference": reference, **BY_FILE}
 
 
 def words(problem: Exception) -> str:
-    """An exception's kind and first line without names and numbers, so that equal ones count together."""
+    """An exception's kind and first line without names and numbers, so that similar ones are counted together."""
     line = next((part for part in str(problem).splitlines() if part.strip()), "")
     return f"{type(problem).__name__}: " + re.sub(r"\b[a-z]\d+(_\d+)?\b|p\d+_\w+", "x", re.sub(r"\d+", "0", line))[:160]

@@ -1,5 +1,4 @@
-"""A process of its own that runs many programs by one way, with the environment it was started in: INGOT_ISA, or none whose crash should end the
-caller. `run` starts one."""
+"""A process that runs many programs by one way, for an environment of its own (INGOT_ISA), or so that a crash does not end the caller. `run` starts one."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def run(seeds, kinds, way: str, environment=None, timeout=3600):
-    """The Tally of the programs of these seeds. What ends the process is a failure of the seeds it was busy with."""
+    """The Tally of the programs of these seeds. If the process ends early, that is a failure of the seeds that it was running."""
     with tempfile.TemporaryDirectory() as folder:
         job, answer, progress = (Path(folder) / name for name in ("job", "answer", "progress"))
         job.write_bytes(pickle.dumps((list(seeds), kinds, way)))
@@ -27,7 +26,7 @@ def run(seeds, kinds, way: str, environment=None, timeout=3600):
 
 
 def main():
-    import quiet  # first: it tells torch's C++ what not to say
+    import quiet  # first, because it silences torch's C++ messages
     import campaign
     import ways
 

@@ -1,4 +1,4 @@
-"""Runs the fenced blocks of a page in their order, as a reader would type them, and compares what they print with what the page shows.
+"""Runs the fenced blocks of a page in order, as a reader would type them, and compares their output with the page.
 
 ```python   runs in this process; the blocks of a page share their names. With title="model.py" it is written to that file first, so that lines have a name.
 ```cpp      with a title: written to that file.
@@ -65,6 +65,6 @@ def in_shell(code, folder, environment):
 
 
 def matches(printed: str, shown: str) -> bool:
-    """Whether that is what was printed. `...` in the page stands for any text within a line, and a line of it alone for any lines."""
+    """Whether the printed text matches the page. `...` in the page matches any text within a line, and a line of only `...` any lines."""
     lines = ["(?s:.*)" if line == "..." else ".*".join(map(re.escape, line.split("..."))) for line in shown.rstrip("\n").split("\n")]
     return re.fullmatch("\n".join(lines), printed.rstrip("\n")) is not None

@@ -1,4 +1,4 @@
-"""What pages say of other things is true: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
+"""Checks what pages refer to: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
 
 import importlib.util
 import re
@@ -84,7 +84,7 @@ def test_every_page_is_in_the_navigation():
 
 @pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if not name.startswith("decisions/"))])
 def test_paths_are_there(page):
-    """Paths from the root in a page's text. Those of records of decisions were true when they were written."""
+    """Paths from the root in a page's text exist. Decision records are left out: their paths were true when they were written."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
     for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
         found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))

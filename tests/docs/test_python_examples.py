@@ -10,7 +10,7 @@ from blocks import ROOT
 
 FOLDER = ROOT / "examples/python"
 MORE = {"quickstart", "diffusion"}  # they need packages beyond torch; quickstart is `make quickstart`
-ELSEWHERE = {"own_kernel", "lora"}  # run beside the tests of what they show
+ELSEWHERE = {"own_kernel", "lora"}  # run by the tests of the features that they show
 SHOWS = {
     "torch_compile": "nothing stays in torch",
     "export_and_save": "tagger_plan.ingot: ",

@@ -12,7 +12,7 @@ PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / "docs" / name
 
 @pytest.fixture
 def prefix(tmp_path_factory):
-    """What `cmake --install` gives, for pages with C++."""
+    """The folder that `cmake --install` writes, for pages with C++."""
     where = tmp_path_factory.mktemp("prefix")
     subprocess.run(["cmake", "--install", BUILD, "--prefix", where], check=True, capture_output=True)
     return next(where.rglob("pkgconfig")).parent

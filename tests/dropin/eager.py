@@ -1,4 +1,4 @@
-"""What a compiled model is compared with: eager, judged by tests/accuracy.py."""
+"""Compares a compiled model with eager, by tests/accuracy.py."""
 
 import copy
 import sys
@@ -27,7 +27,7 @@ def same(result, model, *args, depth=256, **kwargs):
 
 
 class Small(torch.nn.Module):
-    """Two layers with a sine between them, which torch can be told to run."""
+    """Two layers with a sine between them, which a test can keep in torch."""
 
     def __init__(self, seed=0):
         super().__init__()

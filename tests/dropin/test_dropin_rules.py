@@ -1,4 +1,4 @@
-"""What a user adds to a build: decompositions, passes, converters, plugins; and partitioning by hand."""
+"""Users' additions to a build: decompositions, passes, converters, plugins; and partitioning by hand."""
 
 import pytest
 import torch

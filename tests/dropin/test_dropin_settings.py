@@ -1,4 +1,4 @@
-"""Every setting is mapped, explained once, or refused; one that is not known is told."""
+"""Every setting is mapped, explained once, or refused; an unknown one is reported."""
 
 import logging
 

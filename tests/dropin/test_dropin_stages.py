@@ -1,4 +1,4 @@
-"""The stages that scripts call by themselves, and what they read of engines."""
+"""The stages that scripts call directly, and the attributes of engines that they read."""
 
 import logging
 

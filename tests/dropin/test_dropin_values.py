@@ -1,4 +1,4 @@
-"""Input, Device and the enumerations, as upstream's scripts make them."""
+"""Input, Device and the enumerations, as upstream's scripts use them."""
 
 import logging
 from collections import namedtuple

@@ -1,4 +1,4 @@
-"""docs/migration.md says what the code does: it is made of the tables, and the tables' names are there."""
+"""docs/migration.md is generated from the tables, and the names in the tables exist."""
 
 import importlib
 import sys

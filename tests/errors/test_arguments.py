@@ -1,4 +1,4 @@
-"""The exact text of what ingot.compile, ingot.save, ingot.load and a module with parts in torch say of their arguments."""
+"""The exact errors of ingot.compile, ingot.save, ingot.load and a module with parts in torch about their arguments."""
 
 import collections
 import os
@@ -152,7 +152,7 @@ def test_a_size_that_the_code_fixes():
 
 
 def test_a_weight_without_strides_stays_with_torch():
-    """What reads it runs in torch, the rest in an engine."""
+    """Operators that read it run in torch, the rest in an engine."""
 
     class Sparse(torch.nn.Module):
         def __init__(self):
@@ -257,7 +257,7 @@ def test_libraries_that_are_missing(tmp_path):
     assert done.stdout == "IoError libingot.so was not found\n  remedy: build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder\n", done.stderr
 
 
-# ---- what sessions and profiles are given
+# ---- arguments of sessions and profiles
 
 
 def test_profiles():
@@ -268,7 +268,7 @@ def test_profiles():
     assert told(ingot.InputError, lambda: compiled.profile(x.to_sparse()))[0] == "input 'input' has layout sparse_coo, but the engine takes strided tensors"
     assert told(ingot.InputError, lambda: compiled.profile(x.to("meta")))[0] == "input 'input' is on the meta device, which holds no values"
     assert told(ingot.InputError, lambda: compiled.profile(torch.masked.masked_tensor(x, x > 0)))[0].startswith("input 'input' is of type MaskedTensor")
-    said = ("parts of this module run in torch, and a profile is one of an engine", "", "torch.profiler.profile shows the engines' calls among torch's operators")
+    said = ("parts of this module run in torch, but a profile measures one engine", "", "torch.profiler.profile shows the engines' calls among torch's operators")
     for op in ("gelu", "linear"):
         parts = ingot.compile(torch.nn.Sequential(linear, torch.nn.GELU()), inputs=[Input(X)], torch_executed_ops=[op], min_block_size=1)
         assert told(ingot.UnsupportedError, lambda: parts.profile(x)) == said
@@ -295,4 +295,4 @@ def test_sessions(tmp_path):
     for value in (np.zeros(9), "x", 3j):
         def give():
             session.state["seen"] = value
-        assert told(ingot.InputError, give)[0].startswith("state 'seen' is float32 [4], and what is given does not become that: ")
+        assert told(ingot.InputError, give)[0].startswith("state 'seen' is float32 [4], but the given value cannot be converted to it: ")

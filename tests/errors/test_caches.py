@@ -1,4 +1,4 @@
-"""Caches hold what only this user can have written: another folder or file is not used, which is said once, and the build goes on without it."""
+"""Caches hold only what this user can have written. Another folder or file is not used, which is logged once, and the build continues without it."""
 
 import os
 import subprocess

@@ -83,7 +83,7 @@ def archive(tmp_path_factory):
 
 
 def told(kind, call):
-    """What the error says, of exactly this class; its text is message, origin and remedy and nothing else."""
+    """The (message, origin, remedy) of the error, which must be of exactly this class. Its text consists of these three only."""
     with pytest.raises(ingot.Error) as caught:
         call()
     error = caught.value
@@ -223,7 +223,7 @@ def test_a_call_that_needs_gradients():
 def test_an_input_that_requires_gradients(model):
     x, y = torch.zeros(2, 4, requires_grad=True), torch.zeros(2, 3)
     assert told(ingot.InputError, lambda: model(x, y)) == (
-        "an input requires gradients, and a compiled module has none", "", "call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")  # fmt: skip
+        "an input requires gradients, but a compiled module computes none", "", "call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")  # fmt: skip
     with torch.no_grad():
         assert torch.equal(model(x, y), model(x.detach(), y))
 
@@ -418,7 +418,7 @@ def test_options_of_another_time(plan):
 
 
 def test_saving_what_needs_torch_as_one_engine(tmp_path):
-    """A .ingot file has no torch beside it. What the user alone kept in torch is in its engine."""
+    """A .ingot file has no torch graph. Operators that only the user kept in torch run in its engine."""
     module = ingot.compile(Unsupported(), inputs=[ingot.Input((4, 4))])
     path = tmp_path / "model.ingot"
     path.write_bytes(b"old")

@@ -1,4 +1,4 @@
-"""Errors of GPUs in full, and plans compiled anew for the GPU at hand: on a driver that pretends (tests/pretend), so on any machine, each in a process of its own."""
+"""Errors of GPUs in full, and plans compiled anew for the GPU at hand. A pretended driver (tests/pretend) makes this possible on any machine. Each test has its own process."""
 
 import ctypes.util
 import json
@@ -55,7 +55,7 @@ def python(code, cache, pretend="", **more):
 
 
 def told(code, *arguments, **named):
-    """Class, message, origin and remedy of the error that a program meets."""
+    """Class, message, origin and remedy of the error that a program gets."""
     lines = "".join(f"    {line}\n" for line in code.splitlines())
     done = python(f"import json\ntry:\n{lines}except ingot.Error as e:\n    print(json.dumps([type(e).__name__, e.message, e.origin, e.remedy]))\n", *arguments, **named)
     assert done.returncode == 0, done.stderr
@@ -207,7 +207,7 @@ def test_a_plan_for_another_gpu_is_compiled_from_its_graph(plan, cache, tmp_path
     assert set(lines(events, "module")) == {"cubin sm_80"} and not lines(events, "mistake")
     if way != "load":
         assert lines(events, "launch")
-    # The same kernels as where it was compiled for this GPU in the first place.
+    # The same kernels as in a plan that was compiled for this GPU directly.
     wanted, others = tmp_path / "wanted.ingot", tmp_path / "others"
     assert command(["compile", plan.parent / "model.pt2", "-o", wanted, "--set", "target=cuda:sm_80"], cache).returncode == 0
     for path in (wanted, plan):
@@ -262,7 +262,7 @@ def test_a_model_on_the_cpu_is_saved_for_a_gpu(made, cache, tmp_path, monkeypatc
     assert "mistake" not in seen and "module cubin sm_90\n" in seen and "launch " in seen
 
 
-# ---- what is timed
+# ---- timing
 
 
 def compile_line(model, made, *settings):
@@ -284,7 +284,7 @@ def test_a_timed_plan_takes_the_fastest(plan, cache, tmp_path):
         events.unlink(missing_ok=True)
         assert command(["run", path, "--device", "cuda"], cache, "algorithms=9", INGOT_PRETEND_EVENTS=str(events)).returncode == 0
         assert {line[-1] for line in lines(events, "product")} == {str(used)} and not lines(events, "mistake")
-    # What is in the file is not timed again, and asks for a GPU still.
+    # Entries in the file are not timed again, but a GPU is still needed.
     for pretend, found in (("algorithms=9,fastest=5", {"cublaslt 3"}), ("gpus=0", set())):
         assert command(compile_line(plan.parent / "model.pt2", cached, f"timing_cache={times}"), cache, pretend).returncode == 0
         assert choices(cached, cache) == found
@@ -358,7 +358,7 @@ def test_device_code_of_another_machine_is_compiled_anew(plan, cache, tmp_path):
         assert events.read_text() == seen  # the same modules, kernels and launches
     done, _ = run(other, nvrtc=False)
     assert done.returncode != 0 and "NVRTC" in done.stderr
-    # What was compiled anew and is saved is this machine's own.
+    # Code that was compiled anew and saved counts as this machine's own.
     code = f"m = ingot.load({str(plan)!r}, device='cuda'{{more}})\ningot.save(m, {str(tmp_path / 'saved.ingot')!r})"
     for more, ours in (("", False), (", trust='code'", False)):
         assert python(code.format(more=more), other, INGOT_LIBRARY_PATH=SITE).returncode == 0

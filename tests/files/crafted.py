@@ -1,4 +1,4 @@
-"""Files that their maker wants to hurt with, made with the project's own writers."""
+"""Hostile files, made with the project's own writers."""
 
 from __future__ import annotations
 

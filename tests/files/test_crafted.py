@@ -1,4 +1,4 @@
-"""Crafted `.ingot` files: nothing they say runs or is imported, and each fault is a FormatError that names its place."""
+"""Crafted `.ingot` files: nothing in them runs or is imported, and each fault is a FormatError that names its place."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_results_that_are_left_out_or_come_twice(source, tmp_path):
 
 
 def test_texts_that_are_no_signature(source, tmp_path):
-    """Of another program; what is nearly ours is a fault."""
+    """A text of another program is accepted as no signature; a text that is almost a signature is an error."""
     for text in ("", "null", "hello", "[" * 100000, '{"of": "another"}', "[]", "{}", "NaN"):
         loaded = ingot.load(source.write(tmp_path / "x.ingot", text))
         assert loaded(torch.ones(3, 4)).shape == (3, 2)
@@ -249,7 +249,7 @@ def test_a_file_that_is_cut_off_while_it_is_loaded(tmp_path):
     ingot.save(module, tmp_path / "x.ingot")
     done = subprocess.run([sys.executable, "-c", FOLLOWED, tmp_path / "x.ingot"], capture_output=True, text=True)
     assert done.stdout == "well\n", done.stderr
-    # What ingot.save puts in the place of a mapped file changes nothing for those who have it.
+    # If ingot.save replaces a mapped file, the processes that mapped it see no change.
     loaded, x = ingot.load(tmp_path / "x.ingot"), torch.ones(3, 64)
     want = loaded(x)
     module.update_weights({n: torch.zeros_like(t) for n, t in big.state_dict().items()})

@@ -1,4 +1,4 @@
-"""Some thousand plans with a signature that is changed value by value: each is loaded and called, in one process. Only ingot's errors, bounded time and memory."""
+"""Loads and calls some thousand plans whose signature is changed value by value, in one process. Only ingot's errors may come, in bounded time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ingot.save keeps the structure of a model's inputs and results, or refuses: never another one. In the process that saved, and in one without its classes."""
+"""ingot.save keeps the structure of a model's inputs and results, or refuses. Tested in the process that saved, and in one without its classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of torch's are opened when their user says so, and no pickle of theirs is read without restriction unless they are trusted as code."""
+"""torch's files are opened only if the user says so, and their pickles are read without restriction only if they are trusted as code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every writer makes a new file with a random name and renames it: links are replaced and not followed, what was there stays whole."""
+"""Every writer makes a new file with a random name and renames it. Links are replaced and not followed, and the old file stays whole until then."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(*arguments, **environment):
     assert done.returncode == 0, done.stderr
 
 
-# What writes to `path`. `folder` is for what it needs.
+# The writers of `path`. `folder` is for their other files.
 WRITERS = {
     "ingot.save": lambda source, plan, path, folder: ingot.save(source.module, path),
     "ingot.save without weights": lambda source, plan, path, folder: ingot.save(source.module, path, weights="strip"),
@@ -58,7 +58,7 @@ def test_links_are_not_followed(source, plan, tmp_path, writer):
         name = source.module.engine.output_names[0] + ".npy"
     path, precious = folder / name, tmp_path / "precious"
     precious.write_text("precious")
-    # In the target's place and where a temporary file was or might be.
+    # Obstacles in the target's place, and where a temporary file was or might be.
     links = [folder / n for n in (name, name + ".tmp", f".{name}.{os.getpid()}", f".{name}.{os.getpid()}.pt2", f"{name}.{os.getpid()}.0.tmp")]
     for link in links:
         link.symlink_to(precious)

@@ -1,4 +1,4 @@
-"""Writes what the fuzzers start from, small models that reach every kernel: FOLDER/archives, and the plans and graphs that they become."""
+"""Writes the fuzzers' seeds, small models that reach every kernel: FOLDER/archives, and their plans and graphs."""
 
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
-"""BERT and GPT-2 with one operator in torch, and all that a cut may break: writes before it that are read after it, slices written in
-place on what a segment made, a view of an input among the results, a result in channels_last, an input that is written."""
+"""BERT and GPT-2 with one operator in torch, and the things that a cut may break: writes before it that are read after it, slices of a segment's result written in place, a view of an
+input among the results, a result in channels_last, a written input."""
 
 from __future__ import annotations
 

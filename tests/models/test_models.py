@@ -59,7 +59,7 @@ def family_depth(module):
 
 
 def compile_open(module, inputs, open_on_gpu, dynamic_shapes):
-    """Skips where torch.export itself, without ingot, does not take a model with open axes on a GPU: torch 2.11 refuses some decoders and image sizes, 2.13 takes them."""
+    """Compiles with open axes. Skips if torch.export itself, without ingot, refuses the model on a GPU: torch 2.11 refuses some decoders and image sizes that 2.13 accepts."""
     try:
         return ingot.compile(module, inputs=inputs)
     except Exception:

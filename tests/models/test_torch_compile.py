@@ -1,6 +1,6 @@
-"""Eight architectures of transformers by both ways in: results, structure and caches equal eager's, and no more stays in torch than is written here.
+"""Eight architectures of transformers, ahead of time and by torch.compile: results, structure and caches equal eager's, and no more operators stay in torch than listed here.
 
-A number that is too high after the operator table has grown fails too: it is to be lowered with the change that made it so.
+A number that is too high after the operator table has grown fails too: lower it in the same change.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-# ---- what must be equal
+# ---- comparisons
 
 
 def parts(value, path="result"):
@@ -200,7 +200,7 @@ def assert_covered(family, reports):
 
 
 def assert_told(report):
-    """What stays in torch has a reason and a line of the user's, and none is a fault of ours."""
+    """Every operator that stays in torch has a reason and a line of the user's program, and no reason is a fault of ingot."""
     for node in report.nodes:
         if node["segment"] is None:
             assert node["reason"] and "fault of ingot" not in node["reason"], f"{node}"
@@ -221,7 +221,7 @@ def check_calls(family, compiled, model, sizes):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_second_size(name):
-    """The first call is for its sizes alone; at the second Dynamo takes what differs as dynamic, which is slow: in a plain run for two families."""
+    """The first call compiles for its sizes only. At the second, Dynamo makes differing sizes dynamic, which is slow, so a plain run tests two families."""
     family = FAMILIES[name]
     model = family.model()
     compiled = Recording(model)
@@ -278,7 +278,7 @@ CACHES = {
     "name, kind", [("gpt2", "static"), ("llama", "dynamic"), pytest.param("gpt2", "dynamic", marks=everything), pytest.param("llama", "static", marks=everything)]
 )
 def test_decoding(name, kind):
-    """The cache grows or is written in place: after every step it holds what eager's holds."""
+    """The cache grows or is written in place: after every step its content is eager's."""
     family = FAMILIES[name]
     model = family.model()
     exact = family.reference(model)
@@ -310,7 +310,7 @@ def test_ahead_of_time(name, dynamic):
 
 
 def test_refused_by_export():
-    """torch.export has no name for the cache of an encoder and a decoder: that is what the user is told, and both remedies hold (test_ahead_of_time, test_second_size)."""
+    """torch.export has no name for the cache of an encoder and a decoder. The error says so, and both of its remedies work (test_ahead_of_time, test_second_size)."""
     with pytest.raises(ingot.UnsupportedError, match="EncoderDecoderCache") as caught:
         ingot.compile(FAMILIES["t5"].model(), kwarg_inputs=both_texts(2, 9))
     assert "use_cache=False" in caught.value.remedy and "torch.compile(model, backend=" in caught.value.remedy
@@ -320,7 +320,7 @@ def test_refused_by_export():
 
 
 def test_experts_one_by_one():
-    """A loop over the experts that were hit breaks the graph at each; every piece of it is told."""
+    """A loop over the selected experts breaks the graph at each; the reports cover every piece."""
     family = dataclasses.replace(FAMILIES["mixtral"], in_torch=0)
     model = family.model()
     model.set_experts_implementation("eager")

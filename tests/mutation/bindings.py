@@ -1,4 +1,4 @@
-"""What crosses the call: inputs written, inputs that share storage, outputs that alias, strides, containers."""
+"""Properties of a call's inputs and outputs: inputs written, inputs that share storage, outputs that alias, strides, containers."""
 
 from __future__ import annotations
 

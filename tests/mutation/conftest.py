@@ -1,4 +1,4 @@
-"""--device cuda: the same programs with every tensor on a GPU, also those that they make themselves."""
+"""--device cuda: the same programs with every tensor on a GPU, including tensors that they create."""
 
 import pytest
 import torch

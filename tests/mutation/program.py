@@ -1,4 +1,4 @@
-"""What a program of this suite is: a forward, the inputs of each call, the state it starts with, and what it changes and shares.
+"""A program of this suite: a forward, the inputs of each call, the state it starts with, and what it changes and shares.
 
     @program(lambda r: [r(3, 4)], state=lambda r: dict(count=r.zeros()), mutates="buffer:count")
     def counter(self, x):

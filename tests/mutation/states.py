@@ -1,4 +1,4 @@
-"""Writes to what a module owns: buffers and parameters."""
+"""Writes to a module's buffers and parameters."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def plain_attribute_counts_calls(self, x):
     return x * self.calls
 
 
-# ---- what is written is an input, or another's new value
+# ---- the written value is an input, or another buffer's new value
 
 
 @program(lambda r: [r(3, 4)], state=lambda r: dict(last=r.zeros(3, 4)), mutates="buffer:last input:0", aliases="out:0=buffer:last out:1=buffer:last out:1=out:0")

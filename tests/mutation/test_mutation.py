@@ -1,6 +1,6 @@
 """Mutation, aliasing and side effects: three calls by each way into ingot, everything that can be observed compared with eager.
 
-What each program says of itself is checked too, against eager and torch.export.
+Each program's own claims are checked too, against eager and torch.export.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from programs import PROGRAMS
 
 import ingot
 
-# ---- one call and what can be seen of it
+# ---- one call and its observations
 
 
 @dataclass
@@ -69,7 +69,7 @@ def step(model, call, arguments):
     return Seen(structure, outputs, inputs, state_of(model))
 
 
-# ---- what must be equal
+# ---- comparisons
 
 
 def compare(seen, eager, exact):
@@ -102,7 +102,7 @@ def compare_one(name, seen, eager, exact, whole_storage=False):
 
 
 def strides(tensor):
-    """Those that an address depends on."""
+    """The strides that matter for addresses."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1] if tensor.numel() else []
 
 
@@ -115,7 +115,7 @@ def equal_calls(program, model, call, varying=False, calls=3):
         seen = step(model, call, prepared(program, number, varying))
         compare(seen, eager, exact)
         earlier.append((seen.outputs, eager.outputs, exact.outputs))
-    for number, results in enumerate(earlier, 1):  # a later call must change them only where eager's does
+    for number, results in enumerate(earlier, 1):  # a later call must change them only if eager's does
         for i, trio in enumerate(zip(*results)):
             compare_one(f"out:{i} of call {number} after call {calls}", *trio)
 
@@ -127,7 +127,7 @@ def prepared(program, number, varying):
     return positional, keywords
 
 
-# ---- what the programs say of themselves
+# ---- the programs' own claims
 
 
 def dynamic_shapes(program, arguments):
@@ -145,7 +145,7 @@ def refusal(program, dynamic):
 
 
 def history(program):
-    """(outputs, inputs and state after) of three calls, what changed and what shared storage meanwhile."""
+    """(outputs, inputs and state afterwards) of three calls, with what changed and what shared storage."""
     model, changed, aliases, values = program.model(), set(), set(), []
     for number in range(3):
         arguments = program.arguments(number)

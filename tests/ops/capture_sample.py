@@ -22,7 +22,7 @@ WIDE = {torch.float16, torch.bfloat16, torch.float32}
 
 
 class NotCaptured(Exception):
-    """torch itself cannot trace the call. What is in it: the kind of torch's exception and the beginning of what it says."""
+    """torch itself cannot trace the call. The text has the kind of torch's exception and the beginning of its message."""
 
     def __init__(self, problem):
         text = (str(problem).strip().splitlines() or [""])[0]
@@ -30,7 +30,7 @@ class NotCaptured(Exception):
 
 
 class Call:
-    """A sample of an OpInfo: its tensors in order, the rest baked in. `targets`: the overloads that its capture has, once it is compiled."""
+    """A sample of an OpInfo: its tensors in order, other arguments as constants. `targets`: the overloads in its capture, once it is compiled."""
 
     def __init__(self, op, sample):
         self.op = op
@@ -56,8 +56,8 @@ class Call:
             torch.set_default_dtype(before)
 
     def eager(self, backend: str, cpu: list[torch.Tensor]) -> list[torch.Tensor]:
-        """What the backend's results are compared with, given eager's on the CPU: on a GPU, floats have the rounding errors of eager there, and
-        where that has no such operator or answers in integers (of equal elements another is first), the CPU's are it."""
+        """The results to compare the backend's with. cpu: eager's on the CPU. On a GPU, floats are compared with eager on the GPU, for its rounding errors. If eager there lacks the operator or returns
+        integers (it may choose another of equal elements), the CPU's results are used."""
         if backend != "cuda":
             return cpu
         try:
@@ -76,7 +76,7 @@ class Call:
             except Exception as problem:
                 raise NotCaptured(problem) from problem
         self.targets = {str(node.target) for node in module.graph.nodes if node.op == "call_function"}
-        for node in module.graph.nodes:  # outputs come back as a list; what ends up unused goes
+        for node in module.graph.nodes:  # outputs come back as a list; unused nodes are removed
             if node.op == "output":
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)
         slots = [Slot(n, "input", n.name) for n in module.graph.nodes if n.op == "placeholder"]

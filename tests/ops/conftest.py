@@ -1,6 +1,6 @@
-"""Which backends the sweep runs (--backend), and, after it, how many samples were compared and how many were skipped for which reason.
+"""Chooses the backends of the sweep (--backend), and reports after it how many samples were compared, and how many were skipped for which reason.
 
-A sweep that ran whole is held to what skips.py expects: a reason that is not listed, another count of one, and less coverage fail the run."""
+A complete sweep must match skips.py: an unlisted reason, another count, or less coverage fails the run."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 
 compared: Counter = Counter()
 skipped: Counter = Counter()
-covered: set = set()  # (overload, dtype, mode) of operators in what was compared
+covered: set = set()  # (overload, dtype, mode) of operators in compared samples
 ran: set = set()      # combinations of test_op
 
 
@@ -48,7 +48,7 @@ PROBLEMS = pytest.StashKey[list]()
 
 
 def _problems(config) -> list[str]:
-    """What differs from the expected counts, once every combination of a plain sweep has run."""
+    """The differences from the expected counts, once every combination of a plain sweep has run."""
     from skips import COVERED, SKIPPED
     from test_ops import ALL, combinations
 

@@ -1,6 +1,6 @@
-"""Calls of every row with two or more operands, by torch's schemas: all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes.
+"""Calls of every operator definition with two or more operands, by torch's schemas: all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes.
 
-Values are chosen so that they leave the narrow types as soon as two of them are added or multiplied."""
+Values are chosen so that the sum or product of two of them overflows the narrow types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES = {
 FLOATS = (300.0, -2.25, 100.75, 0.1, -7.0, 3.0)
 NUMBERS = (True, 3, 2.5)
 
-# An operand: its shape, and what it is for. Rows that are not listed work element by element on (2, 3).
+# An operand: its shape, and its role. Operator definitions that are not listed are pointwise, on (2, 3).
 ELEMENTS = (2, 3)
 
 
@@ -182,7 +182,7 @@ def tensor(dtype, shape, turn=0, values=None) -> torch.Tensor:
 
 def operand(what, dtype, turn, nonzero):
     if isinstance(what, Index):
-        return tensor(dtype, what.shape, values=(1, 1) if dtype is torch.bool else (0, 1))  # as a mask, it takes all
+        return tensor(dtype, what.shape, values=(1, 1) if dtype is torch.bool else (0, 1))  # a mask that selects all
     if isinstance(what, Mask):
         return tensor(dtype, what.shape, values=(1, 0, 0))
     if isinstance(what, Positive):
@@ -197,7 +197,7 @@ def parts(what) -> list:
 
 
 def calls(row, most: int) -> list[Call]:
-    """Calls of a row, `most` at most, drawn from all. None where the row has fewer than two operands."""
+    """At most `most` calls of an operator definition, drawn from all. None if it has fewer than two operands."""
     namespace, name, overload = row["name"].split(".")
     if namespace != "aten":  # a package's own, there once it is imported
         return []
@@ -229,7 +229,7 @@ def calls(row, most: int) -> list[Call]:
     variants = [v for v in VARIANTS.get(name, [{}]) if set(v) <= known] or [{}]
     count = math.prod(map(len, choices))
     random_ = random.Random(row["name"])
-    drawn = range(count) if count <= most else sorted({random_.randrange(count) for _ in range(most)})  # sample() takes no counts beyond 2^63
+    drawn = range(count) if count <= most else sorted({random_.randrange(count) for _ in range(most)})  # sample() accepts no counts beyond 2^63
     out = []
     for i in drawn:
         combination, rest = [], i

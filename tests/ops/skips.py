@@ -1,5 +1,5 @@
-"""What the sweep of the operator table leaves out, and why. A key is an operator's OpInfo name, or (name, what narrows it): a dtype
-("bool") or a mode ("dynamic"). Everything that is skipped is printed with its count at the end of a run; in a plain run it must be what SKIPPED says."""
+"""The samples that the sweep of the operator table leaves out, and why. A key is an operator's OpInfo name, or a pair of it and a dtype ("bool") or a mode ("dynamic"). A run prints all
+skips with their counts at its end; in a plain run they must equal SKIPPED."""
 
 RANDOM = "random numbers: eager's exact ones are not promised"
 UNDEFINED = "the result is undefined memory"
@@ -38,11 +38,11 @@ SKIPS: dict = {
     "allclose": PYTHON,
 }
 
-# What compiles for the CPU and not for GPUs, by operator, and why: nothing does.
+# Operators that compile for the CPU but not for GPUs, with the reason: none.
 NOT_ON_GPUS: dict = {}
 
 
-# What a plain run skips: the reason and its number of samples. Another number, or a reason that is not here, fails the run.
+# Skips of a plain run: {reason: number of samples}. Another number, or an unlisted reason, fails the run.
 SKIPPED = {
     "refused: aten.conv_transposeNd.input: convolution: a kernel of dynamic size": 8,
     "refused: aten.conv_transposeNd.default: convolution: a kernel of dynamic size": 2,

@@ -1,4 +1,4 @@
-"""What the operator table makes of torch's OpInfo samples compiles for GPUs wherever it compiles for the CPU. No GPU is needed, NVRTC is.
+"""torch's OpInfo samples compile for GPUs wherever they compile for the CPU. This needs NVRTC, but no GPU.
 
 A plain run draws a small sample of the combinations; INGOT_TEST_ALL=1 takes them all. (`pytest tests/ops --backend cuda` runs them on a GPU.)"""
 
@@ -16,7 +16,7 @@ from test_ops import ALL, DTYPES, combinations, compile_or_skip
 
 GPUS = "cuda:sm_80,cuda:sm_90"
 SAMPLES = 1000 if ALL else 1
-SHARE = 1 if ALL else 8  # of those that test_ops draws
+SHARE = 1 if ALL else 8  # share of the samples that test_ops draws
 
 DRAWN = [p for p in combinations() if zlib.crc32(p.id[::-1].encode()) % SHARE == 0]
 

@@ -1,7 +1,7 @@
-"""Operands of two types: each is brought to the common one first, as torch does it, so that nothing is computed in the narrower.
+"""Operands of two types are promoted to the common type first, as in torch, so that nothing is computed in the narrower one.
 
-Every row with two or more operands, all pairs of dtypes and of numbers, 0-d tensors and tensors with axes (mixed_types.py): the result has eager's
-dtype and values; what eager refuses, no engine takes. A plain run draws a fixed sample; INGOT_TEST_ALL=1 takes all."""
+It covers every operator definition with two or more operands, all pairs of dtypes, and of numbers, 0-d tensors and tensors with axes (mixed_types.py). The result has eager's dtype and
+values; a call that eager refuses runs in no engine. A plain run draws a fixed sample; INGOT_TEST_ALL=1 takes all."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mixed_types import calls
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-MOST = 3000 if ALL else 40  # calls of one row
+MOST = 3000 if ALL else 40  # calls of one operator definition
 AT_ONCE = 200               # calls in one graph
 
-LEFT_OUT = {"aten.to.other", "aten._weight_norm.default"}  # may give its operand itself; torch does not check what it takes
+LEFT_OUT = {"aten.to.other", "aten._weight_norm.default"}  # may return its operand itself; torch does not check its arguments
 ROWS = [row for row in _library.ops() if calls(row, 8) and row["name"] not in LEFT_OUT]
 
 
 def model_of(cases) -> tuple[_library.Model, list[str]]:
-    """One graph of many calls, each with operands of its own, and the names of the calls in it."""
+    """One graph of many calls, each with its own operands, and the names of the calls."""
     graph, slots, names, results = torch.fx.Graph(), [], [], []
     for call, made in cases:
         places = []
@@ -50,14 +50,14 @@ def model_of(cases) -> tuple[_library.Model, list[str]]:
 
 
 def refusals(cases) -> list[str]:
-    """For each call the reason why no engine takes it; empty where one does."""
+    """For each call the reason why it runs in no engine; empty if it runs in one."""
     model, names = model_of(cases)
     why = {node["name"]: node["reason"] for node in model.explain({})["nodes"] if node["segment"] is None}
-    return ["" if "it would be in a segment" in why.get(name, "") else why.get(name, "") for name in names]  # too little to gain is no refusal
+    return ["" if "it would be in a segment" in why.get(name, "") else why.get(name, "") for name in names]  # a gain that is too small is not a refusal
 
 
 def by_eager(found):
-    """(call, results) of the calls that eager runs, and of those that it refuses while torch's shape functions take them."""
+    """(call, results) of the calls that eager runs, and the calls that eager refuses although torch's shape functions accept them."""
     runs, refused, mode = [], [], FakeTensorMode()
     for call in found:
         try:

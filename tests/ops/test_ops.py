@@ -53,7 +53,7 @@ def depth_of(op, call):
     return 1 if isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo)) else max((t.numel() for t in call.tensors), default=1)
 
 
-# Which of equal elements is named first torch leaves open: the place of `dim` among the arguments of what names elements.
+# Operators that return indices of elements, with the place of `dim` among their arguments: torch does not define which of equal elements comes first.
 TIED = {"sort": 0, "argsort": 0, "topk": 1, "kthvalue": 1, "median": 0, "nanmedian": 0}
 
 
@@ -88,7 +88,7 @@ def target_of(backend) -> str:
 
 
 def compile_or_skip(call, dynamic, target, skipped=skipped):
-    """A plan, or None when the call is one that is refused by name or that torch itself cannot capture. Whatever else happens is a failure."""
+    """A plan. None if the call is listed as refused, or torch itself cannot capture it. Anything else is a failure."""
     try:
         return call.compile(dynamic, target)
     except UnsupportedError as error:

@@ -1,4 +1,4 @@
-"""Each row's schema is torch's: names, types and defaults of the parameters it lists, in torch's order; what it leaves out has a default."""
+"""Each operator definition's schema is torch's: names, types and defaults of the parameters it lists, in torch's order. Parameters that it leaves out have defaults."""
 
 import re
 import struct

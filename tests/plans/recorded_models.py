@@ -75,7 +75,7 @@ def llama_prompt():
 
 @model
 def llama_static_cache():
-    """The cache's tensors are buffers that it writes."""
+    """A Llama with a static cache, whose tensors are buffers that the model writes."""
     from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
 
     decoder = small_llama(torch.float32)

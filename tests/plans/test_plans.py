@@ -1,8 +1,8 @@
-"""What the compiler makes of twenty models is what recorded/ says: every step with its operands' layouts and its body, every buffer.
+"""The plans of twenty models equal those in recorded/: every step with its operands' layouts and its body, every buffer.
 
-A change that is meant: `INGOT_UPDATE=1 pytest tests/plans` records the plans anew, and the diff is read.
+After an intended change, `INGOT_UPDATE=1 pytest tests/plans` records the plans anew; read the diff.
 
-Bodies and kernel arguments stand there as hashes, printed CUDA code as the hash in its kernel's name.
+Bodies and kernel arguments are recorded as hashes, printed CUDA code as the hash in its kernel's name.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def wide():
 
 @pytest.mark.parametrize("arena", ["session", "call"])
 def test_memory_between_calls(arena):
-    # In a process of its own: what other tests freed would hide what is taken.
+    # In a separate process, because memory that other tests freed would hide new allocations.
     done = subprocess.run([sys.executable, "-c", MEASURE, arena], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for grown in map(int, done.stdout.split()):

@@ -17,7 +17,7 @@ HALF = lambda: torch.autocast("cpu", dtype=torch.bfloat16)  # noqa: E731
 
 
 class Region(torch.nn.Module):
-    """A region of autocast, one inside it where it is off, and casts of the model's own."""
+    """A region of autocast, a nested region with autocast off, and the model's own casts."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ class Region(torch.nn.Module):
 
 
 class Plain(torch.nn.Module):
-    """What the region around a model reaches, and what it does not."""
+    """Operators that autocast around a model affects, and others that it does not."""
 
     def __init__(self):
         super().__init__()
@@ -113,7 +113,7 @@ def test_a_region_inside(way, options):
 @WAYS
 @pytest.mark.parametrize("options", [{}, {"torch_executed_modules": ["Linear"], "min_block_size": 1}], ids=["one engine", "linear in torch"])
 def test_a_region_around(way, options):
-    """What stays in torch runs with the casts of the capture, not with those of the region once more."""
+    """Operators that stay in torch run with the casts of the capture; the region does not cast again."""
     torch.manual_seed(0)
     model, x = Plain().eval(), torch.randn(9, 16)
     with HALF():
@@ -126,7 +126,7 @@ def test_a_region_around(way, options):
 
 @pytest.mark.parametrize("kind", ["program", "file"])
 def test_an_exported_program_follows_the_region_around_compile(kind, tmp_path):
-    """As the program's own module does: it casts where it is called."""
+    """As the program's own module, it casts by the autocast of the call."""
     torch.manual_seed(0)
     model, x = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16)).eval(), torch.randn(9, 16)
     program = torch.export.export(model, (x,))

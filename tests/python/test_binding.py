@@ -1,5 +1,5 @@
-"""How a compiled module takes arguments: by position and by name as the model's forward does, and the exact text of what does not fit. Models without operators, without inputs
-or with constants among their results are called so too."""
+"""A compiled module takes arguments by position and by name as the model's forward does; the exact errors for arguments that do not fit. Models without operators, without inputs or with
+constants among their results are included."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The call of a module: what it takes on its short way (torch's DLPack exchange table) and what sends it through the dispatcher."""
+"""The call of a module: which calls take the fast path (torch's DLPack exchange table), and which go through the dispatcher."""
 
 from __future__ import annotations
 

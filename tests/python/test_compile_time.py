@@ -1,4 +1,4 @@
-"""Compile time grows with the size of the graph, not faster; long and deep graphs compile on a stack of usual size, in any thread.
+"""Compile time grows linearly with the size of the graph. Long and deep graphs compile on a stack of usual size, in any thread.
 
 A plain run compares small graphs; INGOT_TEST_ALL=1 goes to 20,000 nodes (bench/compile_time.py prints the same by stage)."""
 
@@ -23,7 +23,7 @@ RUNS = 9  # at most
 @pytest.mark.parametrize("shape", ["chain", "tree", "ladder", "squares", "segments", "linears"])
 def test_time_grows_linearly(shape):
     """Four times the nodes in less than twelve times the seconds: other programs want the cores too. Were all of it quadratic, it would be sixteen."""
-    compile_time.compile_graph(shape, 100)  # what is done once in a process
+    compile_time.compile_graph(shape, 100)  # warm up: work that is done once per process
     seconds = {}
     for _ in range(RUNS):  # of machines whose speed changes, the fastest run of each
         for nodes in (SMALL, LARGE):

@@ -1,4 +1,4 @@
-"""What a model computes from numbers, indices and sizes alone: each operator rounded once, computed once where no size takes part."""
+"""Values that a model computes from numbers, indices and sizes alone: each operator is rounded once, and values without sizes are computed once."""
 
 import copy
 import math
@@ -123,7 +123,7 @@ class Frequencies(torch.nn.Module):
 
 
 def test_each_operator_is_rounded_once():
-    """The result is what double arithmetic gives when it is rounded to float32 after each operator."""
+    """The result equals double arithmetic rounded to float32 after each operator."""
     at = torch.arange(1, 1001, dtype=torch.float64)
     once = lambda v: v.float().double()  # noqa: E731
     wanted = [
@@ -141,7 +141,7 @@ def test_each_operator_is_rounded_once():
 
 
 def test_computed_once():
-    """No step of the call makes the frequencies, nor what RoPE multiplies by."""
+    """No step of the call computes the frequencies or RoPE's factors."""
     for kind, steps in ((Timesteps, ["mul + cos", "mul + sin"]), (Rope, ["mul + lt + pad + neg + select + add"]), (Sinusoids, ["add"])):
         compiled = ingot.compile(kind(), inputs=list(kind.inputs(3)))
         assert [step["label"] for step in compiled.profile(*kind.inputs(3), runs=1)] == steps

@@ -1,4 +1,4 @@
-"""Convolutions: products that read their windows through a map, for fixed and open sizes; where they cannot, right all the same."""
+"""Convolutions as implicit GEMMs, for fixed and open sizes, and convolutions that cannot be one."""
 
 import copy
 import sys
@@ -58,7 +58,7 @@ def test_kinds(kind, dtype):
 
 @pytest.mark.parametrize("columns", [3, 8, 16, 40])
 def test_ends_of_few_columns(columns):
-    """Panels that are not full end in registers where the end is short; of several blocks of K, with a residual, and depthwise; more rows than a tile has."""
+    """Partial panels with a short epilogue end in registers: with several blocks of K, a residual, and depthwise; with more rows than a tile."""
     ends = (nn.Hardswish(), nn.ReLU6(), nn.ReLU(), nn.SiLU(), nn.Mish(), nn.LeakyReLU(0.1), nn.PReLU(), nn.PReLU(columns, -0.3))
 
     class Net(nn.Module):
@@ -91,7 +91,7 @@ def test_ends_of_few_columns(columns):
 
 @pytest.mark.parametrize("shape", [(1, 5, 6, 7), (2, 33, 19, 17), (1, 64, 40, 40), (3, 20, 300)], ids=str)
 def test_results_laid_out_anew(shape):
-    """Channels last inside, [N, C, H, W] outside: tiles are transposed, and what else is read there lies either way."""
+    """Channels last inside, [N, C, H, W] outside: tiles are transposed. Other operands of the epilogue have either layout."""
 
     class Net(nn.Module):
         def __init__(self):

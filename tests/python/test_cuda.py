@@ -1,4 +1,4 @@
-"""CUDA tensors, where there is a GPU: both ways in, streams, threads, recording by the caller, what stays in torch, what is written in place, files, errors."""
+"""CUDA tensors, if there is a GPU: ingot.compile and torch.compile, streams, threads, recording by the caller, parts in torch, writes in place, files, errors."""
 
 import copy
 import os
@@ -56,7 +56,7 @@ def told(kind, call):
 
 
 class ConvolutionOfImages(torch.nn.Module):
-    """A convolution, what is added to each image, group norm, SiLU: a residual block of a UNet."""
+    """A residual block of a UNet: a convolution, an addend for each image, group norm, SiLU."""
 
     def __init__(self, channels):
         super().__init__()
@@ -203,7 +203,7 @@ def test_sixteen_threads_on_sixteen_streams():
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and len(right) == 16 * 50  # what a thread throws ends it, and no more
+    assert not wrong and len(right) == 16 * 50  # an exception in a thread ends only that thread
 
 
 @pytest.mark.parametrize("warm", [True, False])
@@ -223,7 +223,7 @@ def test_recorded_by_the_caller(warm):
         assert torch.equal(twice, result * 2)
 
 
-# ---- what stays in torch, what is written
+# ---- parts in torch, writes in place
 
 
 class Takes(torch.nn.Module):
@@ -315,12 +315,12 @@ def replaced(model):
 
 @pytest.mark.parametrize("options", [{}, {"torch_executed_ops": ["gelu"], "min_block_size": 1}], ids=["most in engines", "gelu in torch"])
 def test_weights_that_change_in_place(options, tmp_path):
-    """Read where they are or prepared, in engines and in torch, recorded as a CUDA graph or not; in another stream too; and the next file has them."""
+    """Weights read in place or prepared, in engines and in torch, with a recorded CUDA graph or not, and in another stream. The next file has the changes too."""
     torch.manual_seed(0)
     model, x = Takes().eval().to(HERE), noise(8, 64)
     compiled = ingot.compile(model, inputs=[x], **options)
     for change in (shifted, stepped, elsewhere, replaced, shifted):
-        before = [compiled(x) for _ in range(3)][-1]  # the third call replays what the second recorded
+        before = [compiled(x) for _ in range(3)][-1]  # the third call replays the second one's recording
         change(model)
         for _ in range(3):
             found = compiled(x)
@@ -336,7 +336,7 @@ def test_weights_that_change_in_place(options, tmp_path):
     shifted(model)
     ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
     torch.testing.assert_close(ingot.load(tmp_path / "m.pt2")(x), model(x), rtol=1e-4, atol=1e-4)
-    model.cpu()  # the weights go, the engine stays where it was
+    model.cpu()  # the weights move, the engine stays on its device
     torch.testing.assert_close(compiled(x).cpu(), model.to(HERE)(x).cpu(), rtol=1e-4, atol=1e-4)
 
 
@@ -400,7 +400,7 @@ def test_torch_programs(tmp_path):
         check(model, program(y), y)
 
 
-# ---- what is timed
+# ---- timing
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

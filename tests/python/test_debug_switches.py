@@ -1,4 +1,4 @@
-"""INGOT_LOG, INGOT_DUMP and INGOT_DISABLE: environment variables of a build, in a process of their own each."""
+"""INGOT_LOG, INGOT_DUMP and INGOT_DISABLE: environment variables of a build, each in its own process."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def build(archive, **switches):
 
 
 def graphs(folder):
-    """What was dumped, in order, without the lines that tell where a node comes from."""
+    """The dumped graphs in order, without the lines with origins of nodes."""
     return [(f.name[3:-4], "\n".join(line for line in f.read_text().splitlines() if not line.startswith("origin "))) for f in sorted(folder.iterdir())]
 
 
@@ -58,7 +58,7 @@ def test_log_times_each_stage(archive):
         decisions = [text for text in lines if not text.startswith("ingot: ")]
         told = [re.fullmatch(line, text) for text in lines if text.startswith("ingot: ")]
         assert done.returncode == 0 and all(told)
-        assert bool(decisions) == (level == "debug")  # what is stored and why, the steps and their offers
+        assert bool(decisions) == (level == "debug")  # stored values with reasons, steps with their offers
         if decisions:
             assert "forward for cpu: storage" in decisions and "    * panels: cost 0" in decisions
         assert [m[1] for m in told] == ["expand", *passes(), "compile"]

@@ -1,4 +1,4 @@
-"""deterministic="batch": what a sample's results are does not depend on what else is in the batch, bit by bit."""
+"""deterministic="batch": a sample's results do not depend, bit by bit, on what else is in the batch."""
 
 import pytest
 import torch

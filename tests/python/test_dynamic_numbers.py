@@ -1,4 +1,4 @@
-"""torch.compile(dynamic=True) hands the float attributes of modules over as inputs, read by .item(): engines are made for their values, and other values run in torch."""
+"""torch.compile(dynamic=True) passes the float attributes of modules as inputs, which are read by .item(). Engines are built for their values, and other values run in torch."""
 
 import logging
 

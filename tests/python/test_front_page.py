@@ -1,4 +1,4 @@
-"""docs/front.md shows what its code prints."""
+"""The code in docs/front.md prints what the page shows."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Calls in grad mode, transforms of torch.func, and nested tensors: engines have no derivatives and no batching rules, and nothing loses them without a word."""
+"""Calls in grad mode, transforms of torch.func, and nested tensors. Engines have no derivatives and no batching rules, and nothing loses them silently."""
 
 import copy
 
@@ -32,7 +32,7 @@ def fresh():
 
 
 def counted(model, **option):
-    """Just in time, and the reports of what was compiled."""
+    """The model under torch.compile, and the list of reports of its graphs."""
     reports = []
 
     def backend(graph, examples):
@@ -68,7 +68,7 @@ def test_a_training_loop_by_mistake():
     with pytest.raises(ingot.UnsupportedError):
         torch.autograd.grad(fast(X)[0].sum(), list(model.parameters()))
     optimiser.zero_grad()
-    # A trainable head behind it asks for its own gradients alone where eager's does: the body's are the error.
+    # A trainable head after the model needs only its own gradients, as in eager; gradients of the model are the error.
     head = torch.nn.Linear(4, 1)
     with pytest.raises(ingot.UnsupportedError):
         head(fast(X)[0]).sum().backward()
@@ -107,7 +107,7 @@ def test_writes():
     fast, x = counted(Writes(), min_block_size=1)[0], X.clone()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         fast(x)
-    assert type(caught.value.inner_exception) is ingot.InputError and "would write what requires gradients into one of its inputs" in caught.value.inner_exception.message
+    assert type(caught.value.inner_exception) is ingot.InputError and "would write a value that requires gradients into one of its inputs" in caught.value.inner_exception.message
     assert torch.equal(x, X)
     with torch.no_grad():
         assert torch.equal(fast(x), (X + 1) * 2)

@@ -1,4 +1,4 @@
-"""A build takes the packed copy of the weights and little more: no second copy, of whatever stage."""
+"""A build takes memory for the packed copy of the weights and little more: no stage makes a second copy."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ MODELS = {
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_peak_of_a_build(kind):
-    """Of some 220 MB of weights, so that what torch.export takes for itself is small."""
+    """The model has some 220 MB of weights, so that torch.export's own memory is small beside them."""
     model, shape = MODELS[kind]
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM.format(bench=str(BENCH), model=model, shape=shape)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

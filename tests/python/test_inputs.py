@@ -1,4 +1,4 @@
-"""ingot.Input: what is accepted, and the exact text of what is refused."""
+"""ingot.Input: what it accepts, and the exact errors for what it refuses."""
 
 from dataclasses import dataclass
 

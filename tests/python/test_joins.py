@@ -1,4 +1,4 @@
-"""Values that are parts of joined tensors: each join has them, whatever else reads them."""
+"""Values that are parts of concatenated tensors: each concatenation has them, whatever else reads them."""
 
 import copy
 import sys
@@ -86,7 +86,7 @@ def test_many_axes_of_size_1():
 
 
 class Dense(torch.nn.Module):
-    """Each layer reads what all before it made."""
+    """Each layer reads the results of all layers before it."""
 
     def __init__(self, growth=4, layers=4):
         super().__init__()
@@ -116,7 +116,7 @@ class Split(torch.nn.Module):
 
 
 class Skips(torch.nn.Module):
-    """What is read on the way down is joined on the way up, beside two channels and beside eight."""
+    """Values from the way down are concatenated on the way up, with two and with eight other channels."""
 
     def __init__(self, beside=8):
         super().__init__()

@@ -1,4 +1,4 @@
-"""torch.compile(backend="ingot"): what Dynamo brings besides plain graphs, and what it guards."""
+"""torch.compile(backend="ingot"): what Dynamo passes besides plain graphs, and what it guards."""
 
 import copy
 import logging
@@ -16,7 +16,7 @@ from ingot.backend import ingot_backend
 
 
 class Counted:
-    """torch.compile with our backend; `graphs`: what it made, in order."""
+    """torch.compile with ingot's backend. `graphs`: the compiled graphs, in order."""
 
     def __init__(self, model, options=None, **arguments):
         torch._dynamo.reset()
@@ -191,7 +191,7 @@ def test_parameters_and_buffers_that_are_replaced(model):
 
 
 def test_a_check_is_an_effect():
-    """Torch puts a token, which orders effects, into the graph of what meets one: here of a check for singular matrices."""
+    """torch adds a token, which orders effects, to a graph with an effect: here the check for singular matrices."""
     call, x = Counted(lambda x: torch.linalg.inv(x) * 2), torch.eye(4) * 3
     with torch.no_grad():
         assert torch.allclose(call(x), torch.linalg.inv(x) * 2)

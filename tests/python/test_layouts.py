@@ -1,4 +1,4 @@
-"""Inputs and weights as they lie: what a model was compiled for in channels_last, or in any dense order, is read where it is; another tensor is copied."""
+"""Layouts of inputs and weights: a tensor in the layout that the model was compiled for (channels_last, or any dense order) is read in place; another one is copied."""
 
 import copy
 import itertools
@@ -97,7 +97,7 @@ def test_one_channel_or_one_image(model):
     single = ingot.compile(model, inputs=[last(1, 3, 12, 10)])
     assert orders(single.engine) == [[0, 2, 3, 1]]
     check(single, model, last(1, 3, 12, 10))
-    check(single, model, torch.randn(12, 10, 3).permute(2, 0, 1)[None])  # lies so, whatever the stride of its one image
+    check(single, model, torch.randn(12, 10, 3).permute(2, 0, 1)[None])  # has this layout for any stride of its single image
 
 
 @pytest.mark.parametrize("order", [o for o in itertools.permutations(range(3))])
@@ -153,7 +153,7 @@ def test_refusals_speak_of_the_callers_axes(model):
 
 
 def just_in_time(model):
-    """The model under torch.compile, and the list of what ingot makes of its graphs when they are met."""
+    """The model under torch.compile, and the list that gets ingot's compiled graphs."""
     torch._dynamo.reset()
     made = []
 
@@ -201,7 +201,7 @@ def test_written_as_it_lies():
 
 
 def test_a_cut_between(model):
-    """What torch makes in channels_last goes to the engine as it lies."""
+    """A result of torch in channels_last is passed to the engine without a copy."""
 
     class Cut(nn.Module):
         def __init__(self, model):
@@ -343,7 +343,7 @@ def test_weights_are_read_where_they_are(weights):
     check_weights(compiled, weights)
     given = compiled.engine._built_from
     assert all(given[name].data_ptr() == t.data_ptr() for name, t in weights.named_parameters())
-    own = nn.Parameter(torch.randn(5, 4).t(), requires_grad=False)  # what nothing is made of is read there by each call
+    own = nn.Parameter(torch.randn(5, 4).t(), requires_grad=False)  # a weight without derived weights is read in place by each call
 
     class Adds(nn.Module):
         def __init__(self):
@@ -481,7 +481,7 @@ def test_what_is_written_is_row_major(tmp_path):
 
 
 def test_nothing_is_made_of_kernels_that_lie_along_k(weights):
-    """What a GPU reads as it is."""
+    """A GPU reads these weights in place."""
     model = weights.image[0]
     for image, made in ((model, 0), (copy.deepcopy(model).to(memory_format=torch.contiguous_format), 1)):
         program = torch.export.export(copy.deepcopy(image).half(), (X.half(),))

@@ -1,4 +1,4 @@
-"""Products that add up many terms: an engine's error is eager's, however many there are, with no allowance for their number."""
+"""Matrix products with many terms: an engine's error is like eager's, with no allowance for the number of terms."""
 
 from __future__ import annotations
 

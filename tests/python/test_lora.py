@@ -1,4 +1,4 @@
-"""`Module.add_lora`: adapters beside a module's weights, in every kind of module, as tensors and as the files of others."""
+"""`Module.add_lora`: adapters in every kind of module, from tensors and from other projects' files."""
 
 import concurrent.futures
 import copy

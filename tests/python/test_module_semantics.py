@@ -1,4 +1,4 @@
-"""What a user does to a compiled module: each works as docs/modules.md says, or is refused with one line of what to write instead."""
+"""Operations on a compiled module: each works as docs/modules.md says, or is refused with one line that says what to write instead."""
 
 import copy
 import io
@@ -40,7 +40,7 @@ KINDS = ["one engine", "gelu in torch", "a buffer", "a .ingot file", "a .pt2 fil
 
 
 class Pair:
-    """A compiled module, and the model that it computes as."""
+    """A compiled module, and the model that it must agree with."""
 
     def __init__(self, kind, folder):
         torch.manual_seed(0)
@@ -59,7 +59,7 @@ class Pair:
             self.compiled = ingot.load(folder / "m.pt2")
 
     def own(self):
-        """Names of what the compiled module holds itself."""
+        """Names of the parameters and buffers that the compiled module holds itself."""
         return {"a buffer": ["seen"], "a .pt2 file": list(self.model.state_dict()), "all in torch": list(self.model.state_dict())}.get(self.kind, [])
 
     def check(self, call=None, model=None):
@@ -100,7 +100,7 @@ COPIES = {
 
 @pytest.mark.parametrize("way", COPIES)
 def test_copies_are_refused(pair, way):
-    if pair.kind == "all in torch":  # torch copies what torch runs
+    if pair.kind == "all in torch":  # torch can copy a module that torch runs as a whole
         if way in ("deepcopy", "in a model"):
             made = COPIES[way](pair.compiled)
             other = {n: t * 2 for n, t in pair.compiled.state_dict().items()}
@@ -198,7 +198,7 @@ def test_load_state_dict(pair):
 
 
 def test_functional_call(pair):
-    """With the parameters that it holds; the model's own are no part of it."""
+    """functional_call works with the parameters that the module holds; the model's own are not among them."""
     if pair.kind == "a buffer":
         before = pair.model.seen.clone()
         found = torch.func.functional_call(pair.compiled, {"seen": torch.full((8,), 2.0)}, (X,))
@@ -218,7 +218,7 @@ def test_functional_call(pair):
     pair.check()
 
 
-# ---- the model that it was made from
+# ---- the original model
 
 
 def parametrized(model):
@@ -317,7 +317,7 @@ def test_nesting(pair, way):
 
 
 def test_a_program_of_another_process_is_refused(pair, tmp_path):
-    """An exported graph names an engine of this process by number; where another has that number it is not run."""
+    """An exported graph names an engine of this process by number. In another process an engine with that number is not run."""
     if pair.kind == "all in torch":  # it names no engine
         return
     with torch.no_grad():
@@ -423,7 +423,7 @@ class Wrapper(torch.Tensor):
 
 
 def test_subclasses(pair):
-    """Those that compute as torch.Tensor does are read as the tensors that they are; an engine would pass over what the others do."""
+    """Subclasses that compute like torch.Tensor are read as tensors. Others are refused, because an engine would ignore their operators."""
     if pair.kind == "all in torch":  # torch takes what it takes
         return
     name = "x" if pair.kind == "a buffer" else "input"
@@ -467,7 +467,7 @@ def test_weights_that_are_not_plain(kind, options, tmp_path):
 @pytest.mark.parametrize("given", [None, "text", [[1.0, "a"]]], ids=str)
 def test_weights_that_are_no_tensors(given, tmp_path):
     compiled = ingot.compile(Bare().eval(), inputs=[X])
-    assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("weight 'w' is given as something that torch makes no tensor of: ")
+    assert told(ingot.InputError, lambda: compiled.update_weights({"w": given}))[0].startswith("the value given for weight 'w' cannot become a tensor: ")
     assert told(ingot.InputError, lambda: compiled.update_weights(Bare())) == ("weights are given by name, and this is of type Bare", "give model.state_dict()")
     ingot.save(compiled, tmp_path / "m.ingot")
     for call in (lambda: ingot.load(tmp_path / "m.ingot", weights=Bare()), lambda: ingot.load(tmp_path / "m.ingot").engine.update_weights(Bare())):
@@ -515,7 +515,7 @@ def test_tensors_that_are_not_plain(pair):
     pair.check(lambda x: pair.compiled(torch.nn.Parameter(x, requires_grad=False)))
 
 
-# ---- what is written
+# ---- writes in place
 
 
 class Halves(torch.nn.Module):
@@ -539,7 +539,7 @@ class Looks(torch.nn.Module):
 
 @pytest.mark.parametrize("way", ["compiled", ".ingot", ".pt2", "torch.compile"])
 def test_writes_are_counted(way, tmp_path):
-    """As those of eager: by autograd, and by other compiled modules whose weight it is."""
+    """Writes are counted as in eager: for autograd, and for other compiled modules that have the tensor as a weight."""
     table = torch.randn(8, 8)
     models = Halves(table), Looks(table)
     writes, looks = (torch.compile(m, backend="ingot") if way == "torch.compile" else ingot.compile(m, inputs=[X]) for m in models)
@@ -567,7 +567,7 @@ def test_writes_are_counted(way, tmp_path):
 
 
 def test_writes_to_tensors_of_inference_mode():
-    """Nobody counts those."""
+    """torch does not count these writes."""
     compiled = ingot.compile(Halves(), inputs=[X])
     with torch.inference_mode():
         x = X.clone()

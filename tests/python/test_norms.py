@@ -1,4 +1,4 @@
-"""What norms add under the root, where that is what counts: rows of small values."""
+"""The epsilon of norms, on rows of small values, where it matters."""
 
 import copy
 import sys
@@ -50,7 +50,7 @@ def test_norms_of_groups(dtype):
 @pytest.mark.parametrize("shape", [(1, 4), (1, 4, 1), (1, 4, 1, 1), (1, 1, 1), (2, 4), (1, 4, 3000), (1, 4, 60, 50)], ids=str)
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_groups_of_leading_ones(shape, groups):
-    """Axes of size 1 in front of what is normalised may be dropped on the way."""
+    """Leading axes of size 1 before the normalised axes may be dropped by passes."""
     if shape[1] % groups:
         pytest.skip("groups that do not divide the channels")
     torch.manual_seed(0)

@@ -339,7 +339,7 @@ class Pretends(torch.nn.Module):
 
 
 def test_a_file_names_no_kernels(tmp_path):
-    """What capture writes of a kernel, as arguments of an operator in a file: a maker of files cannot bring code in so."""
+    """A file whose operator has the arguments that capture writes for a kernel: the maker of a file cannot inject code in this way."""
     x = torch.randn(3)
     torch.export.save(torch.export.export(Pretends(), (x,)), tmp_path / "p.pt2")
     done = subprocess.run([_library.find("ingot"), "compile", tmp_path / "p.pt2", "-o", tmp_path / "p.ingot", "--set", "fallback=error"], capture_output=True, text=True)
@@ -368,7 +368,7 @@ def test_any_names_of_arguments(library):
     torch.testing.assert_close(ingot.compile(Model(), inputs=[x], fallback="error")(x), x * 8)
 
 
-# ---- what is refused when it is registered
+# ---- refusals at registration
 
 
 @torch.library.custom_op("own::lists", mutates_args=())
@@ -402,7 +402,7 @@ def test_refused(case, library):
     with pytest.raises(kind) as told:
         call(library)
     assert text in str(told.value)
-    x = torch.randn(3, 2).half()  # what was registered before is there
+    x = torch.randn(3, 2).half()  # the kernel that was registered before is still used
     assert ingot.compile(torch.nn.Sequential(Turned()), inputs=[x], fallback="error")(x).equal(turn(x))
 
 

@@ -1,4 +1,4 @@
-"""What runs in an engine and what in torch: any cut gives the uncut model's results, and each option does what it says."""
+"""Partition between engines and torch: any cut gives the uncut model's results, and each option does what it says."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_what_is_missing_stays_in_torch(model, caplog):
         assert torch.allclose(compiled(x), model(x), atol=1e-5)
     missing = compiled.report.missing[0]
     assert missing["target"] == "aten.special_i0e.default" and "no definition of it" in missing["reason"] and "special.i0e" in missing["origin"]
-    assert missing["in_engine_with"] == compiled.report.operators  # what would change with that operator
+    assert missing["in_engine_with"] == compiled.report.operators  # the effect of that operator
     assert len(compiled.segments) == 1 and compiled.engine.functions == ["segment_0"]
 
 
@@ -96,7 +96,7 @@ def test_fallback_error(model):
 
 
 def test_target(model, tmp_path):
-    """Of the two names one is the processor and the other where the module's weights are."""
+    """"cpu" as a target means the processor; "auto" means the device of the module's weights."""
     for target in ("cpu", "auto"):
         ingot.save(ingot.compile(torch.nn.Sequential(model.blocks[0]), inputs=X, target=target), tmp_path / target)
         assert ingot.load(tmp_path / target).engine.inspect()["provenance"]["target"] == "cpu"
@@ -116,7 +116,7 @@ def test_dryrun(model, tmp_path, capsys):
     done = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--set", "torch_executed_ops=gelu"], capture_output=True, text=True)
     assert done.returncode == 0 and "3 x aten.gelu.default: torch_executed_ops names gelu" in done.stdout and sorted(p.name for p in tmp_path.iterdir()) == ["m.pt2", "report.json"]
     told = json.loads(subprocess.run([cli, "compile", tmp_path / "m.pt2", "--dry-run", "--json"], capture_output=True, text=True).stdout)
-    assert told["in_engine"] == told["operators"] - 2  # the sum after it alone gains too little
+    assert told["in_engine"] == told["operators"] - 2  # the sum after it gains too little by itself
     # The option says the same as the flag, and takes a file.
     shown = subprocess.run([cli, "compile", tmp_path / "m.pt2", "--set", "dryrun=true"], capture_output=True, text=True)
     assert shown.stdout.startswith("15 of 17 operators in 1 engine segment; 2 operators in torch\n") and shown.returncode == 0

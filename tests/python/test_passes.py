@@ -1,4 +1,4 @@
-"""`ingot.compile(passes=...)`: the user's passes over the exported graph."""
+"""`ingot.compile(passes=...)`: users' passes over the exported graph."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ def misshapen(gm):
     [
         ([twice, fails], "pass 'fails' failed: KeyError: 'no such node'"),
         ([lambda gm: gm.graph, twice], "pass '<lambda>' returned a Graph"),
-        ([twice, unordered], "pass 'unordered' left a graph that is none"),
+        ([twice, unordered], "pass 'unordered' left an invalid graph"),
         ([twice, misshapen, relu_to_sigmoid], "the graph that pass 'misshapen' left cannot be exported"),
         ([3], "a pass is 3, which cannot be called"),
     ],

@@ -1,4 +1,4 @@
-"""The option cache: a plan is found by what it was made from, weights' values excepted, and is the plan that a build would give."""
+"""The option cache: a plan is found by everything that it was made from, except the values of weights, and equals the plan that a build would give."""
 
 import concurrent.futures
 import hashlib
@@ -64,7 +64,7 @@ def cache_command(verb, folder, *arguments):
 
 
 def hash256(data):
-    """As src/base/hash.h: of what another build of ingot would have written."""
+    """The hash of src/base/hash.h, for entries that another build of ingot would have written."""
     secret, mask = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F), (1 << 64) - 1
 
     def mix(a, b):
@@ -149,7 +149,7 @@ def test_another_graph_size_or_option_is_another_plan(folder, told, other, reaso
 
 
 def test_an_entry_of_another_version(folder, told, tmp_path):
-    """Another build of the library has keys of its own, and `why` names both; a plan of a format that is not read is built anew."""
+    """Another build of the library has different keys, and `why` names both builds. A plan of a format that is not read is built anew."""
     build(model(), folder)
     (entry,) = entries(folder)
     change_entry(entry, lambda key: key.replace(b", build ", b", build 00"), lambda value: value)
@@ -274,7 +274,7 @@ def compile_command(folder, out, **more):
 
 
 def test_builds_that_are_killed(folder, tmp_path):
-    """What a killed build leaves is no entry that is taken, and no file that stays."""
+    """A killed build leaves no entry that is used, and no file for good."""
     random.seed(3)
     subprocess.run(compile_command(folder, tmp_path / "whole.ingot"), check=True, capture_output=True)
     good = (tmp_path / "whole.ingot").read_bytes()
@@ -318,7 +318,7 @@ def test_a_folder_that_takes_nothing(folder, tmp_path, fault):
     out, elsewhere = tmp_path / "a.ingot", tmp_path / "elsewhere"
     folder.mkdir(mode=0o700)
     root = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
-    limit = "ulimit -f 1; trap '' XFSZ; "  # where nobody may mount: files of at most 512 or 1024 bytes, so the plan goes to a pipe
+    limit = "ulimit -f 1; trap '' XFSZ; "  # if mounting is not allowed: files of at most 512 or 1024 bytes, so the plan goes to a pipe
     prepare, said = "", "plans are not cached"
     if fault == "full" and root:
         prepare = f"mount -t tmpfs -o size=1m,mode=700 none {folder}; head -c 1044480 /dev/zero > {folder}/ballast; "
@@ -341,7 +341,7 @@ def test_a_folder_that_takes_nothing(folder, tmp_path, fault):
     done = subprocess.run([*(["unshare", "-m"] if root else []), "sh", "-c", f"exec 3>{names}; {line}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert out == "/dev/null" or out.stat().st_size > 1000
-    if fault == "a link":  # is replaced; what it led to stays
+    if fault == "a link":  # the link is replaced; its target stays
         assert done.stderr == "" and elsewhere.read_bytes() == b"precious" and not (folder / key).is_symlink() and (folder / key).stat().st_size > 1000
     else:
         assert done.stderr.count(said) == 1 and len(done.stderr.splitlines()) == 1, done.stderr
@@ -354,7 +354,7 @@ def entry_name(folder, tmp_path):
 
 
 def test_an_entry_that_another_one_stands_in_for(folder, tmp_path):
-    """Copied under its name, of whatever program: it is not taken, `verify` says what it is and `prune` removes it alone."""
+    """Another entry copied under this entry's name is not used. `verify` says what it is, and `prune` removes only it."""
     for name, more in (("a", {}), ("b", {"deterministic": "batch"})):
         subprocess.run(compile_command(folder, tmp_path / f"{name}.ingot", **more), check=True, capture_output=True)
     good, (one, other) = (tmp_path / "a.ingot").read_bytes(), entries(folder)

@@ -1,4 +1,4 @@
-"""Options autocast, autocast_exclude and accuracy: what computes in low precision, what does not and why, and how far the results may be off."""
+"""Options autocast, autocast_exclude and accuracy: which operators compute in low precision, why others do not, and how large the error may be."""
 
 import copy
 import subprocess
@@ -78,7 +78,7 @@ def test_products_compute_in_low_precision_and_the_rest_does_not(dtype):
     assert sum(name.startswith("linear") for name in low) == 12 and sum(name.startswith("matmul") for name in low) == 4 and "gelu" in low
     assert {name.split("_")[0] for name in kept} == {"layer", "softmax", "add"}
     assert kept["softmax"] == "it computes in float32" and kept["add"].startswith("it reads ")
-    # x is cast once behind each norm, scores to float32 and back, and what is added to the residual stream.
+    # Casts: x once after each norm, scores to float32 and back, and the addends of the residual stream.
     assert compiled.report.document["autocast"] == {"type": str(dtype).removeprefix("torch."), "casts": 12, "unused": []}
     kernels = [s["kernel"] for s in compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]]
     assert kernels.count("attention") == 2 and kernels.count("matmul") == 8  # q, k and v are one product still
@@ -109,7 +109,7 @@ def test_patterns_for_one_node_and_one_module(caplog):
     assert report.document["autocast"]["unused"] == ["nothing"]
     with caplog.at_level("WARNING", "ingot"):
         ingot.compile(model, inputs=[x], autocast="bf16", autocast_exclude=["nothing"])
-    assert "autocast_exclude has 'nothing', which names nothing in this model" in caplog.text
+    assert "autocast_exclude has 'nothing', which matches nothing in this model" in caplog.text
 
 
 def test_depth_of_sums_and_calibration():

@@ -1,5 +1,5 @@
-"""Processes: children of fork() after sessions have run, DataLoader's and multiprocessing's workers, Ctrl-C. Each in a process of its own with a time limit, so that
-one that hangs fails. docs/processes.md says what is promised."""
+"""Processes: children of fork() after sessions have run, DataLoader's and multiprocessing's workers, Ctrl-C. Each test has its own process with a time limit, so that one that hangs
+fails. docs/modules.md says what is promised."""
 
 import os
 import signal
@@ -321,7 +321,7 @@ except KeyboardInterrupt:
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "compiling\n"
-        for _ in range(3):  # Python drops an exception that it meets where an object is deleted
+        for _ in range(3):  # Python drops an exception that comes while an object is deleted
             process.send_signal(signal.SIGINT)
             try:
                 out, _ = process.communicate(timeout=SECONDS / 3)

@@ -1,4 +1,4 @@
-"""Reductions: over rows that no cache holds, which are read block by block, once for each of the reductions that follow one another; and of what reductions give, each row in one body as far as it goes, then in the next."""
+"""Reductions over rows larger than the caches, which are read block by block, once for each reduction in a chain; and reductions of the results of reductions, in one body or several."""
 
 import sys
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_chains(name, dynamic):
 @pytest.mark.parametrize("side", [7, 8, 33])
 @pytest.mark.parametrize("channels", [4, 17, 64])
 def test_sums_over_images(channels, side):
-    """Sums over places of images that lie with their channels innermost, and what is scaled by them."""
+    """Sums over places of channels-last images, and values scaled by them."""
 
     class Gate(torch.nn.Module):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""Sizes read from data, branches and loops: one plan, whose regions run one after another."""
+"""Sizes read from data, branches and loops, in one plan whose regions run one after another."""
 
 import copy
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Selected(nn.Module):
-    """Boolean index, nonzero and what is known before, together."""
+    """A boolean index, nonzero, and values of known size, together."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ class PutMasked(nn.Module):
 
 
 class TwoReads(nn.Module):
-    """The second size is read of what the first one selects."""
+    """The second size is read from the elements that the first one selects."""
 
     def forward(self, x):
         first = x[x[:, 0] > 0]
@@ -107,7 +107,7 @@ class Loop(nn.Module):
 
 
 class LoopThatSwaps(nn.Module):
-    """What is carried changes places, so a turn must not write what it reads."""
+    """The carried values swap places, so an iteration must not overwrite values that it still reads."""
 
     def forward(self, x):
         return while_loop(lambda a, b, i: i < 3, lambda a, b, i: (b + 1, a.clone(), i + 1), (x, x * 2, torch.zeros((), dtype=torch.int64)))[:2]
@@ -149,7 +149,7 @@ def inputs(rows, count=3):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_ahead_of_time(kind, tmp_path):
-    """Dynamic sizes, one engine, saved, loaded, and in a session of its own."""
+    """Dynamic sizes: one engine, saved, loaded, and in a separate session."""
     model = kind().eval()
     eager = copy.deepcopy(model)
     rows = ingot.Input(min_shape=(2, 4), opt_shape=(5, 4), max_shape=(40, 4), dtype=torch.float32)
@@ -238,7 +238,7 @@ def test_steps_are_timed_and_memory_may_be_given():
 
 
 def test_partly_in_torch_reads_sizes_in_torch():
-    """Where the model does not run here as a whole, torch reads the sizes, and the report says so."""
+    """If a part of the model runs in torch, torch reads the sizes, and the report says so."""
 
     class Partly(nn.Module):
         def __init__(self):
@@ -301,7 +301,7 @@ def test_inspect_shows_regions(tmp_path):
 
 
 class SliceByNumbers(torch.nn.Module):
-    """Begin and end of a slice come from data, and torch has a size of its own for how long it is, which it asserts not to be 0."""
+    """Begin and end of a slice come from data. torch has a separate symbol for its length, and asserts that it is not 0."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Half values on which something is decided (a comparison, a floor, a remainder) are rounded as in eager: the results are eager's, bit for bit."""
+"""Half-precision values that feed a decision (a comparison, a floor, a remainder) are rounded as in eager, so the results are eager's, bit for bit."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What an engine does, and how far a build is: profiles, traces, drawn graphs, progress, Ctrl-C."""
+"""Profiles, traces, drawn graphs, progress of builds, Ctrl-C."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Pointwise work whose last axis is short: blocks have many lines, some operands repeat for all of them, others and results have gaps between their lines."""
+"""Pointwise bodies with a short last axis: blocks have many lines, some operands repeat for all lines, others and results have gaps between lines."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_lines(n, dtype, dynamic):
 
 
 def test_lines_of_every_image():
-    """What repeats is another line for each image: it is read again where the image changes."""
+    """A repeated operand has another line for each image: it is read again when the image changes."""
     torch.manual_seed(0)
     x, scale, shift = torch.randn(5, 3, 40, 16), torch.randn(5, 3, 1, 16), torch.randn(5, 1, 1, 16)
 

@@ -1,4 +1,4 @@
-"""What depends on weights and on a size that varies is computed with each call; what depends on weights alone is prepared once."""
+"""Values that depend on weights and on a varying size are computed in each call; values that depend on weights alone are prepared once."""
 
 import copy
 import sys
@@ -19,7 +19,7 @@ W16, W3, SQUARE = torch.randn(16, 3), torch.randn(3), torch.randn(3, 3)
 
 
 class Model(torch.nn.Module):
-    """`f(self, x)` with weights of its own."""
+    """A model whose forward is `f(self, x)`, with its own weights."""
 
     def __init__(self, f):
         super().__init__()

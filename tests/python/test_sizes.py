@@ -1,4 +1,4 @@
-"""Sizes that follow from others (2*d, d + 1), sizes that the model needs equal, and ranges that begin where torch makes constants, by every way in."""
+"""Sizes that follow from others (2*d, d + 1), sizes that the model needs equal, and ranges that include 0 and 1, which torch takes for constants; by every way in."""
 
 import logging
 import os

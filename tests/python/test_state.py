@@ -100,7 +100,7 @@ def test_sessions_of_numpy(model, tmp_path):
     assert session.state["position"] == 0 and not session.state["cache"].any()
     with pytest.raises(ingot.InputError, match="the engine has no state 'chache'"):
         session.state["chache"]
-    with pytest.raises(ingot.InputError, match="the model writes input 'y', which is no writeable array"):
+    with pytest.raises(ingot.InputError, match="the model writes input 'y', but the given array is read-only"):
         session.run(inputs(0)[0].numpy(), inputs(0)[1].tolist())
 
 
@@ -145,7 +145,7 @@ class WrittenOnly(torch.nn.Module):
 
 
 class SetAndCounted(torch.nn.Module):
-    """A number that is set anew and counted on in one call: what it was is not read."""
+    """A number that one call sets and then increments: its old value is not read."""
 
     def __init__(self):
         super().__init__()
@@ -215,7 +215,7 @@ def test_a_buffer_that_is_written_need_not_be_read(name, way, tmp_path):
             path = tmp_path / "model.pt2"
             ingot.save(run, path, format=way)
             run = ingot.load(path, trust="code") if way == "aot_inductor" else ingot.load(path)
-            # A package keeps its buffers to itself, a program those that are no part of the state dict.
+            # A package keeps all buffers inside; a program keeps those inside that are not in the state dict.
             shown = {"ingot": buffers, "exported_program": ours.state_dict(), "aot_inductor": {}}[way]
             buffers = {name: getattr(run, name) for name in shown}
     for call in range(3):
@@ -228,7 +228,7 @@ def test_a_buffer_that_is_written_need_not_be_read(name, way, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("end", [lambda y: y, torch.relu, torch.nn.functional.hardswish])
 def test_a_product_added_in_place(dtype, end):
-    """What a product's body reads of the state is not overwritten by sums before."""
+    """State that the epilogue of a GEMM reads is not overwritten by its sums first."""
 
     class Sum(torch.nn.Module):
         def __init__(self):

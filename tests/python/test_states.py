@@ -1,4 +1,4 @@
-"""States apart from modules and sessions: sequences through one module, forks, errors; on a small Llama with a cache in buffers."""
+"""States separate from modules and sessions: several sequences through one module, forks, errors; on a small Llama with a cache in buffers."""
 
 import copy
 import gc
@@ -102,7 +102,7 @@ def _fresh(model):
 
 
 def test_an_entry_is_written_in_place():
-    """state[name] -= 1 assigns too, as Python does; what does not fit leaves the entry as it was."""
+    """state[name] -= 1 also assigns, by Python's rule. A value that does not fit leaves the entry unchanged."""
     _, module = compiled()
     state = module.new_state()
     name, entry = next(iter(state.items()))
@@ -126,7 +126,7 @@ def test_copy_and_reset():
     assert b.copy_(a) is b and same(module.with_state(b)(token(4)), copy.deepcopy(eager)(token(4)))
     a.reset()
     assert not a["position"].any() and b["position"] == 2 and same(module.with_state(a)(token(3)), first)
-    model.embed.weight.data.mul_(2)  # weights are those of now, whatever the state
+    model.embed.weight.data.mul_(2)  # current weights count, for any state
     assert same(module.with_state(a)(token(4)), _with(model, a, 1)(token(4)))
     a["position"].fill_(5)
     assert module.with_state(a) and a.fork()["position"] == 5
@@ -203,7 +203,7 @@ def test_of_an_engine():
     for n in range(3, 6):
         assert same(session.run(token(n).numpy(), state=a)[0], eager[0](token(n))) and same(session.run(token(6 * n).numpy(), state=b)[0], eager[1](token(6 * n)))
     assert session.state["position"] == 0  # its own
-    # What is read is the memory itself, which it keeps.
+    # Reading returns the memory itself, and keeps it alive.
     keys = a["attention.0.keys"]
     assert same(keys, eager[0].attention[0].keys) and np.shares_memory(keys, a.tensor("attention.0.keys").numpy())
     a["position"] = 1
@@ -257,9 +257,9 @@ def test_of_torchs_memory():
     for memory, said in [
         ({"keys": keys}, "the engine has no state 'keys'"),
         ({"position": torch.zeros(1)}, r'the memory given for state "position" \(float32 \[1\]\) does not have its dtype and shape'),
-        ({"position": [0]}, "what is given for state 'position' is of type list"),
+        ({"position": [0]}, "the value given for state 'position' is of type list"),
         ({"position": torch.zeros(1, dtype=torch.int64, device="meta")}, "state 'position' is on the meta device"),
-        ({"position": np.zeros(1, ">i8")}, "what is given for state 'position' is no writeable array"),
+        ({"position": np.zeros(1, ">i8")}, "the array given for state 'position' is read-only"),
     ]:
         with pytest.raises(ingot.InputError, match=said):
             engine.new_state(memory)

@@ -1,4 +1,4 @@
-"""Caches: tensors of objects that are no modules, written in place and read through expand, compiled whole in each way in."""
+"""Static caches: tensors of objects that are not modules, written in place and read through expand. The whole model compiles by each way in."""
 
 import copy
 import sys
@@ -25,7 +25,7 @@ class Cached(torch.nn.Module):
     def __init__(self, buffers=False):
         super().__init__()
         self.layer = Layer()
-        if buffers:  # what transformers.integrations.executorch adds
+        if buffers:  # as transformers.integrations.executorch does
             self.register_buffer("keys", self.layer.keys, persistent=False)
             self.register_buffer("length", self.layer.length, persistent=False)
 
@@ -146,6 +146,6 @@ def test_static_cache_of_transformers(dynamic):
         with torch.no_grad():
             for y, eager, exact in zip(ran(torch.compile(model, backend=backend, dynamic=dynamic), ids), ran(model, ids), ran(copy.deepcopy(model).double(), ids)):
                 assert_accurate(y, eager, exact, depth=64)
-        # What reads a number that Dynamo gives with each call stays in torch: the sizes of an empty cache, a window's count.
+        # Operators that read a number which Dynamo passes in each call stay in torch: the sizes of an empty cache, a window's count.
         kept = [n for m in made for n in m.report.nodes if n["segment"] is None]
         assert made and len(kept) <= 4 * len(made) and all("from a number given as an input" in n["reason"] for n in kept)

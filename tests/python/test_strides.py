@@ -1,4 +1,4 @@
-"""Results of element-by-element operators lie as in eager, however their operands lie, by both ways in."""
+"""Results of pointwise operators have eager's strides for all layouts of operands, by ingot.compile and torch.compile."""
 
 import operator
 
@@ -27,7 +27,7 @@ PAIRS = [(a, b) for a in layouts() for b in ("channels_last", "permuted", "broad
 
 
 def operators(left, right):
-    """Rows of two tensors that torch calls pointwise, those that take the dtypes."""
+    """Operator definitions of two tensors that torch tags as pointwise and that accept the dtypes."""
     a, b = torch.ones(2, dtype=left), torch.ones(2, dtype=right)
     for row in _library.ops():
         namespace, name, overload = row["name"].split(".")

@@ -1,4 +1,4 @@
-"""The number of threads given at compile time holds for calls through torch, and threads compile side by side."""
+"""The number of threads given at compile time applies to calls through torch, and threads compile side by side."""
 
 import concurrent.futures
 import subprocess
@@ -28,7 +28,7 @@ def test_one_thread_uses_one_processor():
 
 
 class Counts(torch.nn.Module):
-    """A model that writes a buffer, of its own width."""
+    """A model that writes a buffer, with a width of its own."""
 
     def __init__(self, width):
         super().__init__()

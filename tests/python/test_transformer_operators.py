@@ -1,4 +1,4 @@
-"""Torch's fused operators of transformers, and products with a matrix of each expert, whose operands random draws seldom fit: against eager."""
+"""torch's fused transformer operators and grouped GEMMs of experts against eager. Random draws seldom give operands that fit them."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tensors of types that engines lack (complex, float8, unsigned integers, quantised): what reads them runs in torch, the rest of the model in engines, by both ways in."""
+"""Tensors of types that engines lack (complex, float8, unsigned integers, quantised): operators that read them run in torch, the rest of the model in engines."""
 
 import sys
 from pathlib import Path
@@ -209,7 +209,7 @@ def test_refused_by_name():
 
 
 def test_quantised():
-    """What torch.export has no fake tensors for is refused in plain words ahead of time, and runs just in time."""
+    """Tensors for which torch.export has no fake tensors are refused in plain words ahead of time, and run under torch.compile."""
 
     class Model(torch.nn.Module):
         def forward(self, x):

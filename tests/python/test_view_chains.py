@@ -20,7 +20,7 @@ STATIC = [(2, 8, 1), (1, 6, 2), (4, 1, 3, 1), (12,), (1, 1), (3, 4, 5), (2, 1, 1
 
 
 class Chain:
-    """Steps as code. `open`: of each axis, None when its size is fixed, else what multiple of the dynamic size it is."""
+    """Steps as code. `open`: for each axis None if its size is fixed, else the multiple of the dynamic size that it is."""
 
     def __init__(self, seed, x, open_axes=()):
         self.random = random.Random(seed)

@@ -1,5 +1,5 @@
-"""weight_dtype="int8": weights of matrix products are stored as int8 with a scale for each channel. What is computed is at most as far from the float64 product of the
-decoded weights as eager is with those weights (tests/accuracy.py)."""
+"""weight_dtype="int8": weights of matrix products are stored as int8 with a scale for each channel. The error against the float64 product of the decoded weights is within the rule of
+tests/accuracy.py for eager with those weights."""
 
 import copy
 import sys
@@ -26,7 +26,7 @@ def decoded(weight: torch.Tensor) -> torch.Tensor:
 
 
 def replaced(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """The module of that dtype with decoded weights in its linear layers; what is tied to one stays as it was."""
+    """The module in that dtype, with decoded weights in its linear layers. Tensors tied to a linear layer's weight stay unchanged."""
     out = copy.deepcopy(module)
     for layer in out.modules():
         if isinstance(layer, torch.nn.Linear):
@@ -136,7 +136,7 @@ def test_equal_models_give_equal_plans(tmp_path):
 
 
 class Merged(torch.nn.Module):
-    """One product of three layers' weights, one of which is read elsewhere too."""
+    """One GEMM with the weights of three layers, one of which is read elsewhere too."""
 
     def __init__(self):
         super().__init__()
@@ -202,7 +202,7 @@ def test_channels_of_zeros_nan_and_infinity():
 
 
 class Encoded(torch.nn.Module):
-    """What a model encoded itself, as torchao writes it: the scale in the weight, or behind the product."""
+    """Weights that a model encoded itself, as torchao does: with the scale on the weight, or after the GEMM."""
 
     def __init__(self, behind, dtype):
         super().__init__()

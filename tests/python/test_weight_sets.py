@@ -1,4 +1,4 @@
-"""Weights beside an engine's own: versions and adapters of one plan, in sessions that go from one to another."""
+"""Sets of weights: versions and adapters of one plan, in sessions that switch between them."""
 
 import copy
 import gc

@@ -56,7 +56,7 @@ def test_load_state_dict_on_the_model_is_noticed(model, options, assign):
     if assign:
         model.head.weight = model.embed.weight
     assert equal(compiled, model) and not torch.allclose(compiled(IDS), before)
-    model.body.load_state_dict({k: v * 0.5 if v.is_floating_point() else v for k, v in model.body.state_dict().items()})  # a part of it
+    model.body.load_state_dict({k: v * 0.5 if v.is_floating_point() else v for k, v in model.body.state_dict().items()})  # a submodule only
     assert equal(compiled, model)
 
 
@@ -131,7 +131,7 @@ def test_a_file_has_the_weights_of_now(model, options, way, tmp_path):
 
 
 def test_option_weights(tmp_path):
-    """What a plan was compiled with holds where save says nothing else, in Python and on the command line."""
+    """The option of the build applies unless save says otherwise, in Python and on the command line."""
     large, x = torch.nn.Linear(300, 300).eval().requires_grad_(False), torch.randn(2, 300)
     compiled = ingot.compile(large, inputs=[x], weights="strip")
     ingot.save(compiled, tmp_path / "stripped.ingot")
@@ -154,7 +154,7 @@ def test_weights_left_out_of_a_file(model, tmp_path):
     assert torch.equal(ingot.load(tmp_path / "model.ingot", weights=model.state_dict())(IDS), compiled(IDS))
     other = copy.deepcopy(model)
     other.load_state_dict(changed(model))
-    for name in ("model.ingot", "whole.ingot"):  # instead of those in the file
+    for name in ("model.ingot", "whole.ingot"):  # instead of the values in the file
         assert equal(ingot.load(tmp_path / name, weights=other.state_dict()), other)
     arrays = {n: t.numpy() for n, t in other.state_dict().items()}
     session = ingot.load_engine(tmp_path / "model.ingot", weights=arrays).session()

@@ -1,4 +1,4 @@
-"""Weights that change one at a time: what depends on each is made anew (merged, folded, packed, cast weights), and nothing else changes."""
+"""Weights that change one at a time: derived weights (merged, folded, packed, cast) that depend on one are made anew, and no others."""
 
 import copy
 

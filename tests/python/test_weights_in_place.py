@@ -1,4 +1,4 @@
-"""A compiled module's weights are the model's own: what torch counts as a change of one is in the next call and in the next file, whichever way the engine has it."""
+"""A compiled module's weights are the model's own: a change that torch counts is in the next call and in the next file, however the engine stores the weight."""
 
 import copy
 import gc
@@ -229,7 +229,7 @@ def test_engines_without_torch_see_them(model):
 
 @pytest.mark.parametrize("format, ending", [("ingot", "ingot"), ("exported_program", "pt2")])
 def test_a_loaded_module(model, format, ending, tmp_path):
-    """A saved program's weights are the loaded module's parameters; those of a .ingot file are what was given for them."""
+    """A saved program's weights are the loaded module's parameters; those of a .ingot file are the tensors given to load."""
     path = tmp_path / f"model.{ending}"
     ingot.save(ingot.compile(model, inputs=[IDS]), path, format=format)
     given = {n: t.clone() for n, t in model.state_dict().items()}
@@ -243,7 +243,7 @@ def test_a_loaded_module(model, format, ending, tmp_path):
 
 
 def test_given_weights(model, options):
-    """update_weights gives tensors that are read where they are, until the model's own change."""
+    """Tensors given to update_weights are read in place, until the model's own change."""
     compiled, other = ingot.compile(model, inputs=[IDS], **options), copy.deepcopy(model)
     given = {"up.weight": torch.rand(96, 32), "scale": torch.rand(32)}
     compiled.update_weights(given)
@@ -265,7 +265,7 @@ def test_given_weights(model, options):
         check(compiled, other)
 
 
-# ---- what does not fit
+# ---- weights that do not fit
 
 
 def told(call):
@@ -317,7 +317,7 @@ def test_tensors_of_inference_mode():
 
 
 def test_the_short_way_is_there():
-    """Else each call asks Python about each weight."""
+    """Without the fast path each call would check each weight in Python."""
     watch._layout.cache_clear()
     with torch.inference_mode(), torch._subclasses.FakeTensorMode():
         assert watch._layout() is not None
@@ -389,7 +389,7 @@ def test_what_a_watch_sees():
             change()
         assert seen.same() == (i == 0) and any(seen.snapshot.changed()) == (i > 0), i
     q = torch.rand(4)
-    seen.adopt(watch.Snapshot([q], [False]))  # where it is alone
+    seen.adopt(watch.Snapshot([q], [False]))  # False: only its address counts
     q.add_(1)
     assert seen.same()
 
@@ -440,7 +440,7 @@ MOVES = {
 @pytest.mark.parametrize("asked", ["by words", "each by itself"])
 @pytest.mark.parametrize("move", MOVES)
 def test_data_of_the_same_memory(move, asked, monkeypatch):
-    """p.data = ..., which torch does not count, where no address changes."""
+    """p.data = ... without a change of address, which torch does not count."""
     if asked != "by words":
         monkeypatch.setattr(watch, "_layout", lambda: None)
     shape, part = MOVES[move]

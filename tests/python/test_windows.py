@@ -1,4 +1,4 @@
-"""Attention in windows of an image, shifted by half a window: rolled, cut into windows, masked, put together again."""
+"""Shifted-window attention: an image is rolled, cut into windows, masked, and put together again."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""Where PyTorch is not installed: what needs it says so and names what does not."""
+"""Without PyTorch: functions that need it say so and name those that do not."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The models that are saved: what each writes, returns and takes."""
+"""The models that are saved, with what each takes, returns and writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fresh process: loads saved programs, runs their calls and writes down what came out. Knows nothing of the models."""
+"""Runs in a fresh process: loads saved programs, runs their calls and stores the results. It does not know the models."""
 
 import sys
 

@@ -12,7 +12,7 @@ PLAN = Path(__file__).with_name("testdata") / "format_5.ingot"
 
 
 def wanted(x):
-    """What the model of the plan computes: linear layers of numbers that count up, and a counter in a buffer."""
+    """The expected results of the plan's model: linear layers with increasing numbers as weights, and a counter in a buffer."""
     weight, bias = (torch.arange(n, dtype=torch.float32) / 8 for n in (24, 6))
     a = torch.nn.functional.linear(x, weight.reshape(6, 4), bias - 1)
     b = torch.nn.functional.linear(x, weight.reshape(6, 4) - 2, bias - 3)

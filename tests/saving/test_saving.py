@@ -75,13 +75,13 @@ def package_runner(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imports():
-    """What is registered after each order of imports, in a process of its own each."""
+    """The registered operators after each order of imports, each in its own process."""
     return [Beside(sys.executable, "-c", f"{text}; print(torch._C._dispatch_has_kernel('ingot::execute'))") for text in ("import ingot, torch", "import torch, ingot")]
 
 
 @pytest.fixture(scope="module")
 def saved(package_runner, imports, tmp_path_factory):
-    """{name: (calls, results and buffers here, {way: what a fresh process saw})}"""
+    """{name: (calls, results and buffers here, {way: results of a fresh process})}"""
     folder = tmp_path_factory.mktemp("saved")
     jobs, keys, here = [], [], {}
     for name in NAMES:
@@ -116,7 +116,7 @@ WAYS = [(name, way) for name in NAMES for way in ("torch", "ingot.load", "aot_in
 
 
 def near(seen, name):
-    """As accurate as eager: inductor, which compiles what stays in torch, rounds in its own way."""
+    """As accurate as eager. inductor compiles the parts in torch, and rounds in its own way."""
     eager, exact = case(name), case(name)
     exact.model.double()
     for outputs, (arguments, keywords) in zip(seen, eager.calls, strict=True):
@@ -148,7 +148,7 @@ def test_package_in_a_c_program(saved, package_runner, tmp_path):
     torch.save([pytree.tree_leaves(call) for call in here["calls"]], tmp_path / "inputs.pt")
     done = subprocess.run([program, _library.find("libingot_torch.so"), here["package"], tmp_path / "inputs.pt", tmp_path / "outputs.pt"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    outputs = torch.load(tmp_path / "outputs.pt", weights_only=False)  # what the program wrote just now
+    outputs = torch.load(tmp_path / "outputs.pt", weights_only=False)  # the file that the program has just written
     near(outputs, "counter")
     packaged = saved[1]["counter", "aot_inductor"]["results"]
     equal([list(o) for o in outputs], [pytree.tree_leaves(r) for r in packaged])  # the same package in Python
@@ -354,7 +354,7 @@ WIDTHS = itertools.count(8)
 
 
 def call_another_program(x):
-    """One that was never called: where the memory of a plan is used again, a program of the same bytes is the one of before."""
+    """Calls a program that was never called before. If the memory of a plan is reused, a program with the same bytes would be taken for the old one."""
     ingot.compile(torch.nn.Sequential(torch.nn.Linear(16, next(WIDTHS))).eval(), inputs=[ingot.Input(tuple(x.shape))])._kind.program(empty_lists=True).module()(x)
 
 
@@ -387,7 +387,7 @@ def test_a_plan_damaged_where_it_was_run(program):
     assert torch.equal(execute(again, weights, x), good)
     again[200] ^= 1
     assert told(ingot.FormatError, lambda: execute(again, weights, x)) == damage
-    with torch.inference_mode():  # whose tensors do not count what is written to them
+    with torch.inference_mode():  # whose tensors do not count writes
         again = plan.clone()
         assert torch.equal(execute(again, weights, x), good)
 
@@ -402,7 +402,7 @@ def test_a_plan_is_let_go_when_another_comes(program):
 
 
 def test_other_weights_where_the_first_were(program):
-    """Their address, version and most of their bytes are those of the weights before."""
+    """The new weights have the address, version and most of the bytes of the old ones."""
     plan, x = program.constants["ingot_plan_0"], torch.randn(2, 16)
     weight, bias = (program.state_dict[f"up.{n}"].detach().clone() for n in ("weight", "bias"))
     good = execute(plan, [weight, bias], x)
@@ -415,7 +415,7 @@ def test_other_weights_where_the_first_were(program):
 
 
 def test_memory_of_weights_is_kept_while_it_is_known(program):
-    """Else the allocator may give it to the next weights: by another tensor, or by `.data` of this one."""
+    """Otherwise the allocator may reuse it for the next weights: for another tensor, or by `.data` of this one."""
     plan, weights, x = program.constants["ingot_plan_0"], [program.state_dict[f"up.{n}"].detach().clone() for n in ("weight", "bias")], torch.randn(2, 16)
     array = np.ones((64, 16), np.float32)
     execute(plan, [torch.from_numpy(array), weights[1]], x)
@@ -483,7 +483,7 @@ def test_kinds(saved, tmp_path):
 
 
 def test_a_file_has_every_option_of_its_plan():
-    """All but those that say what runs in torch, whichever the table has."""
+    """A file has every option of the table, except those that decide what runs in torch."""
     from ingot.assemble import of_a_plan
 
     table = ingot.options()

@@ -1,4 +1,4 @@
-"""tools/new_op.py and tools/new_kernel.py, run in a copy of the sources; with INGOT_TEST_ALL=1 what they write is compiled and run."""
+"""tools/new_op.py and tools/new_kernel.py, run in a copy of the sources; with INGOT_TEST_ALL=1 their output is compiled and run."""
 
 import os
 import shutil

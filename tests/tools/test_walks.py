@@ -1,4 +1,4 @@
-"""What docs name is there: functions of docs/walks.md, files of docs/extending.md and of the rooms' READMEs, lines that docs/extending.md's examples stand beside."""
+"""Names in documents exist: functions of docs/walks.md, files of docs/extending.md and of the rooms' READMEs, context lines of docs/extending.md's examples."""
 
 import re
 from pathlib import Path

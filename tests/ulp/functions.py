@@ -1,4 +1,4 @@
-"""Walks functions of one float32 and says how far results are from the exact ones: ingot's kernels of each instruction set, and given results.
+"""Measures functions of one float32 over their inputs: the errors of ingot's kernels of each instruction set, and of given results.
 
 The reference is computed in double by libingot_ulp (reference.cpp). An error is in units of the last place of float32 at the exact result
 (2^-149 for subnormal ones, so a flushed one counts in full).
@@ -86,7 +86,7 @@ class Walk:
         self._of_ways, self._given = (_Report * count)(), (_Report * 4)()
 
     def add(self, x: torch.Tensor, *given: torch.Tensor, kernels: bool = True):
-        """`given`: results to be judged too; the first one's NaN and signed zeros are what is wanted."""
+        """given: other results to measure too. The NaN and signed zeros of the first one are the expected ones."""
         given = [g.contiguous() for g in given]
         pointers = (ctypes.c_void_p * max(len(given), 1))(*[g.data_ptr() for g in given])
         first = self._first if kernels else len(self.ways)

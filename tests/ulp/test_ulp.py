@@ -1,4 +1,4 @@
-"""Functions of one float32 stay as exact as docs/accuracy.md says: a part of the inputs, special ones and those around the worst known."""
+"""Functions of one float32 stay as exact as docs/accuracy.md says, on a part of the inputs, special inputs and those around the worst known."""
 
 import math
 import re
@@ -56,7 +56,7 @@ def test_no_further_off_than_the_table(name):
 
 
 def test_an_error_is_found():
-    """The walk itself: results that are off by one unit, of the wrong sign of zero, flushed, or NaN are told."""
+    """The measurement itself finds results that are off by one unit, zeros of the wrong sign, flushed results, and NaN."""
     x = torch.tensor([1.0, -0.0, 1e-40, 2.0])
     exact = torch.sqrt(x)
     walk = Walk("sqrt")

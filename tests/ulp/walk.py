@@ -1,6 +1,6 @@
 """`make ulp`: the largest errors of float32 functions over all inputs, ingot's beside torch's, as the table of docs/accuracy.md.
 
-    walk.py --write                  every function, all 2^32 inputs; rows of the table are replaced as they are done
+    walk.py --write                  every function, all 2^32 inputs; each row of the table is replaced when it is done
     walk.py --step 101 exp tanh      every 101st input of two functions, printed only
     walk.py --device cuda --write    ingot's compiled one-operator models on the GPU beside torch's, in the table's last columns
 """
@@ -25,7 +25,7 @@ COLUMNS = ["function", "inputs", "portable", "avx2", "avx512", "torch", "inputs 
 
 
 def figure(r) -> str:
-    """The error to three digits, rounded up, where it is, and how many results are of another kind than eager's."""
+    """The error to three digits, rounded up, its input, and the number of results of another kind (NaN, infinite, zero) than eager's."""
     error = math.ceil(r.error * 1000) / 1000
     text = f"{error:.3f} at {r.at:.9g}" if error < 1e4 else f"{error:.3e} at {r.at:.9g}"
     return text + (f"; {r.specials} of another kind, first at {r.special_at:.9g}" if r.specials else "")

@@ -1,4 +1,4 @@
-"""The wheel in a fresh environment, away from the sources: imported, compiled with both ways, run from the command line and without torch."""
+"""The wheel in a fresh environment, away from the sources: import, ingot.compile and torch.compile, the command line, and use without torch."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    """environment(wanted): folder of a virtual environment with the wheel and those of this Python's packages that are wanted."""
+    """environment(wanted): the folder of a virtual environment with the wheel and the wanted packages of this Python."""
 
     def make(name, wanted):
         folder = tmp_path_factory.mktemp(name)

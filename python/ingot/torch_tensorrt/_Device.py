@@ -12,10 +12,10 @@ from ._said import once
 class Device:
     """Device("cuda:1"), Device("gpu:1"), Device("cpu"), Device("dla:0"), Device(gpu_id=1) or Device(dla_core=0).
 
-    Attributes: device_type, gpu_id (-1 for the CPU), dla_core (-1 for what is none), allow_gpu_fallback.
+    Attributes: device_type, gpu_id (-1 for the CPU), dla_core (-1 if it is not a DLA), allow_gpu_fallback.
 
-    An engine of ingot runs where the model's tensors are, so this only says what is expected. Without a GPU a CUDA device stands for the CPU, which is logged once.
-    A DLA is an UnsupportedError when a model is compiled for it. Raises TypeError and ValueError for what is no device.
+    An ingot engine runs on the device of the model's tensors, so a Device only states what is expected. Without a GPU a CUDA device means the CPU, which is logged once.
+    Compiling for a DLA is an UnsupportedError. Raises TypeError and ValueError for anything that is not a device.
     """
 
     def __init__(self, device=None, *, gpu_id=None, dla_core=None, allow_gpu_fallback=False):

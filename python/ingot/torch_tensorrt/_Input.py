@@ -1,4 +1,4 @@
-"""`torch_tensorrt.Input`, and what a script gives for inputs as ingot takes it."""
+"""`torch_tensorrt.Input`, and the conversion of a script's inputs to ingot's."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FIELDS = ("min_shape", "opt_shape", "max_shape")
 class Input:
     """One input of a model.
 
-    Give one of: a shape (`Input((1, 3, 224, 224))` or `shape=`); `min_shape`, `opt_shape` and `max_shape`, all three; `profiles`, a list of dictionaries of those
-    three; or `torch_tensor`, whose shape, dtype and format are taken.
+    Give one of: a shape (`Input((1, 3, 224, 224))` or `shape=`); all three of `min_shape`, `opt_shape` and `max_shape`; `profiles`, a list of dictionaries of those
+    three; or `torch_tensor`, whose shape, dtype and format are used.
 
     Arguments:
-        shape: sizes. With `shape_ranges=[(min, opt, max), ...]`, as older scripts write it, each -1 takes the next range.
+        shape: sizes. With `shape_ranges=[(min, opt, max), ...]`, as in older scripts, each -1 takes the next range.
         min_shape, opt_shape, max_shape: sizes of equal rank. Namedtuples share the axes of one field name among inputs.
         dtype: of torch, numpy or this package; None is float32 (the tensor's own with torch_tensor).
         format: torch.memory_format or this package's: contiguous, channels_last, channels_last_3d.
@@ -34,8 +34,8 @@ class Input:
         name: used in messages and for the engine's binding.
         torch_tensor: example data.
         is_shape_tensor: the three shapes are ranges of values; the input is a tensor of as many numbers.
-        shared_dims: {axis: name}, for inputs with a range; axes of one name are one size.
-        profiles: the range is the union of all, the usual sizes those of the first.
+        shared_dims: {axis: name}, for inputs with a range; axes of the same name have one size.
+        profiles: the range is the union of all profiles; the usual sizes are those of the first.
 
     `shape` is a tuple, or a dictionary of the three. Unknown keywords are ignored with a warning. Raises ValueError and TypeError as upstream does.
     """
@@ -115,7 +115,7 @@ class Input:
         return self.shape["min_shape"][axis] != self.shape["max_shape"][axis]
 
     def example_tensor(self, optimization_profile_field=None) -> torch.Tensor:
-        """A tensor of the shape (for an input with a range of the "min_shape", "opt_shape" or "max_shape"), with values in tensor_domain."""
+        """A tensor with values in tensor_domain. An input with a range needs the field: "min_shape", "opt_shape" or "max_shape"."""
         if self.shape_mode is Input._ShapeMode.STATIC:
             if optimization_profile_field is not None:
                 raise ValueError(f"the input has the one shape {self.shape}, so it has no {optimization_profile_field!r}")
@@ -243,8 +243,7 @@ def _lies(tensor):
 
 
 class Given:
-    """The inputs of a call of an entry point. positional: a tuple, None when there are none. keywords: a dictionary. Leaves are ingot.Inputs, tensors, numbers
-    or None."""
+    """The inputs of a call of an entry point. positional: a tuple, or None if there are none. keywords: a dictionary. Leaves are ingot.Inputs, tensors, numbers or None."""
 
     def __init__(self, inputs=None, arg_inputs=None, kwarg_inputs=None):
         positional = arg_inputs if inputs is None else inputs
@@ -287,7 +286,7 @@ class Given:
         return _inputs.Input(**shape, shared_dims=shared, **more)
 
     def _shared_opt(self, name, value, axis):
-        """One usual size for a shared name: that of the first input. The limits have to be the same."""
+        """One usual size for a shared name: that of the first input. All inputs need the same limits."""
         span = lambda i, at: (i.shape["min_shape"][at], i.shape["max_shape"][at])  # noqa: E731
         opt, first, first_axis = self._opts.setdefault(name, (value.shape["opt_shape"][axis], value, axis))
         if span(first, first_axis) != span(value, axis):

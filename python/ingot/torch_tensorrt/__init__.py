@@ -1,7 +1,7 @@
 """Torch-TensorRT's API on ingot: scripts that `import torch_tensorrt` run unchanged, on CPUs and NVIDIA GPUs, without TensorRT.
 
-`import ingot.torch_tensorrt as torch_tensorrt`, or the wheel ingot-torch-tensorrt, which gives it the name where NVIDIA's package is not installed. Engines are ingot's: what
-differs, name by name and setting by setting, is in docs/migration.md.
+Use it by `import ingot.torch_tensorrt as torch_tensorrt`, or by the wheel ingot-torch-tensorrt, which gives it the name if NVIDIA's package is not installed. Engines are ingot's.
+docs/migration.md lists the differences, name by name and setting by setting.
 """
 
 from . import distributed, dynamo, logging, runtime
@@ -25,7 +25,7 @@ from .runtime import (
     weight_streaming,
 )
 
-__version__ = "2.14.0+ingot"  # the API that this is, for scripts that compare it
+__version__ = "2.14.0+ingot"  # the version of the API, for scripts that compare it
 __all__ = [
     "CallError", "Device", "DeviceType", "ENABLED_FEATURES", "EngineCapability", "Input", "MutableTorchTensorRTModule", "PartialCompilationError", "Platform", "TorchTensorRTModule",
     "compile", "convert_method_to_trt_engine", "distributed", "dtype", "dynamo", "enable_cudagraphs", "enable_output_allocator", "enable_pre_allocated_outputs", "get_cudagraphs_mode",

@@ -25,15 +25,15 @@ def compile(module, ir="default", inputs=None, arg_inputs=None, kwarg_inputs=Non
     """Compiles a model.
 
     Arguments:
-        module: an nn.Module, a GraphModule, an ExportedProgram, or a ScriptModule (made a program by torch's converter).
-        ir: "default" and "dynamo" compile now; "torch_compile" gives torch.compile(module, backend="tensorrt"), which compiles when it is called; "ts" is
+        module: an nn.Module, a GraphModule, an ExportedProgram, or a ScriptModule (which torch's converter turns into a program).
+        ir: "default" and "dynamo" compile now. "torch_compile" returns torch.compile(module, backend="tensorrt"), which compiles at the first call. "ts" is
             `torch_tensorrt.ts.compile`.
         inputs (or arg_inputs), kwarg_inputs: Inputs, tensors, numbers, None, and lists, tuples and dictionaries of them.
         strict, dynamic_shapes: passed to torch.export.
-        settings: see docs/migration.md. One that is not known does nothing and is logged with the nearest name.
+        settings: see docs/migration.md. An unknown setting does nothing and is logged with the nearest name.
 
-    Returns a GraphModule that is called as the model is; its weights are the model's own (docs/modules.md). Raises CallError (an AssertionError) without inputs or with
-    both kinds, ValueError for another ir, PartialCompilationError (an AssertionError) with require_full_compilation, UnsupportedError for what is refused.
+    Returns a GraphModule that is called like the model; its weights are the model's own (docs/modules.md). Raises CallError (an AssertionError) without inputs or with
+    both inputs and arg_inputs, ValueError for another ir, PartialCompilationError (an AssertionError) with require_full_compilation, UnsupportedError for refused settings.
     """
     if enabled_precisions is not None:
         settings["enabled_precisions"] = enabled_precisions
@@ -62,7 +62,7 @@ def torch_compile(module, **settings):
 
 
 def convert_method_to_trt_engine(module, method_name="forward", inputs=None, arg_inputs=None, kwarg_inputs=None, ir="default", enabled_precisions=None, **settings) -> bytes:
-    """A method of a model as one engine: the bytes of a plan. Arguments as for `compile`. Raises UnsupportedOperatorException where an operator has no engine."""
+    """Compiles a method of a model as one engine and returns the bytes of a plan. Arguments as for `compile`. Raises UnsupportedOperatorException if an operator has no engine."""
     if ir in ("fx", "torch_compile"):
         raise RuntimeError(f"ir={ir!r} makes no engine that can be kept; ir=\"dynamo\" does")
     if enabled_precisions is not None:
@@ -79,7 +79,7 @@ def convert_method_to_trt_engine(module, method_name="forward", inputs=None, arg
 
 
 class _Method(torch.nn.Module):
-    """A model whose forward is another method of it."""
+    """A model whose forward is another of its methods."""
 
     def __init__(self, module, name):
         super().__init__()
@@ -95,10 +95,10 @@ def save(module, file_path="", *, extra_files=None, output_format="exported_prog
     """Writes a compiled module, or an ExportedProgram.
 
     output_format: "exported_program" (for `load` and torch.export.load), "aot_inductor" (an AOTInductor package, which needs a C++ compiler here) or "ingot" (one engine,
-    for ingot.load, C, C++ and the command line). "torchscript" and "executorch" are refused. extra_files: {name: bytes or str} kept beside an exported program.
+    for ingot.load, C, C++ and the command line). "torchscript" and "executorch" are refused. extra_files: {name: bytes or str} to store with an exported program.
 
-    Inputs and sizes are those that the module was compiled with: inputs, arg_inputs, kwarg_inputs, dynamic_shapes, retrace and use_legacy_exporter change nothing.
-    The file is the old one or the new one, never half. Raises ValueError for a model that was not compiled or another format, IoError.
+    The file has the inputs and sizes of the build: inputs, arg_inputs, kwarg_inputs, dynamic_shapes, retrace and use_legacy_exporter change nothing. The file is the old
+    one or the new one, never half. Raises ValueError for a model that was not compiled or an unknown format, IoError.
     """
     if output_format not in _FORMATS:
         raise ValueError(f"output_format {output_format!r} is not known: {', '.join(_FORMATS)}")
@@ -142,10 +142,10 @@ def _save_program(program, path, output_format, extra_files, protocol):
 
 
 def load(file_path="", extra_files=None, *, format=None, **more):
-    """Reads what `save` wrote: an ExportedProgram (call its `.module()`), a ScriptModule of torch's, or for a .ingot file an `ingot.Module`.
+    """Reads a file that `save` wrote: an ExportedProgram (call its `.module()`), a torch ScriptModule, or for a .ingot file an `ingot.Module`.
 
-    **As torch.export.load, it may run what the file says**: read no file of a stranger's; ingot.load has rules for those. extra_files: {name: ""}, filled in. Raises
-    ValueError for a file that is none of these (an engine of TensorRT's own among them), IoError.
+    **Like torch.export.load, it may run code from the file**: load only files of people you trust, or use ingot.load, which has rules for other files. extra_files:
+    {name: ""}, which is filled in. Raises ValueError for a file of another kind (such as a TensorRT engine), IoError.
     """
     if format == "executorch":
         raise refusal('load(format="executorch")', "ingot has no ExecuTorch backend", "save it as an exported program")
@@ -164,7 +164,7 @@ def load(file_path="", extra_files=None, *, format=None, **more):
         raise
     except FormatError as problem:
         raise ValueError(f"{path} is neither an exported program nor an engine of ingot ({problem.message}); engines of TensorRT have to be compiled again from the model") from None
-    _op.library()  # the operator that such programs name
+    _op.library()  # registers the operator that such programs name
     try:
         with open(path, "rb") as file:
             return torch.export.load(file, extra_files=extra_files)

@@ -41,7 +41,7 @@ class dtype(Enum):
 
     @classmethod
     def try_from(cls, t, use_default=False):
-        """The member for a torch.dtype, a numpy type or a member; None where there is none (float32 for None with use_default)."""
+        """The member for a torch.dtype, a numpy type or a member; None if there is none (float32 for None with use_default)."""
         if isinstance(t, cls):
             return t
         if t is None:
@@ -64,7 +64,7 @@ class dtype(Enum):
         return found
 
     def try_to(self, t, use_default=False):
-        """This type as one of `t`: torch.dtype, numpy.dtype or torch_tensorrt.dtype; None where that has none. `unknown` is float32 with use_default."""
+        """This type as a `t`: torch.dtype, numpy.dtype or torch_tensorrt.dtype; None if `t` has no such type. `unknown` is float32 with use_default."""
         member = dtype.f32 if self is dtype.unknown and use_default else self
         if t is dtype:
             return member
@@ -102,7 +102,7 @@ _MEMBERS = {theirs: ours for ours, theirs in _TORCH.items()}
 
 
 class memory_format(Enum):
-    """How a tensor lies. `linear`, `hwc` and `dhwc` are torch's contiguous, channels_last and channels_last_3d; the others are TensorRT's own."""
+    """Memory formats of tensors. `linear`, `hwc` and `dhwc` are torch's contiguous, channels_last and channels_last_3d; the others are TensorRT's own."""
 
     linear = auto()
     chw2 = auto()
@@ -149,7 +149,7 @@ _FORMATS = {torch.contiguous_format: memory_format.linear, torch.channels_last: 
 
 
 class DeviceType(Enum):
-    """What a `Device` is. CPU is ingot's own member: TensorRT has none."""
+    """The type of a `Device`. CPU is ingot's own member: TensorRT has none."""
 
     UNKNOWN = auto()
     GPU = auto()
@@ -169,7 +169,7 @@ class DeviceType(Enum):
 
 
 class EngineCapability(Enum):
-    """STANDARD is what ingot has; the other two are TensorRT's and are refused when set."""
+    """ingot has only STANDARD; the other two are TensorRT's and are refused when set."""
 
     STANDARD = auto()
     SAFETY = auto()
@@ -186,7 +186,7 @@ class EngineCapability(Enum):
 
 
 class Platform(Enum):
-    """Where an engine runs."""
+    """The platform that an engine runs on."""
 
     LINUX_X86_64 = "linux_x86_64"
     LINUX_AARCH64 = "linux_aarch64"

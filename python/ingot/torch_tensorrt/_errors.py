@@ -6,11 +6,11 @@ from ..errors import InputError, UnsupportedError
 
 
 class CallError(InputError, AssertionError):
-    """An entry point is called with arguments that do not go together."""
+    """An entry point was called with arguments that exclude one another, or without inputs."""
 
 
 class UnsupportedOperatorException(UnsupportedError, RuntimeError):
-    """An operator that no engine has, where the whole graph is to be one engine."""
+    """An operator has no engine, but the whole graph has to be one engine."""
 
 
 class PartialCompilationError(UnsupportedError, AssertionError):

@@ -1,4 +1,4 @@
-"""`ENABLED_FEATURES`: what scripts ask before they use a part of the API."""
+"""`ENABLED_FEATURES`: flags that scripts check before they use a part of the API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FeatureSet = namedtuple(
     "FeatureSet",
     "torchscript_frontend torch_tensorrt_runtime dynamo_frontend fx_frontend refit qdp_plugin windows_cross_compile tensorrt_rtx trtllm_for_nccl native_trt_collectives complex_decomposition",
 )
-# torch_tensorrt_runtime is the C++ runtime that torch.classes.tensorrt comes from; ingot has its own.
+# torch_tensorrt_runtime is the C++ runtime that provides torch.classes.tensorrt; ingot has its own runtime.
 ENABLED_FEATURES = FeatureSet(
     torchscript_frontend=True,
     torch_tensorrt_runtime=False,
@@ -25,5 +25,5 @@ ENABLED_FEATURES = FeatureSet(
 
 
 def has_complex_decomposition() -> bool:
-    """Whether torch's decomposition of complex numbers is used: what is complex runs in torch."""
+    """Whether torch's decomposition of complex numbers is used. It is not: complex operators run in torch."""
     return ENABLED_FEATURES.complex_decomposition

@@ -1,6 +1,6 @@
-"""The profiles of a module's inputs (`Input(profiles=...)`), and which of them is in use.
+"""The profiles of a module's inputs (`Input(profiles=...)`), and the active one.
 
-One plan serves the sizes of all, so the choice changes nothing in how a call runs: it is kept for scripts that set and read it.
+One plan serves the sizes of all profiles, so the choice does not change how a call runs. It is stored for scripts that set and read it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import torch.utils._pytree as pytree
 
 
 class Profiles:
-    """ranges: for each profile, the least and the largest shape of the inputs that have profiles, by their place in a call. active: the one in use. auto: whether a call
-    chooses it, by its sizes."""
+    """ranges: for each profile, the least and the largest shape of the inputs that have profiles, by their place in a call. active: the profile in use. auto: True if each
+    call chooses it by its sizes."""
 
     def __init__(self, positional, keywords):
         leaves, _ = pytree.tree_flatten_with_path((tuple(positional or ()), dict(keywords or {})))
@@ -24,7 +24,7 @@ class Profiles:
         self.active, self.auto = 0, False
 
     def choose(self, args, kwargs):
-        """Before a call: with auto the profile in use stays where the inputs fit it; else the first that they fit is taken."""
+        """Called before a call. With auto, the active profile stays if the inputs fit it; otherwise the first that they fit becomes active."""
         given = {path: tuple(leaf.shape) for path, leaf in pytree.tree_flatten_with_path((args, kwargs))[0] if isinstance(leaf, torch.Tensor)}
         fits = lambda ranges: all(path in given and _within(given[path], *ends) for path, ends in ranges.items())  # noqa: E731
         if not fits(self.ranges[self.active]):

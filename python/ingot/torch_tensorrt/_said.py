@@ -1,4 +1,4 @@
-"""What is said once in a process: that a name means something else here, or nothing."""
+"""Log messages that appear once in a process: a name means something else here, or nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _said: set[str] = set()
 
 
 def once(key: str, text: str, level: int = logging.INFO):
-    """Logs `text` the first time that `key` comes. Where the level is not shown, it is said when it is."""
+    """Logs `text` the first time that `key` comes while the level is shown."""
     if key not in _said and log.isEnabledFor(level):
         _said.add(key)
         log.log(level, "%s", text)
 
 
 def forget():
-    """Says everything once more (for tests)."""
+    """Lets all messages appear again (for tests)."""
     _said.clear()

@@ -1,10 +1,10 @@
-"""Questions about the machine and TensorRT that scripts ask before they use a feature: there is no TensorRT here, and ingot runs on no Jetson."""
+"""Checks of the machine and of TensorRT that scripts make before they use a feature. There is no TensorRT here, and ingot does not run on Jetson."""
 
 from __future__ import annotations
 
 
 def is_tensorrt_version_supported(min_version: str) -> bool:
-    """Whether TensorRT is there in this version: never."""
+    """Whether TensorRT of this version is installed: always False."""
     return False
 
 

@@ -8,17 +8,17 @@ from ._said import once
 
 
 def set_distributed_mode(group=None, module=None):
-    """Notes nothing; said once."""
+    """Does nothing; logged once."""
     once("distributed", "distributed: collectives of a model stay in torch, with the groups that they name; there is nothing to set")
 
 
 @contextmanager
 def distributed_context(group=None, module=None):
-    """A context that gives the module."""
+    """A context manager that returns the module."""
     set_distributed_mode(group, module)
     yield module
 
 
 def setup_nccl_for_torch_tensorrt():
-    """Nothing: torch finds NCCL."""
+    """Does nothing: torch finds NCCL."""
     set_distributed_mode()

@@ -1,4 +1,4 @@
-"""`torch_tensorrt.kernels`: an operator made of CUDA C++ or PTX. It is defined for torch, and ingot calls its kernel inside engines (ingot.register_kernel).
+"""`torch_tensorrt.kernels`: operators made of CUDA C++ or PTX. An operator is defined for torch, and ingot calls its kernel inside engines (ingot.register_kernel).
 
 A kernel takes pointers to its tensors, its scalars (int, float, bool), the extras (int), and pointers to its results, in this order.
 """
@@ -20,14 +20,14 @@ _AOT_FN = "it builds its launch of TensorRT's classes", "grid=, a function of th
 
 @dataclass(frozen=True)
 class SameAs:
-    """A result of the shape of a tensor: its name, or its place among the tensors."""
+    """A result with the shape of a tensor, which is given by its name or its place among the tensors."""
 
     input_idx: int | str = 0
 
 
 @dataclass(frozen=True)
 class ReduceDims:
-    """A result of the shape of a tensor without these axes, or with size 1 there."""
+    """A result with the shape of a tensor without these axes, or with size 1 there."""
 
     input_idx: int | str
     dims: tuple[int, ...]
@@ -67,7 +67,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Custom:
-    """Refused when it is used: a launch of TensorRT's classes."""
+    """A launch that TensorRT's classes describe. Refused when it is used."""
 
     fn: Callable
 
@@ -90,7 +90,7 @@ class ScalarInput:
 
 @dataclass(frozen=True)
 class OutputDecl:
-    """A result: its shape, and the tensor whose dtype it has (that of its shape)."""
+    """A result: its shape, and the tensor that gives its dtype (default: the tensor that gives its shape)."""
 
     name: str
     shape: SameAs | ReduceDims
@@ -99,7 +99,7 @@ class OutputDecl:
 
 @dataclass
 class KernelSpec:
-    """A kernel and what it takes. include_paths and arch_override: accepted; CUDA's headers are found (docs/own_kernels.md), and the target is the model's."""
+    """A kernel and its parameters. include_paths and arch_override are accepted: ingot finds CUDA's headers itself (docs/own_kernels.md), and the target is the model's."""
 
     kernel_source: str
     kernel_name: str
@@ -116,9 +116,13 @@ def cuda_kernel_op(op_name: str, spec: KernelSpec, *, meta_fn=None, eager_fn=Non
                    priority=None, capability_validator=None):  # fmt: skip
     """Defines the operator "namespace::name" of a KernelSpec and gives it its kernel. Returns the operator.
 
-    meta_fn: its fake kernel; from spec.outputs where left out. eager_fn: what runs it outside of engines; where left out an engine of the operator alone does.
-    schema: such as "(Tensor x, float alpha) -> Tensor"; from spec, or from meta_fn's annotations. grid: as for ingot.register_kernel; from spec.geometry and spec.extras. aot_fn is refused without
-    grid, as it builds its launch of TensorRT's classes. What is left is accepted. Raises InputError, UnsupportedError.
+    meta_fn: its fake kernel. Default: made from spec.outputs.
+    eager_fn: runs it outside of engines. Default: an engine with only this operator.
+    schema: such as "(Tensor x, float alpha) -> Tensor". Default: made from spec, or from meta_fn's annotations.
+    grid: as for ingot.register_kernel. Default: made from spec.geometry and spec.extras.
+    aot_fn: refused without grid, because it builds its launch from TensorRT's classes.
+
+    Other arguments are accepted and have no effect. Raises InputError, UnsupportedError.
     """
     if schema is None and spec.inputs is not None and (spec.outputs is not None or meta_fn is None):
         schema = _schema(op_name, spec)
@@ -135,7 +139,7 @@ def cuda_kernel_op(op_name: str, spec: KernelSpec, *, meta_fn=None, eager_fn=Non
 
 def ptx_op(op_name: str, ptx, kernel_name: str, meta_fn, eager_fn=None, aot_fn=None, *, schema=None, grid=None, supports_dynamic_shapes=True, requires_output_allocator=False, priority=None,
            capability_validator=None):  # fmt: skip
-    """The same of PTX (text or bytes), with a fake kernel and a grid of one's own."""
+    """`cuda_kernel_op` for PTX (text or bytes). It needs a fake kernel and a grid."""
     if grid is None:
         raise refusal("kernels.ptx_op(aot_fn=)", *_AOT_FN)
     text = ptx.decode().rstrip("\0") if isinstance(ptx, (bytes, bytearray)) else os.fspath(ptx)
@@ -232,7 +236,7 @@ def _defined(op_name: str, schema, meta_fn, eager_fn, grid, **code):
 
 
 def _in_an_engine(op_name):
-    """The operator on tensors of a GPU, by an engine of it alone for each kind of arguments."""
+    """Runs the operator on GPU tensors, by an engine with only this operator for each kind of arguments."""
     engines = {}
 
     def run(*arguments):

@@ -1,4 +1,4 @@
-"""`torch_tensorrt.logging`: levels of what is logged, for this package and ingot together.
+"""`torch_tensorrt.logging`: log levels, for this package and ingot together.
 
 The library's own log is chosen with INGOT_LOG before ingot is imported.
 """
@@ -9,7 +9,7 @@ import logging
 
 from ._said import log
 
-TRT_LOGGER = log  # scripts hand it on; TensorRT's own logger is not here
+TRT_LOGGER = log  # for scripts that pass it on; TensorRT's own logger does not exist here
 _LOGGERS = (log, logging.getLogger("ingot"))
 _LEVELS = {
     "internal_errors": logging.CRITICAL, "internal_error": logging.CRITICAL, "errors": logging.ERROR, "error": logging.ERROR, "warnings": logging.WARNING,
@@ -18,7 +18,7 @@ _LEVELS = {
 
 
 def level_of(level) -> int:
-    """A level of Python's from one, or from its name here."""
+    """A level of Python's logging, from a level or from its name here."""
     if isinstance(level, str):
         if level.lower() not in _LEVELS:
             raise ValueError(f"log level {level!r} is not known: {', '.join(_LEVELS)}")
@@ -27,13 +27,13 @@ def level_of(level) -> int:
 
 
 def set_level(level, logger: logging.Logger | None = None):
-    """Sets the level of both loggers ("torch_tensorrt" and "ingot"), or of the one that is given."""
+    """Sets the level of both loggers ("torch_tensorrt" and "ingot"), or of the given one."""
     for each in (logger,) if logger is not None else _LOGGERS:
         each.setLevel(level_of(level))
 
 
 class _At:
-    """Sets the level on entry and puts the old one back."""
+    """A context manager that sets the level and restores the old one."""
 
     level = logging.INFO
 

@@ -1,4 +1,4 @@
-"""Mixed precision by rules, as upstream's guide to autocast has it."""
+"""Mixed precision by rules, as in upstream's guide to autocast."""
 
 import torch
 import torch_tensorrt

@@ -1,4 +1,4 @@
-"""An operator of the user's: it runs in torch, until a decomposition, a converter or a pass says how to compute it."""
+"""A user's operator runs in torch until a decomposition, a converter or a pass says how to compute it."""
 
 import torch
 import torch_tensorrt

@@ -1,4 +1,4 @@
-"""Engines that are kept between builds: in a folder, and by an object of the user's."""
+"""Engines that are kept between builds: in a folder, and by a user's object."""
 
 import os
 import tempfile

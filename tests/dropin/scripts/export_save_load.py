@@ -1,4 +1,4 @@
-"""Ahead of time: trace, compile, save, load, and once more through torch.export."""
+"""Ahead of time: trace, compile, save, load, and export the result again."""
 
 import os
 import tempfile

@@ -21,7 +21,7 @@ __getattr__ = refused_names(__name__)
 
 
 class SourceIR(enum.Enum):
-    """What a graph's operators are of."""
+    """The operator set of a graph."""
 
     NN = enum.auto()
     ACC = enum.auto()

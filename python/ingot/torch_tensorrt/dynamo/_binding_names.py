@@ -11,7 +11,7 @@ from .._Input import Given
 
 
 def named(program: torch.export.ExportedProgram, taken: Given, args, kwargs) -> Given:
-    """The inputs of a program with other names. args, kwargs: the names, in the structure of the inputs; else a BindingNameMismatchError."""
+    """The inputs of a program with other names. args, kwargs: the names, in the structure of the inputs. Raises BindingNameMismatchError if the structure differs."""
     wanted = program.call_spec.in_spec
     names, spec = pytree.tree_flatten((tuple(args or ()), dict(kwargs or {})))
     if spec != wanted:
@@ -29,7 +29,7 @@ def named(program: torch.export.ExportedProgram, taken: Given, args, kwargs) -> 
 
 
 def _recorded(program):
-    """What the program was exported with."""
+    """The inputs that the program was exported with."""
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     values = [nodes[name].meta["val"] if name in nodes else name for name in program.graph_signature.user_inputs]
     if any(isinstance(v, torch.Tensor) and not all(isinstance(n, int) for n in v.shape) for v in values):

@@ -21,7 +21,7 @@ from ._symbol_bounds import user_symbol_bounds as _build_user_symbol_bounds  # n
 
 
 def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
-    """The inputs of an entry point; a CallError where they are given twice, or not at all."""
+    """The inputs of an entry point. Raises CallError if they are given twice, or not at all."""
     if inputs is not None and arg_inputs is not None:
         raise CallError("inputs and arg_inputs are both given; they are the same thing", remedy="give arg_inputs, and kwarg_inputs for inputs by name")
     if needed and inputs is None and arg_inputs is None and not kwarg_inputs:
@@ -30,8 +30,8 @@ def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
 
 
 def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, strict=False, dynamic_shapes=None, **settings) -> torch.export.ExportedProgram:
-    """torch.export of a module on inputs (Inputs, tensors, numbers; nested), with the sizes open that Inputs leave open. Other settings are for `compile`, and
-    are passed over. Raises CallError without inputs, InputError where the model does not go with them."""
+    """torch.export of a module on inputs (Inputs, tensors, numbers; nested). Sizes with a range in an Input are open. Other settings are for `compile` and are ignored here.
+    Raises CallError without inputs, InputError if the inputs do not fit the model."""
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
     return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
 
@@ -39,9 +39,11 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
 def compile(exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, **settings) -> torch.fx.GraphModule:
     """Compiles an exported program; a GraphModule that is called as the program's module is.
 
-    inputs (or arg_inputs), kwarg_inputs: as `trace` takes them; Inputs narrow the sizes that the program leaves open, None takes these as they are. settings: see
-    docs/migration.md. Weights are the program's own tensors and are followed (docs/modules.md). Operators without an engine run in torch. Raises
-    PartialCompilationError with require_full_compilation, InputError, OptionError, UnsupportedError for what is refused.
+    inputs (or arg_inputs), kwarg_inputs: as for `trace`. Inputs narrow the sizes that the program leaves open; None keeps them.
+    settings: see docs/migration.md.
+
+    Weights are the program's own tensors and are followed (docs/modules.md). Operators without an engine run in torch. Raises PartialCompilationError with
+    require_full_compilation, InputError, OptionError, and UnsupportedError for refused settings.
     """
     read = Settings(settings)
     return compiled(exported_program, inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False), read)
@@ -53,7 +55,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
         module, export_options = lowering.with_user_rules(module, settings.compilation), {}
     custom = settings.get("custom_engine_cache")
-    if custom is not None and not isinstance(module, torch.export.ExportedProgram):  # its name is the program's
+    if custom is not None and not isinstance(module, torch.export.ExportedProgram):  # the cache needs the program for its name
         module, export_options = _exported(module, taken, export_options), {}
 
     def build(options):
@@ -79,7 +81,7 @@ def convert_exported_program_to_serialized_trt_engine(
     exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, arg_input_binding_names=None, kwarg_input_binding_names=None,
     output_binding_names=None, lift_mutable_buffers=False, **settings,
 ) -> bytes:  # fmt: skip
-    """The whole program as one engine: the bytes of a plan, as `ingot.save` writes them and `TorchTensorRTModule` and `ingot.load_engine` take them.
+    """Compiles the whole program as one engine and returns the bytes of a plan, for `TorchTensorRTModule` and `ingot.load_engine`. They are those that `ingot.save` writes.
 
     arg_input_binding_names, kwarg_input_binding_names: names for the inputs, in the structure of the inputs. Raises UnsupportedOperatorException, which lists every
     operator without an engine; BindingNameMismatchError for names that do not fit; UnsupportedError for output_binding_names and lift_mutable_buffers.

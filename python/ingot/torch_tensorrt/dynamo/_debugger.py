@@ -1,4 +1,4 @@
-"""`dynamo.Debugger`: what a build does, in files and in the log."""
+"""`dynamo.Debugger`: shows what a build does, in files and in the log."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Debugger:
 
     Arguments:
         log_level: "debug", "info", "warning", "error", "internal_errors" or "graphs".
-        capture_fx_graph_before, capture_fx_graph_after: lists of passes: with either, the library's graph before and after each of its own passes is written to the
-            folder, as text and drawn as SVG.
-        save_engine_profile: calls inside the context write a profile of each engine that was built in it, as a trace that Perfetto shows.
+        capture_fx_graph_before, capture_fx_graph_after: lists of passes. With either, the library's graph before and after each of its own passes is written to the
+            folder, as text and as SVG.
+        save_engine_profile: calls inside the context write a profile of each engine that was built in it, as a trace for Perfetto.
         save_layer_info: the steps of each engine as JSON, `<name>_layer_info.json`.
         logging_dir: the folder.
         profile_format, engine_builder_monitor: accepted; "perfetto" is the format, and builds of more than two seconds show a bar on a terminal.
@@ -73,6 +73,6 @@ class Debugger:
 
 
 def note(module):
-    """Tells the contexts around a build of the module that it made."""
+    """Tells the contexts around a build about the module that was built."""
     for debugger in _active:
         debugger.note(engines_of(module))

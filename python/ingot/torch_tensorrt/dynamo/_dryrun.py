@@ -1,4 +1,4 @@
-"""What a dry run prints: the report in the order and under the heads of Torch-TensorRT's."""
+"""The output of a dry run: the report in the order and under the headings of Torch-TensorRT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...report import Report
 
 
 def teller(path=None):
-    """A value for ingot's option dryrun: prints the report, and with a path writes ingot's own there too (JSON for *.json)."""
+    """A value for ingot's option dryrun. It prints the report, and with a path also writes ingot's own report there (JSON for *.json)."""
 
     def tell(report: Report):
         print(text(report))

@@ -1,4 +1,4 @@
-"""Engine caches: ingot's own folder of plans (option cache), or an object of the user's that keeps bytes."""
+"""Engine caches: ingot's own folder of plans (option cache), or a user's object that stores bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ._settings import ROWS, CompilationSettings
 
 _CACHE = ("cache", "cache_dir", "cache_bytes")
 _ENTRY = ("serialized_engine", "input_names", "output_names", "input_specs", "compilation_settings", "requires_output_allocator", "requires_native_multidevice", "aliased_io")
-_PICKLE = b"\x80"  # how a pickle begins; an entry of a build begins with a name in hexadecimal
+_PICKLE = b"\x80"  # a pickle begins with this; an entry of a build begins with a name in hexadecimal
 
 
 class BaseEngineCache(ABC):
-    """A cache of the user's: a subclass says how bytes are kept under a name. **What `load` gives is run as code is**: keep it where nobody else can write."""
+    """A user's cache: a subclass stores bytes under a name. **The bytes from `load` are trusted as code**: store them where nobody else can write."""
 
     @abstractmethod
     def save(self, hash: str, blob: bytes, *args, **kwargs) -> None:
-        """Keeps the bytes."""
+        """Stores the bytes under the name."""
 
     @abstractmethod
     def load(self, hash: str, *args, **kwargs) -> bytes | None:
@@ -31,8 +31,8 @@ class BaseEngineCache(ABC):
 
     @staticmethod
     def get_hash(gm: torch.fx.GraphModule, input_specs: Sequence, settings: CompilationSettings, weight_name_map=None) -> str:
-        """The name of a graph with these inputs and settings: its operators, arguments and sizes, without the values of weights. Two graphs of one name are told apart
-        by ingot itself, which compares all that a plan is made from."""
+        """The name of a graph with these inputs and settings: a hash of its operators, arguments and sizes, without the values of weights. ingot itself distinguishes two
+        graphs of one name, because it compares everything that a plan is made from."""
         parts = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {_described(n.meta.get('val', n.meta.get('example_value')))}" for n in gm.graph.nodes]
         parts += [f"{name} {_described(t)}" for name, t in (*gm.named_parameters(), *gm.named_buffers())]
         parts += map(_described, input_specs)
@@ -43,22 +43,22 @@ class BaseEngineCache(ABC):
 
     @staticmethod
     def pack(serialized_engine: bytes, input_names, output_names, input_specs, compilation_settings, requires_output_allocator=False, requires_native_multidevice=False, aliased_io=None) -> bytes:
-        """An entry as scripts that keep engines by themselves make it. Builds do not: their entries are bytes of ingot's own."""
+        """An entry for scripts that store engines by themselves. Builds store ingot's own bytes instead."""
         values = (serialized_engine, input_names, output_names, input_specs, compilation_settings, requires_output_allocator, requires_native_multidevice, dict(aliased_io or {}))
         return pickle.dumps(dict(zip(_ENTRY, values)))
 
     @staticmethod
     def unpack(packed: bytes) -> tuple:
-        """The values that `pack` was given, in its order. **It runs what the pickle says**: give no bytes of a stranger's."""
+        """The values that `pack` was given, in its order. **It reads a pickle, which can run any code**: pass only bytes from people you trust."""
         found = pickle.loads(packed)
         return tuple(found.get(name, {} if name == "aliased_io" else None) for name in _ENTRY)
 
     def insert(self, hash: str, entry, *args, **kwargs) -> None:
-        """Keeps an entry: bytes, as builds give them, or the values of `pack` in its order."""
+        """Stores an entry: bytes from a build, or the values of `pack` in its order."""
         self.save(hash, entry if isinstance(entry, bytes) else self.pack(*entry), *args, **kwargs)
 
     def check(self, hash: str, *args, **kwargs):
-        """The entry under a name: what a build kept as its bytes, what `pack` made as its values; None for none, and for one of `pack` that does not say what is written in place."""
+        """The entry under a name: the bytes of a build, or the values of `pack`. None if there is none, and for an entry of `pack` that does not say what is written in place."""
         blob = self.load(hash, *args, **kwargs)
         if blob is None or not blob.startswith(_PICKLE):
             return blob
@@ -66,7 +66,7 @@ class BaseEngineCache(ABC):
 
 
 class DiskEngineCache(BaseEngineCache):
-    """One file `<folder>/<hash>/blob.bin` an entry. ingot's own cache (cache_built_engines without custom_engine_cache) also looks after its size."""
+    """A cache with one file `<folder>/<hash>/blob.bin` per entry. ingot's own cache (cache_built_engines without custom_engine_cache) also limits its size."""
 
     def __init__(self, engine_cache_dir: str, engine_cache_size: int = ROWS["engine_cache_size"].initial):
         self.engine_cache_dir, self.total_engine_cache_size = os.fspath(engine_cache_dir), engine_cache_size
@@ -90,7 +90,7 @@ class DiskEngineCache(BaseEngineCache):
 
 
 def through(cache: BaseEngineCache | None, graph: Callable[[], torch.fx.GraphModule], specs: Sequence, settings: CompilationSettings, options: dict, build: Callable[[dict], object]):
-    """build(options), with the plans that it takes and keeps in a cache of the user's: they go through a folder that is there for the build alone."""
+    """build(options), with plans read from and stored in a user's cache. They go through a temporary folder of the build."""
     use = options.get("cache", "off")
     if cache is None or use == "off":
         return build(options)
@@ -121,7 +121,7 @@ def _entries(folder):
 
 
 def _packed(folder, names) -> bytes:
-    """Files as bytes: for each its name, eight bytes of size, its content."""
+    """Files as bytes: for each file its name, eight bytes of size, its content."""
     packed = b""
     for name in sorted(names):
         with open(os.path.join(folder, name), "rb") as file:
@@ -135,7 +135,7 @@ def _unpack(blob, folder):
     while at + 72 <= len(blob):
         name, size = blob[at : at + 64], int.from_bytes(blob[at + 64 : at + 72], "little")
         if not all(c in b"0123456789abcdef" for c in name):
-            return  # no entry of ours
+            return  # not an entry of this cache
         with open(os.path.join(folder, name.decode()), "wb") as file:
             file.write(blob[at + 72 : at + 72 + size])
         at += 72 + size

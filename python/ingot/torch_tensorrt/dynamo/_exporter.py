@@ -1,4 +1,4 @@
-"""`dynamo.export`: a compiled module as a program of torch's."""
+"""`dynamo.export`: a compiled module as a torch program."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .._said import once
 
 
 def export(gm: torch.fx.GraphModule, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, cross_compile_module=False, use_legacy_exporter=False) -> torch.export.ExportedProgram:
-    """The program with each engine as one operator, `ingot::execute`, for torch.export.save; `import ingot` comes first where it is loaded.
+    """The program with each engine as one operator, `ingot::execute`, for torch.export.save. A process that loads it has to `import ingot` first.
 
-    Its inputs and open sizes are those of the compiled module; what is given for them here is passed over. Raises UnsupportedError for cross_compile_module and where
-    the module's structure has no name in files.
+    Its inputs and open sizes are those of the compiled module; arguments for them are ignored. Raises UnsupportedError for cross_compile_module, and if torch cannot name the
+    module's structure in files.
     """
     if cross_compile_module:
         raise UnsupportedError("a program for Windows cannot be made", remedy="compile on the machine that runs it")

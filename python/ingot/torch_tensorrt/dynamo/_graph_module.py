@@ -1,4 +1,4 @@
-"""The GraphModule that stands for a compiled model."""
+"""The GraphModule of a compiled model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .runtime._TorchTensorRTModule import TorchTensorRTModule
 class CompiledModule(torch.fx.GraphModule):
     """A compiled model: a torch.fx.GraphModule of engines (children `_run_on_acc_0`, ...) and what torch runs between them.
 
-    Calls take and give what the model does, and go through the `ingot.Module` in `ingot_module`, which checks them and follows the model's weights. When its graph
-    is edited and recompiled, calls run the edited graph with the weights of then. `report` is the `ingot.Report`; profiles are those of its inputs;
-    build_again(program) compiles another program with the same inputs and settings.
+    Calls have the model's arguments and results. They go through the `ingot.Module` in `ingot_module`, which checks them and follows the model's weights. If the graph is edited and
+    recompiled, calls run the edited graph with the weights of that moment. `report` is the `ingot.Report`, `profiles` are those of the inputs, and build_again(program) compiles another
+    program with the same inputs and settings.
     """
 
     def __init__(self, root, graph, module: Module, profiles: Profiles, build_again):
-        self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # beside the children: no part of the graph
+        self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # not among the children, because they are not part of the graph
         super().__init__(root, graph, "CompiledModule")
         run, written = module.__call__, inspect.signature(type(self).forward)
 
@@ -32,7 +32,7 @@ class CompiledModule(torch.fx.GraphModule):
                 profiles.choose(args, kwargs)
             return run(*args, **kwargs)
 
-        forward.__signature__ = written  # the model's own names: torch.export matches dynamic_shapes with them
+        forward.__signature__ = written  # the model's own parameter names, with which torch.export matches dynamic_shapes
         type(self).forward = forward
 
     @property
@@ -53,18 +53,18 @@ class CompiledModule(torch.fx.GraphModule):
         return super().recompile()
 
     def _apply(self, fn, recurse=True):
-        self.ingot_module._apply(fn)  # refuses to go elsewhere or to other types
+        self.ingot_module._apply(fn)  # refuses other devices and types
         return self
 
     def __deepcopy__(self, memo):
-        return self.ingot_module.__reduce_ex__(2)  # which refuses, and says what to do instead
+        return self.ingot_module.__reduce_ex__(2)  # raises the error that says what to do instead
 
     def __reduce_ex__(self, protocol):
         return self.ingot_module.__reduce_ex__(protocol)
 
 
 def graph_module(module: Module, settings, profiles: Profiles, build_again) -> torch.fx.GraphModule:
-    """The CompiledModule of an ingot.Module that was made from a model or a program. Where torch runs the program as it was, that program's module."""
+    """The CompiledModule of an ingot.Module that was made from a model or a program. If torch runs the whole program, that program's module."""
     runnable = getattr(module._kind, "runnable", None)
     if runnable is None:
         made = module._kind._function
@@ -80,7 +80,7 @@ def graph_module(module: Module, settings, profiles: Profiles, build_again) -> t
 
 
 def _numbered(source, segments) -> dict[str, str]:
-    """Names of the segments in a graph: what torch runs between two of them counts as a piece too, as upstream numbers them."""
+    """Names of the segments in a graph. The part that torch runs between two segments counts as a piece too, as upstream numbers them."""
     names, piece, torch_runs = {}, 0, False
     for node in source.graph.nodes:
         if node.op == "call_module" and getattr(source, node.target) in segments:

@@ -1,4 +1,4 @@
-"""What is kept in torch by name. Upstream takes names that a model does not have, and those of operators after its decompositions."""
+"""Operators kept in torch by name. Upstream accepts names that a model does not have, and names of operators after its decompositions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...errors import OptionError
 from .._said import once
 
 _CONVOLUTIONS = tuple(f"aten.conv{n}d" for n in (1, 2, 3)) + tuple(f"aten.conv_transpose{n}d" for n in (1, 2, 3))
-# An operator of the core set to what models have instead, when ingot captures them.
+# From an operator of the core set to the operators that models have instead when ingot captures them.
 _BEFORE = {
     "aten.convolution": _CONVOLUTIONS,
     "aten.addmm": ("aten.linear",),
@@ -26,7 +26,7 @@ _UNKNOWN = re.compile(r"(torch_executed_(?:ops|modules)) names \"(.*?)\", which 
 
 
 def kept_in_torch(options: dict, build: Callable[[dict], object]):
-    """build(options), without the names that the model does not have: said once for each."""
+    """build(options), without names that the model does not have. Each such name is logged once."""
     options = dict(options)
     while True:
         try:

@@ -18,10 +18,12 @@ __getattr__ = refused_names(__name__)
 def refit_module_weights(compiled_module, new_weight_module: torch.export.ExportedProgram, arg_inputs=None, kwarg_inputs=None, verify_output=False, in_place=False):
     """A compiled module with the weights of another export of the same model.
 
-    compiled_module: of `compile`, or an ExportedProgram that `save` wrote and `load` read. in_place: the module itself takes the weights, without a build, and is what
-    comes back; else it keeps its own, and a module that is built from new_weight_module with the same settings comes back (of an ExportedProgram a copy of it). Works
-    whatever immutable_weights was. verify_output: logs how close the results on arg_inputs and kwarg_inputs are to torch's. Raises InputError where the weights have
-    other names or shapes.
+    compiled_module: the result of `compile`, or an ExportedProgram that `save` wrote and `load` read.
+    in_place: True puts the weights into the module itself, without a build, and returns it. False leaves it unchanged, and returns a module that is built from
+        new_weight_module with the same settings (for an ExportedProgram a copy of it).
+    verify_output: logs how close the results on arg_inputs and kwarg_inputs are to torch's.
+
+    Works for any value of immutable_weights. Raises InputError if the weights have other names or shapes.
     """
     weights = _weights(new_weight_module)
     if isinstance(compiled_module, torch.export.ExportedProgram):

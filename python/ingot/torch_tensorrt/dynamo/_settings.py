@@ -1,7 +1,7 @@
-"""The settings: one table, from which come `CompilationSettings`, ingot's options, what is logged, and the pages of docs/migration.md.
+"""The table of Torch-TensorRT's settings. It gives `CompilationSettings`, ingot's options, the log messages, and docs/migration.md.
 
-Each row has a status. "works": it does here what it says, by an option of ingot. "differs": it is accepted, and its text says what holds instead. "not yet": it is
-accepted with a warning and does nothing. "refused": a value other than the default is an error.
+Each row has a status. "works": an option of ingot does the same. "differs": accepted; the text says what holds here. "not yet": accepted with a warning, without effect.
+"refused": a value other than the default is an error.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ from ._dryrun import teller
 
 @dataclass(frozen=True)
 class Setting:
-    """group: "field" (of CompilationSettings), "call" (of entry points only) or "older" (of older documents). to: the options of ingot for a value.
-    quiet: values other than the default that need no word. remedy: of a refusal."""
+    """One setting of Torch-TensorRT.
+
+    group: "field" of CompilationSettings, "call" for arguments of entry points only, or "older" for settings of older versions.
+    to: a function from a value to ingot's options.
+    quiet: values other than the default that need no log message.
+    remedy: what a refusal tells the user to do.
+    """
 
     name: str
     default: Any
@@ -49,7 +54,7 @@ class Setting:
         return value is self.initial or (type(value) is type(self.initial) and value == self.initial) or any(value is q or value == q for q in self.quiet)
 
     def options(self, value) -> dict:
-        """ingot's options for the value; says once what cannot be had, or raises UnsupportedError."""
+        """ingot's options for the value. Logs once if the setting differs or is missing here; raises UnsupportedError if it is refused."""
         if self.is_default(value):
             return self.to(value) if self.to is not None and self.status == "works" else {}
         if self.status == "refused":
@@ -185,63 +190,63 @@ TABLE = (
     _works("pass_through_build_failures", False, "torch.compile: False runs a graph that cannot be built as it was, with a warning; True raises"),
     _differs("max_aux_streams", None, "an engine works in the caller's stream alone"),
     _differs("version_compatible", False, "plans of older versions are always read", quiet=(True,)),
-    _works("optimization_level", None, "seconds for timing the ways to do products on the GPU at hand: 0, 0, 5, 20, 60, 300 for 0 to 5 (option build_seconds)", _optimization_level),
-    _differs("truncate_double", False, "float64 stays float64 inside: nothing is lost, and it is slower than float32"),
-    _differs("use_complex_decomposition", False, "what is complex runs in torch", quiet=(True, None)),
+    _works("optimization_level", None, "seconds for timing alternatives of matrix products on the GPU at hand: 0, 0, 5, 20, 60, 300 for levels 0 to 5 (option build_seconds)", _optimization_level),
+    _differs("truncate_double", False, "float64 stays float64 inside: exact, but slower than float32"),
+    _differs("use_complex_decomposition", False, "complex operators run in torch", quiet=(True, None)),
     _differs("use_fast_partitioner", True, "there is one partitioner"),
     _differs("enable_experimental_decompositions", False, "operators are expanded by ingot's own table"),
-    _works("device", None, "checked; a model runs where its tensors are. Without a GPU a CUDA device stands for the CPU, which is said once", _device),
-    _works("require_full_compilation", False, 'what would run in torch is an error (option fallback="error"); no effect in torch.compile', _when("fallback", "error")),
-    _works("disable_tf32", False, 'products of float32 on a GPU: False allows TF32, True does not (option matmul_precision)', lambda v: {"matmul_precision": "ieee" if v else "tf32"}),
+    _works("device", None, "checked; a model runs where its tensors are. Without a GPU a CUDA device means the CPU, which is logged once", _device),
+    _works("require_full_compilation", False, 'an operator that would run in torch is an error (option fallback="error"); no effect in torch.compile', _when("fallback", "error")),
+    _works("disable_tf32", False, 'matrix products of float32 on a GPU: False allows TF32, True does not (option matmul_precision)', lambda v: {"matmul_precision": "ieee" if v else "tf32"}),
     _differs("assume_dynamic_shape_support", False, "every operator takes dynamic sizes", quiet=(True,)),
-    _not_yet("sparse_weights", False, "there are no kernels for 2:4 sparsity; weights are computed as they are"),
+    _not_yet("sparse_weights", False, "there are no kernels for 2:4 sparsity; weights are used as dense"),
     _works("engine_capability", EngineCapability.STANDARD, "STANDARD; SAFETY and DLA_STANDALONE are refused", _capability),
     _differs("num_avg_timing_iters", 1, _NO_KNOB),
     _refused("dla_sram_size", 1048576, "there is no DLA here", remedy="leave it out"),
     _refused("dla_local_dram_size", 1073741824, "there is no DLA here", remedy="leave it out"),
     _refused("dla_global_dram_size", 536870912, "there is no DLA here", remedy="leave it out"),
-    _works("dryrun", False, "prints what would run where, in the form that upstream prints; with a path ingot's own report is written there too (JSON for *.json); builds nothing (option dryrun)", _dryrun),
-    _differs("hardware_compatible", False, "a plan holds its graph, and a GPU that it has no code for gets code when it is loaded"),
-    _works("timing_cache_path", None, "a file of what was timed (option timing_cache); without it nothing is kept", _timing_cache),
+    _works("dryrun", False, "prints what would run where, in upstream's form, and builds nothing; a path also gets ingot's own report (JSON for *.json) (option dryrun)", _dryrun),
+    _differs("hardware_compatible", False, "a plan holds its graph; on a GPU that it has no code for, code is compiled when the plan is loaded"),
+    _works("timing_cache_path", None, "a file of timings (option timing_cache); without it none are kept", _timing_cache),
     _differs("lazy_engine_init", False, _OWN, quiet=(True,)),
     _works("cache_built_engines", False, "keeps plans (option cache, which is on in ingot itself), whatever immutable_weights says", _when("cache", ["write"])),
-    _works("reuse_cached_engines", False, "takes plans that were kept, with the weights at hand (option cache)", _when("cache", ["read"])),
-    _differs("use_fp32_acc", False, "products of half precision are always summed in float32", quiet=(True,)),
-    _differs("refit_identical_engine_weights", False, "any weights of the same shapes can be put in, at any time; LoRA adapters too (ingot.Module.add_lora)"),
+    _works("reuse_cached_engines", False, "uses plans that were kept, with the weights at hand (option cache)", _when("cache", ["read"])),
+    _differs("use_fp32_acc", False, "half-precision matrix products are always summed in float32", quiet=(True,)),
+    _differs("refit_identical_engine_weights", False, "weights can be replaced by others of the same shapes at any time; LoRA adapters can be added (ingot.Module.add_lora)"),
     _works("strip_engine_weights", False, 'bytes of an engine leave the values of weights out (option weights="strip"); the compiled module still runs', _when("weights", "strip")),
-    _differs("immutable_weights", True, "weights can always be replaced; nothing is gained by giving that up", quiet=(False,)),
+    _differs("immutable_weights", True, "weights can always be replaced, at no cost", quiet=(False,)),
     _not_yet("enable_weight_streaming", False, "all weights stay on the device"),
     _refused("enable_cross_compile_for_windows", False, "ingot has no Windows runtime", remedy="compile on the machine that runs it"),
     _differs("tiling_optimization_level", "none", _NO_KNOB),
     _differs("l2_limit_for_tiling", -1, _NO_KNOB),
     _differs("use_distributed_mode_trace", False, "the graph is captured as it is; collectives stay in torch"),
     _differs("offload_module_to_cpu", False, "an engine reads the model's own tensors, so there is no second copy to free; the model stays where it is"),
-    _works("enable_autocast", False, "products, convolutions, attention and what follows them compute in autocast_low_precision_type; softmax, norms and large sums in float32 (option autocast)", _rule("enabled", bool)),
+    _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32 (option autocast)", _rule("enabled", bool)),
     _works("autocast_low_precision_type", None, "float16 or bfloat16; None casts nothing", _rule("dtype", _low_type)),
     _works("autocast_excluded_nodes", set, "regular expressions for the beginning of a node's name, in the graph as ingot.explain lists it", _rule("nodes", _texts)),
     _works("autocast_excluded_ops", set, "operators that stay in float32", _rule("ops", _operators)),
     _works("autocast_max_output_threshold", 512, "with calibration, a node with a larger |output| stays in float32", _rule("max_output"), quiet=(512.0,)),
-    _works("autocast_max_depth_of_reduction", None, "a product that sums more terms stays in float32", _rule("max_reduction")),
-    _works("autocast_calibration_dataloader", None, "inputs that the model is run on: a tensor, a sequence of positional inputs, or a dict each; refused in torch.compile", _rule("calibration")),
-    _not_yet("enable_resource_partitioning", False, "a build is not cut up by memory"),
+    _works("autocast_max_depth_of_reduction", None, "a matrix product that sums more terms stays in float32", _rule("max_reduction")),
+    _works("autocast_calibration_dataloader", None, "inputs to run the model on, each a tensor, a sequence of positional inputs, or a dict; refused in torch.compile", _rule("calibration")),
+    _not_yet("enable_resource_partitioning", False, "a build is not split by memory"),
     _not_yet("cpu_memory_budget", None, "a build's memory is not limited"),
-    _works("dynamically_allocate_resources", False, 'memory of a call is given back after it (option arena="call")', _when("arena", "call")),
+    _works("dynamically_allocate_resources", False, 'scratch memory is released after each call (option arena="call")', _when("arena", "call")),
     _differs("decompose_attention", False, "attention is recognised, fused where it pays, and exact either way"),
     _differs("disabled_constant_fold_exclusions", set, "there are no exclusion rules to switch off"),
     _differs("attn_bias_is_causal", True, "an attention mask is never dropped, whatever this says", quiet=(False,)),
     _works("fallback_data_dependent_ops", False, "operators whose sizes come from data stay in torch (option torch_executed_ops)", _data_dependent),
     # Options of calls.
     _works("torch_executed_modules", None, "modules that stay in torch, by path or class (option torch_executed_modules)", _list_of("torch_executed_modules", module_name), group="call"),
-    _works("engine_cache_dir", None, "the folder of plans; without it the user's own, never one for everybody (option cache_dir)", lambda v: {"cache_dir": os.fspath(v)} if v else {}, group="call"),
-    _works("engine_cache_size", 5368709120, "bytes; what was used longest ago goes first (option cache_bytes)", lambda v: {"cache_bytes": v} if v != 5368709120 else {}, group="call"),
-    _works("custom_engine_cache", None, "a BaseEngineCache, which keeps bytes by a name; what it gives is run as code is", group="call"),
+    _works("engine_cache_dir", None, "the folder of cached plans; without it the user's own, never a shared one (option cache_dir)", lambda v: {"cache_dir": os.fspath(v)} if v else {}, group="call"),
+    _works("engine_cache_size", 5368709120, "bytes; the least recently used plans are removed first (option cache_bytes)", lambda v: {"cache_bytes": v} if v != 5368709120 else {}, group="call"),
+    _works("custom_engine_cache", None, "a BaseEngineCache, which stores bytes under a name; its bytes are trusted as code", group="call"),
     _differs("use_python_runtime", False, "there is one runtime", group="call", quiet=(True, None)),
-    # Of older documents.
-    _differs("enabled_precisions", None, "{torch.half} or {torch.bfloat16} turns autocast to that type on, and the results keep the model's types; others change nothing", _rule("enabled_precisions", _low_types), group="older", quiet=({torch.float32}, {_dtype.f32}, [torch.float32], [_dtype.f32], (torch.float32,), set(), torch.float32)),
+    # Settings of older versions.
+    _differs("enabled_precisions", None, "{torch.half} or {torch.bfloat16} turns on autocast to that type, and results keep the model's types; others change nothing", _rule("enabled_precisions", _low_types), group="older", quiet=({torch.float32}, {_dtype.f32}, [torch.float32], [_dtype.f32], (torch.float32,), set(), torch.float32)),
     _works("truncate_long_and_double", False, "the older name of truncate_double", group="older"),
     _works("truncate_and_double", False, "an older name of truncate_double", group="older"),
     _differs("use_explicit_typing", None, "the model's types always hold", group="older", quiet=(True, False)),
-    _works("debug", False, "lifts the level of the log", group="older"),
+    _works("debug", False, "raises the log level", group="older"),
     _works("refit", False, "the older name of immutable_weights=False", group="older"),
     _works("make_refittable", False, "the older name of immutable_weights=False", group="older"),
     _differs("runtime_cache_path", None, "there is no runtime cache", group="older"),
@@ -258,7 +263,7 @@ def _field(row):
 
 
 def _restored(self, state):
-    """Of a pickle: fields that it does not have, because it is older, get their defaults."""
+    """Sets the state from a pickle. Fields that an older pickle lacks get their defaults."""
     vars(self).update({row.name: row.initial for row in TABLE if row.group == "field"} | state)
 
 
@@ -268,9 +273,9 @@ CompilationSettings.__doc__ = "The settings of a build: a dataclass of all field
 
 
 class Settings:
-    """What a script gives as settings, read once.
+    """The settings that a script gives, read once.
 
-    values: by name, without what was not given. Unknown names are logged as a warning with the nearest known one. `compilation` is the CompilationSettings.
+    values: the given settings by name. `compilation` is the CompilationSettings. An unknown name is logged as a warning with the nearest known one.
     """
 
     _ALIASES = {"truncate_long_and_double": "truncate_double", "truncate_and_double": "truncate_double"}

@@ -1,4 +1,4 @@
-"""Ranges of the sizes that an exported program leaves open, as scripts ask for them. Builds do not use these: ingot.compile narrows ranges by itself."""
+"""Ranges of the open sizes of an exported program, for scripts. Builds do not use these: ingot.compile narrows ranges by itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .._said import log
 
 
 def extract_var_range_info(size: torch.SymInt, user_symbol_bounds=None) -> dict:
-    """{"min", "max", "opt"} of an open size: what the program says, with a range of user_symbol_bounds ({symbol: (min, max)}) where that is narrower or says more. max and opt are None
-    where nothing is known of them. A size of 0 or 1 that the export ruled out is allowed again from 1."""
+    """{"min", "max", "opt"} of an open size, from the program, narrowed by user_symbol_bounds ({symbol: (min, max)}). max and opt are None if they are not known. If the export ruled out
+    sizes 0 and 1, the range begins at 1 again."""
     expression, environment = size.node.expr, size.node.shape_env
     ends = environment.bound_sympy(expression)
     low, high = _number(ends.lower), _number(ends.upper)
@@ -29,8 +29,8 @@ def _number(end) -> int | None:
 
 
 def user_symbol_bounds(gm: torch.fx.GraphModule, sample_arg_inputs=None, sample_kwarg_inputs=None, graph_signature=None) -> dict:
-    """{symbol: (min, max)} of the axes of a program's inputs for which Inputs give a range. An InputError (a ValueError) where a range is wider than the program's; that the export ruled out
-    a size of 1 is logged as a warning."""
+    """{symbol: (min, max)} for the axes of a program's inputs with a range in an Input. Raises InputError (a ValueError) if a range is wider than the program's. If the export ruled out size
+    1, a warning is logged."""
     given = [leaf for leaf in pytree.tree_leaves((tuple(sample_arg_inputs or ()), dict(sample_kwarg_inputs or {})))]
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)]
     found: dict = {}

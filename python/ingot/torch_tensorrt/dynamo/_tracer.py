@@ -14,7 +14,7 @@ __all__ = ["build_dim_registry", "get_dynamic_shapes_args", "get_dynamic_shapes_
 
 
 def build_dim_registry(args, kwargs) -> dict[str, torch.export.Dim]:
-    """{name: Dim} of the shared dimensions of Inputs. Which axes share one is logged; a ValueError where their ranges differ."""
+    """{name: Dim} for the shared dimensions of Inputs. Logs which axes share one. Raises ValueError if their ranges differ."""
     places: dict[str, list] = {}
     for where, value in [*((f"args[{i}]", v) for i, v in enumerate(args)), *kwargs.items()]:
         for leaf in _inputs(value):
@@ -34,13 +34,13 @@ def _inputs(value) -> list[Input]:
 
 
 class _Dims:
-    """Dims for axes. Axes of one shared name are one Dim, and so are those of one place and range in inputs of one name (or of none)."""
+    """Dims for axes. Axes with the same shared name have one Dim. So have axes of the same place and range in inputs of the same name (or without a name)."""
 
     def __init__(self, registry=None):
         self._registry, self._made = registry or {}, {}
 
     def of(self, value):
-        """{axis: Dim} of an Input, nested as it is given; an empty dictionary for what is fixed."""
+        """{axis: Dim} of an Input, in the nesting of the inputs; an empty dictionary for fixed inputs."""
         if isinstance(value, dict):
             return {name: self.of(v) for name, v in value.items()}
         if isinstance(value, (list, tuple)):
@@ -66,5 +66,5 @@ def get_dynamic_shapes_args(mod, inputs, registry=None) -> dict:
 
 
 def get_dynamic_shapes_kwargs(inputs, registry=None):
-    """The same for inputs by name, or for one."""
+    """`get_dynamic_shapes_args` for inputs by name, or for one input."""
     return _Dims(registry).of(inputs)

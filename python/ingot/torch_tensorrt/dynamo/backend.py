@@ -18,8 +18,8 @@ NAMES = ("tensorrt", "torch_tensorrt", "aot_torch_tensorrt_aten")
 
 
 def torch_tensorrt_backend(gm: torch.fx.GraphModule, sample_inputs, *, options=None, settings: CompilationSettings | None = None, **more):
-    """Compiles one graph of Dynamo's. options: settings by name (docs/migration.md). A graph that cannot be built runs as it was, with a warning; with
-    pass_through_build_failures its error is raised."""
+    """Compiles one graph of Dynamo. options: settings by name (docs/migration.md). A graph that cannot be built runs uncompiled, with a warning; with pass_through_build_failures its
+    error is raised."""
     read = Settings({**(options or {}), **more}, settings)
     if read.get("require_full_compilation"):
         once("jit full", "require_full_compilation has no effect in torch.compile, where a model may be several graphs")
@@ -38,7 +38,7 @@ aot_torch_tensorrt_aten_backend = torch_tensorrt_backend
 
 
 def register():
-    """Registers the names with torch.compile, where NVIDIA's package is not there to do so."""
+    """Registers the names with torch.compile, unless NVIDIA's package is installed and does."""
     genuine = importlib.util.find_spec("torch_tensorrt")
     if genuine is not None and type(genuine.loader).__module__ != "ingot_torch_tensorrt":
         return

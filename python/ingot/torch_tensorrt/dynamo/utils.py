@@ -16,7 +16,7 @@ CPU_DEVICE = "cpu"
 
 
 def cosine_similarity(gt_tensor: torch.Tensor, pred_tensor: torch.Tensor) -> float:
-    """Of two tensors as flat vectors, complex numbers as two; 1 where they are equal, 0 where only one is 0 throughout."""
+    """The cosine similarity of two tensors as flat vectors, with a complex number as two numbers. 1 if they are equal, 0 if exactly one is all zeros."""
     wide = torch.complex128 if gt_tensor.is_complex() or pred_tensor.is_complex() else torch.float64
     one, other = (t.detach().flatten().to("cpu", wide) for t in (gt_tensor, pred_tensor))
     if torch.equal(one, other):
@@ -38,13 +38,13 @@ def check_output_equal(output1, output2, rtol=RTOL, atol=ATOL) -> bool:
 
 
 def get_model_device(module: torch.nn.Module) -> torch.device:
-    """Where a module's first parameter or buffer is; the current device for one without."""
+    """The device of a module's first parameter or buffer; the current device for a module without any."""
     tensors = [*module.parameters(), *module.buffers()] if isinstance(module, torch.nn.Module) else [*module.state_dict.values()]
     return tensors[0].device if tensors else Device._current_device().to(torch.device)
 
 
 def to_torch_device(device=None) -> torch.device:
-    """Of a Device, a torch.device, a string or None (the current one): by its name, whether or not it is there."""
+    """The torch.device of a Device, a torch.device, a string or None (the current device). It does not check that the device exists."""
     if device is None or isinstance(device, Device) and device.gpu_id < 0:
         return Device._from(device).to(torch.device)
     return torch.device("cuda", device.gpu_id) if isinstance(device, Device) else torch.device(device)
@@ -60,7 +60,7 @@ def get_torch_tensor(input, device=None, mode="opt_shape"):
 
 
 def get_torch_inputs(inputs, device=None, mode="opt_shape"):
-    """Tensors for Inputs, on a device: their examples, or random ones of the mode's shape; in the structure in which they are given. Of a shape tensor its numbers, as a list."""
+    """Tensors for Inputs, on a device, in the structure of the inputs: their examples, or random ones of the mode's shape. For a shape tensor a list of its numbers."""
     where = Device._from(device).to(torch.device)
     if isinstance(inputs, dict):
         return {name: get_torch_inputs(v, where, mode) for name, v in inputs.items()}
@@ -75,12 +75,12 @@ def get_torch_inputs(inputs, device=None, mode="opt_shape"):
 
 
 def prepare_inputs(inputs, disable_memory_format_check=False):
-    """Inputs of tensors and numbers, in the structure in which they are given; Inputs and None stay."""
+    """Inputs for tensors and numbers, in the structure of the inputs. Inputs and None stay."""
     if isinstance(inputs, (torch.Tensor, bool, int, float)):
         return Input.from_tensor(torch.as_tensor(inputs), disable_memory_format_check)
     if isinstance(inputs, (list, tuple)):
         return type(inputs)(prepare_inputs(v, disable_memory_format_check) for v in inputs)
     if isinstance(inputs, dict):
         return {name: prepare_inputs(v, disable_memory_format_check) for name, v in inputs.items()}
-    Given((inputs,))  # refuses what is no input
+    Given((inputs,))  # refuses invalid inputs
     return inputs

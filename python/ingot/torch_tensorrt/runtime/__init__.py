@@ -1,7 +1,7 @@
 """`torch_tensorrt.runtime`: how engines run.
 
-ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), take their results' memory from torch, and run in the caller's
-stream on the device of the inputs. Each name is accepted, checked, and says once what holds here.
+ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), take memory for results from torch, and run in the caller's stream on the device
+of the inputs. Each name is accepted and checked, and logs once what holds here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _cudagraphs, _whole, _safe = _Switch(), _Switch(), _Switch()
 
 
 def set_cudagraphs_mode(enabled: bool):
-    """Notes the mode. Runs on a GPU with the same addresses are recorded whatever it is (option cuda_graphs); on the CPU there is nothing to record."""
+    """Stores the mode. Runs on a GPU with the same addresses are recorded in any mode (option cuda_graphs); on the CPU there is nothing to record."""
     if enabled:
         where = "engines record their runs by themselves (option cuda_graphs)" if torch.cuda.is_available() else "there is no GPU here, so nothing is recorded"
         once("cudagraphs", f"CUDA graphs: {where}")
@@ -49,12 +49,12 @@ def get_cudagraphs_mode() -> bool:
 
 
 def get_whole_cudagraphs_mode() -> bool:
-    """Inside `enable_cudagraphs` of a module with parts in torch. Those parts run between the recordings, not inside one."""
+    """True inside `enable_cudagraphs` of a module with parts in torch. Those parts run between the recordings, not inside of one."""
     return _whole.value
 
 
 class enable_cudagraphs:
-    """A context that gives the module, with `get_cudagraphs_mode()` true inside: see set_cudagraphs_mode. The old mode is back behind it."""
+    """A context manager that returns the module. `get_cudagraphs_mode()` is true inside; the old mode is restored afterwards. See set_cudagraphs_mode."""
 
     def __init__(self, compiled_module, *, cuda_graph_strategy=None):
         if cuda_graph_strategy is not None:
@@ -73,13 +73,13 @@ class enable_cudagraphs:
 
 
 class enable_pre_allocated_outputs:
-    """A context that gives the module. Results take memory from torch's allocator as they are made; nothing is allocated ahead."""
+    """A context manager that returns the module. Results take memory from torch's allocator when they are made; nothing is allocated in advance."""
 
     def __init__(self, module):
         self._module = module
 
     def set_pre_allocated_output(self, enable: bool):
-        """Says once what holds."""
+        """Logs once what holds here."""
         if enable:
             once("pre_allocated_outputs", "enable_pre_allocated_outputs: results take their memory from torch's allocator, which keeps it at hand; nothing else is done")
 
@@ -92,7 +92,7 @@ class enable_pre_allocated_outputs:
 
 
 class enable_output_allocator:
-    """A context that gives the module. Results whose sizes come from data get memory while the engine runs, always. RuntimeError while CUDA graphs are on."""
+    """A context manager that returns the module. Results whose sizes come from data always get memory while the engine runs. RuntimeError while CUDA graphs are on."""
 
     def __init__(self, module):
         self._module = module
@@ -108,7 +108,7 @@ class enable_output_allocator:
 
 
 class set_multi_device_safe_mode:
-    """A call, or a context that puts the old mode back. Every call of ingot's checks the device of its inputs, so the mode is only noted."""
+    """A function, or a context manager that restores the old mode. Every call of ingot checks the device of its inputs, so the mode is only stored."""
 
     def __init__(self, enabled: bool):
         self._before = _safe.value
@@ -167,8 +167,8 @@ class weight_streaming:
 
 
 class optimization_profile:
-    """A context for one of the profiles of `Input(profiles=...)`: an index, "auto" (each call takes the first that its inputs fit) or None (the first). Every profile runs on
-    the plan of their union, so the choice is kept and shown, and changes nothing. The old one is back behind the context. A bad index is a ValueError, another type a TypeError."""
+    """A context manager for one of the profiles of `Input(profiles=...)`: an index, "auto" (each call takes the first that its inputs fit) or None (the first). All profiles use
+    one plan for their union, so the choice is stored and shown, but changes nothing. The old choice is restored afterwards. A bad index is a ValueError, another type a TypeError."""
 
     def __init__(self, module, profile):
         profiles = getattr(module, "profiles", None)

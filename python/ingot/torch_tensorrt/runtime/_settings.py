@@ -1,4 +1,4 @@
-"""Settings of running: accepted and checked, so that scripts run; ingot's runtime needs none of them."""
+"""Run-time settings: accepted and checked, so that scripts run. ingot's runtime needs none of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _STRATEGIES = {
 
 
 class RuntimeCache:
-    """A file of what TensorRT-RTX compiled while running. ingot keeps compiled GPU code in its own folder (INGOT_CACHE_DIR), so this one holds nothing."""
+    """In TensorRT-RTX, a file of code that was compiled while running. ingot keeps compiled GPU code in its own folder (INGOT_CACHE_DIR), so this cache holds nothing."""
 
     def __init__(self, path="", autosave_on_del=False):
         self.path, self.autosave_on_del = os.fspath(path), autosave_on_del
 
     def save(self):
-        """Nothing: there is nothing to keep."""
+        """Does nothing: there is nothing to save."""
 
     load = save
 
@@ -74,10 +74,10 @@ def engines_of(targets) -> list:
 
 
 class runtime_config:
-    """Other RuntimeSettings for the engines of a module, or of several, inside the context. An unknown name is a TypeError."""
+    """A context manager with other RuntimeSettings for the engines of one or several modules. An unknown name is a TypeError."""
 
     def __init__(self, targets, **overrides):
-        RuntimeSettings._quiet().merge(**overrides)  # refuses, also where there are no engines
+        RuntimeSettings._quiet().merge(**overrides)  # checks the names even if there are no engines
         self._targets, self._overrides = targets, overrides
 
     def __enter__(self):
@@ -92,13 +92,13 @@ class runtime_config:
 
 
 def set_dynamic_shapes_kernel_strategy(targets, strategy):
-    """runtime_config with that one setting."""
+    """runtime_config with only this setting."""
     return runtime_config(targets, dynamic_shapes_kernel_specialization_strategy=strategy)
 
 
 @contextmanager
 def runtime_cache(targets, path="", autosave=True):
-    """runtime_config with a RuntimeCache, which is what the context gives."""
+    """runtime_config with a RuntimeCache, which the context returns."""
     cache = path if isinstance(path, RuntimeCache) else RuntimeCache(path if isinstance(path, (str, os.PathLike)) else "", autosave)
     with runtime_config(targets, runtime_cache=cache):
         yield cache

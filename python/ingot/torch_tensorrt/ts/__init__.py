@@ -1,4 +1,4 @@
-"""`torch_tensorrt.ts`: TorchScript modules. torch's own converter makes a program of one, which is compiled as any other; what it does not convert runs as it was."""
+"""`torch_tensorrt.ts`: TorchScript modules. torch's own converter makes a program of one, which is compiled like any other. A module that it cannot convert runs uncompiled."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MIN_BLOCK_SIZE = 3  # of this front end
 def compile(module, inputs=None, input_signature=None, *, kwarg_inputs=None, method_name="forward", **settings):
     """Compiles a ScriptModule, or an nn.Module that is traced first.
 
-    inputs: Inputs and tensors; input_signature: the same as one nested tuple. settings: as for `torch_tensorrt.compile`. Returns a GraphModule; where torch's converter does not take
-    the module, the module itself, with a warning that says why.
+    inputs: Inputs and tensors. input_signature: the same as one nested tuple. settings: as for `torch_tensorrt.compile`. Returns a GraphModule. If torch's converter does not accept the
+    module, it returns the module itself, with a warning that says why.
     """
     program = _program(module, _taken(inputs, input_signature), dict(kwarg_inputs or {}), required=False)
     if program is None:
@@ -32,7 +32,7 @@ def compile(module, inputs=None, input_signature=None, *, kwarg_inputs=None, met
 
 
 def convert_method_to_trt_engine(module, method_name="forward", inputs=None, *, input_signature=None, kwarg_inputs=None, **settings) -> bytes:
-    """The module as one engine: the bytes of a plan. Raises UnsupportedOperatorException where torch's converter or an engine lacks something."""
+    """Compiles the module as one engine and returns the bytes of a plan. Raises UnsupportedOperatorException if torch's converter or an engine lacks something."""
     if method_name != "forward":
         raise UnsupportedError(f"method {method_name!r} of a ScriptModule cannot be converted", remedy="convert forward")
     program = _program(module, _taken(inputs, input_signature), dict(kwarg_inputs or {}), required=True)
@@ -40,7 +40,7 @@ def convert_method_to_trt_engine(module, method_name="forward", inputs=None, *, 
 
 
 def check_method_op_support(module, method_name="forward", inputs=None) -> bool:
-    """Whether every operator of the module has an engine. Without inputs, the operators' names alone are looked at."""
+    """Whether every operator of the module has an engine. Without inputs, only the operators' names are compared."""
     graph = getattr(module, method_name).inlined_graph if hasattr(getattr(module, method_name), "inlined_graph") else module.graph
     from ..dynamo.conversion import DYNAMO_CONVERTERS
 
@@ -57,7 +57,7 @@ def _nodes(owner):
 
 
 def embed_engine_in_new_module(serialized_engine, input_binding_names=None, output_binding_names=None, device=None, **more):
-    """An engine's bytes as a module that takes and gives tensors."""
+    """A module from the bytes of an engine. It takes and returns tensors."""
     from ..dynamo.runtime import TorchTensorRTModule
 
     return TorchTensorRTModule(serialized_engine, input_binding_names, output_binding_names)
@@ -72,7 +72,7 @@ def _taken(inputs, signature):
 
 
 def _example(value):
-    """TorchScript is converted on tensors."""
+    """An example tensor for an input: TorchScript is converted on tensors."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_example, value))
     if not isinstance(value, Input):

@@ -1,4 +1,4 @@
-"""Converters that the user registers. One that composes torch's operators is applied as a decomposition; one that builds TensorRT layers is refused when it runs."""
+"""Users' converters. One that composes torch's operators is applied as a decomposition. One that builds TensorRT layers is refused when it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMEDY = "compose torch's operators in it, as a decomposition does, or leave it 
 
 
 class ConverterPriority(Enum):
-    """HIGH goes first."""
+    """HIGH is tried first."""
 
     STANDARD = auto()
     HIGH = auto()
@@ -29,7 +29,7 @@ class CallingConvention(Enum):
 
 
 class ConversionContext:
-    """What a converter gets as `ctx`. compilation_settings: of the build. `net` and the rest of TensorRT's network are refused."""
+    """The `ctx` of a converter. compilation_settings: the settings of the build. `net` and the rest of TensorRT's network are refused."""
 
     def __init__(self, compilation_settings=None):
         self.compilation_settings = compilation_settings
@@ -64,7 +64,7 @@ class ConverterRegistry:
         self.compilation_settings = settings
 
     def set_disallowed_targets(self, targets):
-        """Operators that no converter is to take: kept and shown by `in`. A build takes them from torch_executed_ops."""
+        """Sets operators that no converter may handle. They are stored and shown by `in`; a build reads torch_executed_ops instead."""
         self.disallowed_targets = set(targets)
 
     def add(self, key, support: ConverterSupport):
@@ -128,10 +128,10 @@ DYNAMO_ATEN_CONVERTERS = DYNAMO_CONVERTERS.registry
 
 def dynamo_tensorrt_converter(key, *, enabled=True, capability_validator=None, priority=ConverterPriority.STANDARD, supports_dynamic_shapes=False, requires_output_allocator=False,
                               requires_native_multidevice=False):  # fmt: skip
-    """A decorator for `converter(ctx, target, args, kwargs, name)`, which stands for the operator `key` in every build from now on.
+    """A decorator for `converter(ctx, target, args, kwargs, name)`, which replaces the operator `key` in every later build.
 
-    It is called with torch's (fake) tensors and has to compose torch's operators, as a decomposition does. One that asks `ctx` for TensorRT's network is an
-    UnsupportedError when a model with the operator is compiled.
+    The converter is called with torch's (fake) tensors and has to compose torch's operators, like a decomposition. If it asks `ctx` for TensorRT's network, compiling a model with
+    the operator is an UnsupportedError.
     """
 
     def register(converter):
@@ -147,7 +147,7 @@ def has_static_shapes(node: torch.fx.Node, settings=None) -> bool:
 
 
 def node_has_dynamic_shapes(node: torch.fx.Node) -> bool:
-    """Whether the sizes of a node's result, or of what it reads, vary."""
+    """Whether sizes of a node's result or operands vary."""
     return any(_varies(n) for n in (node, *node.all_input_nodes))
 
 

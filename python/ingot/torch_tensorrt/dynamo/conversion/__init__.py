@@ -1,4 +1,4 @@
-"""`dynamo.conversion`: converters of the user's (see _ConverterRegistry.py)."""
+"""`dynamo.conversion`: users' converters (see _ConverterRegistry.py)."""
 
 from ..._errors import UnsupportedOperatorException
 from ..._symbols import refused_names

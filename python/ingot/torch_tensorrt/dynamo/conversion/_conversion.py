@@ -1,4 +1,4 @@
-"""A GraphModule as one engine, without fallback: upstream's interpreter of TensorRT networks, in name; the engine is ingot's."""
+"""A GraphModule as one ingot engine, without fallback, under the names of upstream's interpreter of TensorRT networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRTInterpreterResult = collections.namedtuple("TRTInterpreterResult", "engine se
 
 
 class _Engine:
-    """What scripts do to an engine of TensorRT's before it is wrapped: they serialize it."""
+    """An engine that scripts can serialize, as they do with a TensorRT engine before they wrap it."""
 
     def __init__(self, data: bytes):
         self._data = data
@@ -24,8 +24,11 @@ class _Engine:
 
 
 class TRTInterpreter:
-    """module: an nn.Module or GraphModule of torch's operators. input_specs: Inputs, in order. `run()` gives the bytes of a plan and the names of its inputs and results.
-    output_dtypes: accepted; results have the types that the module gives them."""
+    """Compiles a module as one engine. `run()` returns the bytes of a plan and the names of its inputs and results.
+
+    module: an nn.Module or GraphModule of torch's operators.
+    input_specs: Inputs, in order.
+    output_dtypes: accepted; results have the module's types."""
 
     def __init__(self, module: torch.nn.Module, input_specs, output_dtypes=None, compilation_settings=None, engine_cache=None, **more):
         self.module, self.input_specs, self.settings = module, list(input_specs), compilation_settings if compilation_settings is not None else CompilationSettings()

@@ -1,4 +1,4 @@
-"""`dynamo.conversion.plugins`: an operator with a kernel of `ingot.register_kernel` (or torch_tensorrt.kernels) is in the engine already; any other runs in torch, between engines."""
+"""`dynamo.conversion.plugins`. Nothing is generated: an operator with a kernel of `ingot.register_kernel` (or torch_tensorrt.kernels) runs in the engine; any other runs in torch, between engines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..._said import once
 
 
 def custom_op(op_name: str, capability_validator=None, priority=None, supports_dynamic_shapes=False, requires_output_allocator=False, *, use_aot_if_available=True):
-    """Checks that the operator "namespace::name" is registered with torch; where it has no kernel of ingot.register_kernel, says once that it runs there. Its fake kernel gives
-    its sizes. Raises InputError."""
+    """Checks that the operator "namespace::name" is registered with torch. If it has no kernel of ingot.register_kernel, logs once that it runs in torch. Its fake kernel gives its
+    sizes. Raises InputError."""
     namespace, _, name = op_name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name, None) if name else None
     if packet is None:

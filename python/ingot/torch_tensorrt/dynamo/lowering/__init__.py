@@ -1,5 +1,5 @@
-"""`dynamo.lowering`: what a user adds in front of a build. Decompositions, passes and converters that compose torch's operators are applied to the exported
-program, which ingot then compiles; ingot's own lowering is inside the library."""
+"""`dynamo.lowering`: users' additions before a build. Decompositions, passes and converters that compose torch's operators are applied to the exported program, which ingot then
+compiles. ingot's own lowering is inside the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompositions that the user registers."""
+"""Users' decompositions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ torch_trt_decompositions: dict[torch._ops.OpOverload, Callable] = {}
 
 
 def register_torch_trt_decomposition(aten_op, registry=None):
-    """A decorator: the function stands for the operator (an OpOverload, or a packet: all of its overloads) in every build from now on. It takes the operator's
-    arguments and composes torch's operators. An operator that has one already is an InputError."""
+    """A decorator: the function replaces the operator (an OpOverload, or a packet with all of its overloads) in every later build. It takes the operator's arguments and composes
+    torch's operators. Raises InputError if the operator has a decomposition already."""
     overloads = overloads_of(aten_op)
 
     def register(function):
@@ -44,10 +44,10 @@ _ATTENTION = ("scaled_dot_product_attention", "_scaled_dot_product_flash_attenti
 
 
 def get_decompositions(enable_experimental_decompositions=False, decompose_attention=False, use_fp32_acc=False) -> dict:
-    """What `ExportedProgram.run_decompositions` and AOTAutograd take: torch's own table to its core operators without those that stay whole, and the user's. Builds need none of
-    these: ingot expands operators by its own table.
+    """A table for `ExportedProgram.run_decompositions` and AOTAutograd: torch's decompositions to its core operators, without those of operators that stay whole, and the user's.
+    Builds need none of these: ingot expands operators by its own table.
 
-    enable_experimental_decompositions: torch's table with nothing left out. decompose_attention: attention becomes products and a softmax, with use_fp32_acc in float32.
+    enable_experimental_decompositions: torch's whole table. decompose_attention: attention becomes matrix products and a softmax; with use_fp32_acc in float32.
     """
     table = dict(torch.export.default_decompositions().items())
     if not enable_experimental_decompositions:

@@ -1,4 +1,4 @@
-"""Operators as others of torch's: what `get_decompositions` adds to torch's table. Builds do not use them."""
+"""Decompositions that `get_decompositions` adds to torch's table. Builds do not use them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _masked_scatter(x, mask, source):
 
 
 def _scattered(combine, begin):
-    """Elements that are combined at their index: one step for each position along the axis, within which no two meet."""
+    """Combines elements at their index: one step for each position along the axis, so that no two elements of a step have the same target."""
 
     def rule(x, dim, index, source):
         for at in range(index.shape[dim] if index.dim() else 1):
@@ -129,7 +129,7 @@ RULES = {
 
 
 def attention(in_float32: bool) -> dict:
-    """Attention as products and a softmax."""
+    """Attention as matrix products and a softmax."""
 
     def whole(q, k, v, mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
         kind, wide = q.dtype, in_float32 and q.dtype is torch.float16

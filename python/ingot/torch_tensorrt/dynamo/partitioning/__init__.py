@@ -1,6 +1,6 @@
-"""`dynamo.partitioning`: a graph cut into what engines have and what they have not, by ingot's table of operators.
+"""`dynamo.partitioning`: cuts a graph into parts that engines can run and parts that they cannot, by ingot's table of operators.
 
-`compile` does not use these: ingot cuts a model in the library, by what a segment gains (`ingot.explain` says how).
+`compile` does not use these: ingot cuts a model in the library, by the estimated gain of each segment (`ingot.explain` shows it).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __getattr__ = refused_names(__name__)
 
 
 class TorchTensorRTOperatorSupport(OperatorSupportBase):
-    """Whether an engine has a node's operator. supported, unsupported: what was asked so far, with counts."""
+    """Whether an engine has a node's operator. supported_operators, unsupported_operators: the operators that were asked about so far, with counts."""
 
     def __init__(self, torch_executed_ops=()):
         self._kept = {operator_name(op) for op in torch_executed_ops}
@@ -43,7 +43,7 @@ class TorchTensorRTOperatorSupport(OperatorSupportBase):
 
     @staticmethod
     def _requires_output_allocator(node: torch.fx.Node) -> bool:
-        """Whether the sizes of its result come from data."""
+        """Whether the sizes of the node's result come from data."""
         name = operator_name(node.target)
         return any(name.startswith(f"aten.{known}.") or name == f"aten.{known}" for known in OPEN_SIZES)
 
@@ -57,20 +57,20 @@ def _named(target) -> bool:
 
 
 def get_graph_converter_support(graph_module: torch.fx.GraphModule, torch_executed_ops=()) -> tuple[int, int]:
-    """How many of a graph's operators an engine has, and how many there are."""
+    """The number of a graph's operators that an engine has, and the number of all."""
     support, nodes = TorchTensorRTOperatorSupport(torch_executed_ops), [n for n in graph_module.graph.nodes if n.op == "call_function"]
     return sum(support.is_node_supported({}, n) for n in nodes), len(nodes)
 
 
 def fast_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False, skip_fusion=False):
-    """The graph as submodules in its own order: `_run_on_acc_i` for what engines have, `_run_on_gpu_i` for the rest, one count for both; and the TorchTensorRTOperatorSupport. Runs of
-    fewer operators than min_block_size stay with the rest. PartialCompilationError where require_full_compilation asks for one block and there are more."""
+    """Cuts the graph into submodules, in its own order: `_run_on_acc_i` for operators that engines have and `_run_on_gpu_i` for the rest, numbered together. Runs of fewer operators than
+    min_block_size stay with the rest. Returns the graph and the TorchTensorRTOperatorSupport. Raises PartialCompilationError if require_full_compilation asks for one block and there are more."""
     support = TorchTensorRTOperatorSupport(torch_executed_ops)
     return _split(gm, lambda node: "" if support.is_node_supported({}, node) else None, min_block_size, require_full_compilation), support
 
 
 def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_compilation):
-    """The graph in runs of nodes of one backend (by its name; None for torch), in its own order."""
+    """Cuts the graph into runs of nodes with the same backend (a name; None for torch), in its own order."""
     least, pieces = 1 if require_full_compilation else min_block_size, []
     for backend, members in _runs((backend_of(n), n) for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")):
         backend = backend if len(members) >= least else None
@@ -91,7 +91,7 @@ def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_co
 
 
 def _hold_weights(module: torch.fx.GraphModule):
-    """Weights become the module's own, so that its children are the pieces alone."""
+    """Moves weights into the module itself, so that its children are only the pieces."""
     for node in module.graph.nodes:
         if node.op == "get_attr" and "." in node.target:
             value = operator.attrgetter(node.target)(module)
@@ -101,7 +101,7 @@ def _hold_weights(module: torch.fx.GraphModule):
 
 
 def _runs(pairs) -> list[tuple]:
-    """Neighbours with equal first parts."""
+    """Groups neighbouring pairs with equal first parts."""
     found: list[tuple] = []
     for key, value in pairs:
         if not found or found[-1][0] != key:
@@ -111,7 +111,7 @@ def _runs(pairs) -> list[tuple]:
 
 
 def global_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, torch_executed_ops=(), require_full_compilation=False):
-    """The graph with as few submodules `_run_on_acc_i` as its data flow allows; the rest stays in line. Gives that and the TorchTensorRTOperatorSupport."""
+    """Cuts the graph into as few submodules `_run_on_acc_i` as its data flow allows; the rest stays inline. Returns the graph and the TorchTensorRTOperatorSupport."""
     support = TorchTensorRTOperatorSupport(torch_executed_ops)
     partitioner = CapabilityBasedPartitioner(gm, support, allows_single_node_partition=True)
     found = partitioner.propose_partitions()

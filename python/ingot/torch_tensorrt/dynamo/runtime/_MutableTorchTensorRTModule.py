@@ -21,7 +21,7 @@ _OPEN = 4096  # the largest size of an axis that Dim.AUTO leaves open
 
 
 class RefitFlag(enum.Enum):
-    """What the next call does first: UNKNOWN and NEEDS_RECOMPILE build, NEEDS_REFIT and LIVE do not: engines follow the model's weights."""
+    """What the next call does first. UNKNOWN and NEEDS_RECOMPILE build. NEEDS_REFIT and LIVE do not, because engines follow the model's weights."""
 
     UNKNOWN = enum.auto()
     NEEDS_REFIT = enum.auto()
@@ -46,12 +46,12 @@ class MutableTorchTensorRTModule(MutableModule):
     Arguments:
         pytorch_model: an nn.Module. It stays the owner of its weights: attributes are read from it and written to it.
         device: see `torch_tensorrt.Device`.
-        immutable_weights: True is a CallError, since the point is to change them.
+        immutable_weights: True is a CallError, because the module exists to change them.
         strict: passed to torch.export.
         weight_streaming_budget: accepted with a warning; weights are not streamed yet.
         settings: those of `torch_tensorrt.compile`.
 
-    Calls take and give what the model does; see `ingot.MutableModule`. `compiled` is the GraphModule, `original_model` the model, `refit_state` says what the next call does.
+    Calls have the model's arguments and results; see `ingot.MutableModule`. `compiled` is the GraphModule, `original_model` the model, `refit_state` says what the next call does.
     """
 
     _OWN = (*MutableModule._OWN, "refit_state", "settings")
@@ -63,7 +63,7 @@ class MutableTorchTensorRTModule(MutableModule):
         if weight_streaming_budget is not None:
             once("mutable streaming", "weight_streaming_budget: weights are not streamed yet; all of them stay on the device", logging.WARNING)
         settings = {**settings, "device": device, "immutable_weights": False}
-        Settings(settings).options()  # refuses what cannot be
+        Settings(settings).options()  # refuses invalid settings
         self._begin(pytorch_model, strict, {})
         self.refit_state, self.settings = RefitState(), settings
 
@@ -88,17 +88,17 @@ class MutableTorchTensorRTModule(MutableModule):
         self.refit_state.set_state(RefitFlag.LIVE)
 
     def refit_gm(self):
-        """Brings the model's weights to the engines now; the next call would."""
+        """Brings the model's weights to the engines now; otherwise the next call does."""
         if self.compiled is not None:
             self._module(self.compiled)._kind.follow()
             self.refit_state.set_state(RefitFlag.LIVE)
 
     def update_refit_condition(self):
-        """Looks for changes now; the next call would."""
+        """Looks for changes now; otherwise the next call does."""
         self._look_for_changes()
 
     def set_expected_dynamic_shape_range(self, args_dynamic_shape: tuple, kwargs_dynamic_shape: dict):
-        """The sizes that vary, as torch.export takes them: for each argument a {axis: torch.export.Dim}, in the structure of the arguments. The next call builds."""
+        """Sets the sizes that vary, as torch.export takes them: {axis: torch.export.Dim} for each argument, in the structure of the arguments. The next call builds."""
         self._sizes = Sizes()
         flat, _ = pytree.tree_flatten_with_path((tuple(args_dynamic_shape or ()), dict(kwargs_dynamic_shape or {})), is_leaf=_is_dims)
         for path, dims in flat:
@@ -118,13 +118,13 @@ class MutableTorchTensorRTModule(MutableModule):
 
     @staticmethod
     def save(module: "MutableTorchTensorRTModule", path: str):
-        """Writes the model, its settings and ranges; engines are built again by the first call after `load`. The file is a pickle."""
+        """Writes the model, its settings and ranges as a pickle. The first call after `load` builds the engines again."""
         settings = {n: _plain(n, v) for n, v in module.settings.items()}
         torch.save({"model": module.original_model, "settings": settings, "ranges": module._sizes.ranges, "names": module._sizes.names, "strict": module._strict}, path)
 
     @staticmethod
     def load(path: str) -> "MutableTorchTensorRTModule":
-        """Reads what `save` wrote. **Loading runs what the pickle says**: read no file of a stranger's."""
+        """Reads a file that `save` wrote. **A pickle can run any code**: read only files of people you trust."""
         found = torch.load(path, weights_only=False)
         made = MutableTorchTensorRTModule(found["model"], strict=found["strict"], **found["settings"])
         made._sizes.ranges, made._sizes.names = found["ranges"], found["names"]

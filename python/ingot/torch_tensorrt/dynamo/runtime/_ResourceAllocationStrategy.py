@@ -6,8 +6,8 @@ from ..._said import once
 
 
 class ResourceAllocationStrategy:
-    """A context that gives the module. When memory is given back is decided by the setting dynamically_allocate_resources of the build; on a GPU it is torch's
-    allocator's, call by call, anyway."""
+    """A context manager that returns the module. The setting dynamically_allocate_resources of the build decides when memory is released. On a GPU each call takes its memory from torch's
+    allocator anyway."""
 
     def __init__(self, compiled_module, dynamically_allocate_resources=True):
         once("ResourceAllocationStrategy", "ResourceAllocationStrategy: the setting dynamically_allocate_resources decides when the module is compiled; this changes nothing")

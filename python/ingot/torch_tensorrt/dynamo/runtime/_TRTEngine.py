@@ -1,4 +1,4 @@
-"""`TRTEngine`: an engine as scripts see it."""
+"""`TRTEngine`: an engine under the names that scripts use."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from ..._profiles import Profiles
 
 
 class TRTEngine:
-    """One function of an `ingot.Engine`, under the names that scripts know; all others are the `ingot.Engine`'s, which is `ingot_engine`.
+    """One function of an `ingot.Engine`, under the names that scripts use. All other attributes are those of the `ingot.Engine`, which is `ingot_engine`.
 
-    in_binding_names, out_binding_names: of inputs and results. num_optimization_profiles: of the module's inputs; `runtime.optimization_profile` chooses one. aliased_io: what
-    is written in place (see TorchTensorRTModule.aliased_io), and aliased_input_binding_names its inputs.
+    in_binding_names, out_binding_names: names of inputs and results.
+    num_optimization_profiles: number of profiles of the module's inputs; `runtime.optimization_profile` chooses one.
+    aliased_io: what is written in place (see TorchTensorRTModule.aliased_io). aliased_input_binding_names: the inputs among it.
     """
 
     def __init__(self, engine: _engine.Engine, function: int = 0, profiles: Profiles | None = None):
         self.ingot_engine, self.function, self._profiles = engine, function, profiles or Profiles((), {})
 
     def __getattr__(self, name):
-        if name == "ingot_engine":  # while it is made
+        if name == "ingot_engine":  # not set yet during construction
             raise AttributeError(name)
         return getattr(self.ingot_engine, name)
 

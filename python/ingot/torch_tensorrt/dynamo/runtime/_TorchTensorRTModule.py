@@ -16,17 +16,17 @@ from ._TRTEngine import TRTEngine
 
 
 class TorchTensorRTModule(torch.nn.Module):
-    """An engine that takes and gives tensors: made of the bytes of `convert_exported_program_to_serialized_trt_engine` (or of a .ingot file), or a piece of a
-    compiled module, `compiled._run_on_acc_0`.
+    """A module that runs one engine on tensors. It is made from the bytes of `convert_exported_program_to_serialized_trt_engine` (or of a .ingot file), or is a piece of a compiled
+    module, `compiled._run_on_acc_0`.
 
     Arguments:
         serialized_engine: bytes of a plan; None leaves the module empty until `load_state_dict` gives them.
-        input_binding_names, output_binding_names: the names that the caller has for inputs and results; as many as the engine has. None takes the engine's.
-        name, settings: shown.
-        weights: values for an engine that was saved without (strip_engine_weights), by state-dict name.
+        input_binding_names, output_binding_names: the caller's names for inputs and results, as many as the engine has. None takes the engine's names.
+        name, settings: only shown.
+        weights: values for an engine that was saved without values (strip_engine_weights), by state-dict name.
 
-    `engine` is a TRTEngine: the `ingot.Engine` under the names that scripts know. Loading bytes runs no code that they bring, and needs no pickle. Raises FormatError for bytes that are no plan (engines of
-    TensorRT's own among them), InputError for names that do not fit.
+    `engine` is a TRTEngine: the `ingot.Engine` under the names that scripts use. Loading bytes runs no code in them, and needs no pickle. Raises FormatError for bytes that are not a plan (such as a TensorRT
+    engine), InputError for names that do not fit.
     """
 
     def __init__(self, serialized_engine=None, input_binding_names=None, output_binding_names=None, *, name="", settings=None, weights=None, requires_output_allocator=False,
@@ -43,13 +43,13 @@ class TorchTensorRTModule(torch.nn.Module):
 
     @classmethod
     def _of(cls, run, engine, function, name, settings, profiles, unowned=True):
-        """A function of an engine that is there already. run: flat tensors to a list of tensors. unowned: whether a result of it is one of the model's."""
+        """The module of a function of an existing engine. run: a function from flat tensors to a list of tensors. unowned: whether one of its results is a result of the model."""
         made = cls(name=name, settings=settings)
         made._run, made.engine, made.function, made._unowned = run, TRTEngine(engine, function, profiles), function, unowned
         return made
 
     def setup_engine(self):
-        """Loads the engine of the bytes; nothing when it is loaded."""
+        """Loads the engine from the bytes, if it is not loaded yet."""
         if self.engine is not None or self._serialized is None:
             return
         loaded = _engine.load_engine(self._serialized, weights=self._weights)
@@ -78,19 +78,19 @@ class TorchTensorRTModule(torch.nn.Module):
             self._write_profile(inputs)
         return made[0] if len(made) == 1 else tuple(made)
 
-    # -- what is known of the engine
+    # -- properties of the engine
 
     def get_engine(self):
         return self.engine
 
     @property
     def aliased_io(self) -> dict[str, tuple[str, str]]:
-        """What is written in place: name to (name of the input or buffer, kind). A kind of "kv_cache_update" is a tensor of rank 4, as caches are; others are "user". There is no
-        result for it: it is written in the caller's tensors, or the model's buffers."""
+        """What is written in place: {name: (name of the input or buffer, kind)}. The kind of a tensor of rank 4 is "kv_cache_update", because caches have that rank; others are "user". These
+        are not among the results: they are written in the caller's tensors or the model's buffers."""
         return self.engine.aliased_io if self.engine is not None else {}
 
     def are_output_tensors_unowned(self) -> bool:
-        """Whether a result of this piece is a result of the model, which the caller keeps."""
+        """Whether a result of this piece is a result of the model, so that the caller keeps it."""
         return self._unowned
 
     def get_layer_info(self) -> str:
@@ -101,7 +101,7 @@ class TorchTensorRTModule(torch.nn.Module):
         print(self.get_layer_info())
 
     def enable_profiling(self, profiling_results_dir=None, profile_format="perfetto"):
-        """From now on each call of a whole model's engine also writes `<name>_engine_execution_profile.trace` (a trace that Perfetto shows) to the folder."""
+        """Makes each later call of a whole model's engine write `<name>_engine_execution_profile.trace` (for Perfetto) to the folder."""
         if profile_format not in ("perfetto", "trex"):
             raise ValueError(f"profile_format is {profile_format!r}: \"perfetto\"")
         if profile_format == "trex":
@@ -134,7 +134,7 @@ class TorchTensorRTModule(torch.nn.Module):
     # -- as part of a state dict
 
     def get_extra_state(self):
-        """The name and the plan's bytes; of a piece of a compiled module the name alone."""
+        """The name and the plan's bytes; for a piece of a compiled module only the name."""
         return {"name": self.name, "engine": torch.frombuffer(bytearray(self._serialized), dtype=torch.uint8) if self._serialized else None}
 
     def set_extra_state(self, state):
@@ -149,4 +149,4 @@ class TorchTensorRTModule(torch.nn.Module):
 
 def _array(tensor):
     tensor = tensor.detach().cpu()
-    return (tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16: its bits
+    return (tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16, so its bits are passed

@@ -1,4 +1,4 @@
-"""Which of torch's operators engines have: `python -m torch_tensorrt.dynamo.tools.opset_coverage`."""
+"""Lists which of torch's operators engines have: `python -m torch_tensorrt.dynamo.tools.opset_coverage`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def get_aten_ops() -> list[torch._ops.OpOverload]:
 
 
 def get_coverage_status(target) -> str:
-    """CONVERTED: an engine has the operator. LOWERED: a decomposition of the user's stands for it. FALLBACK: it runs in torch."""
+    """CONVERTED: an engine has the operator. LOWERED: a user's decomposition replaces it. FALLBACK: it runs in torch."""
     return LOWERED if target in torch_trt_decompositions else CONVERTED if target in DYNAMO_CONVERTERS else FALLBACK
 
 
 def opset_coverage(opset, converter_registry=None, decomposition_registry=None) -> OpsetCoverage:
-    """The status of each operator by its name, and how many have which."""
+    """The status of each operator by its name, and the count of each status."""
     status = {str(target): {"schema": str(getattr(target, "_schema", "")), "status": get_coverage_status(target)} for target in opset}
     return OpsetCoverage(status, dict(collections.Counter(entry["status"] for entry in status.values())))
 
