@@ -12,20 +12,21 @@ import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
 import models as architectures
+from places import ON_GPU
 
 import ingot
 from ingot import _library
 
 BUILD = Path(_library.find("libingot.so")).parent
-FAULTY = BUILD / "faulty"
+FAULTY = BUILD / "faulty" / "libingot.so"
 
 
 def cli(*arguments, fault=None):
     environment = {k: v for k, v in os.environ.items() if k != "INGOT_FAULT"}
     if fault is not None:
-        environment |= {"INGOT_FAULT": fault, "LD_LIBRARY_PATH": str(FAULTY)}
+        environment |= {"INGOT_FAULT": fault, "LD_LIBRARY_PATH": str(FAULTY.parent)}
     done = subprocess.run([_library.find("ingot"), "verify", *map(str, arguments)], capture_output=True, text=True, env=environment)
     return done.returncode, done.stdout, done.stderr
 
@@ -69,6 +70,24 @@ def test_bisect_names_the_fault(plans, name):
         assert code == 1, (step, out, err)
         assert err == f"ingot: step forward:{step['step']} is the first one that is over its bound\n"
         assert f"forward:{step['step']} " in out and step["kernel"] in out and "models.py:" in out
+
+
+@ON_GPU
+@pytest.mark.parametrize("name", ["bert", "resnet", "llama"])
+def test_a_gpu_agrees_and_bisect_names_its_fault(tmp_path, name):
+    module, inputs = build(name, torch.float16)
+    path = tmp_path / f"{name}.ingot"
+    with torch.no_grad():
+        ingot.save(ingot.compile(module, inputs=inputs, target="cuda"), path)
+    code, out, err = cli(path, "--against", "cuda", "--json")
+    assert code == 0, out + err
+    steps = [s for s in json.loads(out)["steps"] if s["function"] == "forward"]
+    assert not any(s["over"] for s in steps)
+    if not FAULTY.exists():
+        pytest.skip("the library with faults is built with the tests (target ingot_faulty)")
+    for step in steps[:: max(1, len(steps) // 6)]:
+        code, out, err = cli(path, "--against", "cuda", "--bisect", fault=f"forward:{step['step']}")
+        assert (code, err) == (1, f"ingot: step forward:{step['step']} is the first one that is over its bound\n"), (step, out)
 
 
 @pytest.mark.skipif(not FAULTY.exists(), reason="the library with faults is built with the tests (target ingot_faulty)")
