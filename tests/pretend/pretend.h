@@ -9,6 +9,7 @@
 //   algorithms       how many the pretend cuBLASLt names for a product (1); `fastest`, counted from 0, takes half the time of the others, and
 //                    `refused_algorithm` (-1: none) is refused when it is used
 //   cublaslt         its version (130000)
+//   launch_time      nanoseconds of each kernel (1000); those of implicit_gemm's large tile `fast_tile` (-1: none) take half of it
 //   fail_call        the k-th call that makes, copies, starts or waits for something fails with error 719; 0: none does
 // What has happened:
 //   allocations, frees, live_bytes   of device memory
