@@ -317,9 +317,11 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   lower::outline(functions);
   compile::Record record;
   const bool debug = log_level() == 2;
+  double compiled = lowering;
   return TimedBuild(options, [&](compile::Timed* timed) {
     record.decisions.clear();
-    plan::Plan plan = compile::compile(functions, options, between(progress, lowering, 1), debug ? &record : nullptr, timed);
+    plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
+    compiled = 1;
     if (debug) std::fputs(record.decisions.c_str(), stderr);
     plan.signature = model.signature;
     plan::verify(plan);

@@ -353,8 +353,9 @@ def test_offers_say_what_was_timed(halves, cache, tmp_path):
         ("", ["build_seconds=9"], ["  " + library[2:], f"* {own}, the fastest when it was timed"]),
     ):
         timed_halves(halves, made, cache, pretend, *settings)
-        said = command(["inspect", made, "--offers"], cache).stdout
-        assert [line[4:] for line in said.splitlines() if line.startswith("    ") and "gemm" in line or "cublaslt" in line] == expected, said
+        said, _, timed = command(["inspect", made, "--offers"], cache).stdout.partition("timed for cuda:sm_90\n")
+        assert [line[4:] for line in said.splitlines() if line.startswith("    ")] == expected, said
+        assert len(timed.splitlines()) == 2 * len(settings) and ("    cublaslt 3 for product of f16" in timed) == (pretend == LARGE), timed
 
 
 @pytest.mark.parametrize("pretend, target, why", [

@@ -189,7 +189,8 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   }
   // The library takes the whole body, and is not slower; or by so little that time has to tell.
   const double cost = cost_of(*g, target);
-  const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
+  const bool beaten =
+      std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
