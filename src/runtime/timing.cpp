@@ -132,11 +132,7 @@ class Timer {
     }
     std::vector<Way>& ways = ways_.emplace_back();
     for (const plan::TimedStep::Way& w : t.ways) {
-      const backend::RunKernel* kernel = backend_.find(w.step.kernel);
-      if (kernel == nullptr) fail(Code::internal, "there is no kernel {} to be timed", w.step.kernel);
-      Way& way = ways.emplace_back(Way{w.implementation, kernel, kernel->load(w.step.constants, operands.size(), w.step.sizes.size()), {}});
-      for (plan::SizeRef s : w.step.sizes) way.sizes.push_back(r.sizes[s]);
-      if (kernel->tunables != nullptr) way.tunables = kernel->tunables(call(way, operands, nullptr));
+      attempt(ways.empty(), [&] { ways.push_back(way_of(w, operands, r.sizes)); });
     }
     if (!t.problem.empty()) {
       const Timing* found = is_known(backend_.machine(), t.problem);
@@ -174,6 +170,24 @@ class Timer {
 
  private:
   bool is_over() const { return Clock::now() >= end_; }
+  // False where it fails: a library refuses some of what it has named. Without the plan's own way nothing works.
+  static bool attempt(bool must, FunctionRef<void()> work) {
+    try {
+      work();
+    } catch (const Error&) {
+      if (must) throw;
+      return false;
+    }
+    return true;
+  }
+  Way way_of(const plan::TimedStep::Way& w, std::span<const TensorRef> operands, std::span<const int64_t> sizes) const {
+    const backend::RunKernel* kernel = backend_.find(w.step.kernel);
+    if (kernel == nullptr) fail(Code::internal, "there is no kernel {} to be timed", w.step.kernel);
+    Way way{w.implementation, kernel, kernel->load(w.step.constants, operands.size(), w.step.sizes.size()), {}};
+    for (plan::SizeRef s : w.step.sizes) way.sizes.push_back(sizes[s]);
+    if (kernel->tunables != nullptr) way.tunables = kernel->tunables(call(way, operands, nullptr));
+    return way;
+  }
   const Timing* is_known(std::string_view machine, std::string_view problem) const {
     for (std::span<const Timing> list : {known_, std::span<const Timing>(out_)}) {
       auto found = std::find_if(list.begin(), list.end(), [&](const Timing& t) { return t.problem == problem && t.machine == machine; });
@@ -228,15 +242,6 @@ class Timer {
     const auto together = static_cast<int64_t>(std::clamp(sample / std::max(s.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
     std::vector<Candidate> candidates;
     size_t most = 0;
-    auto attempt = [](bool must, FunctionRef<void()> work) {
-      try {
-        work();
-      } catch (const Error&) {
-        if (must) throw;  // nothing works here
-        return false;     // a library names some choices that it then refuses
-      }
-      return true;
-    };
     for (Candidate& c : candidates_of(s)) {
       if (!attempt(candidates.empty(), [&] { c.resolved = resolve(s, c); })) continue;
       most = std::max(most, c.resolved.scratch);

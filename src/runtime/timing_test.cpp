@@ -56,6 +56,7 @@ RunKernel kernel(std::string_view called) {
     if (clock_.done.empty() || clock_.done.back() != did) clock_.done.push_back(did);
   };
   auto tunables = [](const Call& call) {
+    if (clock_.times.contains(std::string(name) + " at all")) fail(Code::unsupported, "{} is refused", name);
     Tunable out{"a machine", problem_of(call), {}};
     for (int i = 0; i < Choices; ++i) out.choices.push_back(std::to_string(i));
     return std::vector<Tunable>{out};
@@ -185,7 +186,12 @@ TEST_F(Timed, TheFastestOfTwoKernelsEachAtItsBest) {
   // A kernel that decides nothing has one time.
   clock_.times = {{"n 0", 300}};
   EXPECT_EQ(timed({step(0, {"other", "nothing"})}), (Found{{"the device", "which of 0", "nothing"}}));
-  // One that does not run here is none.
+  // One that does not take these sizes, or does not run here, is none.
+  clock_.times = {{"o at all", 0}};
+  EXPECT_EQ(timed({step(0, {"other"})}), (Found{{"a machine", "p 4 16", "0"}}));
+  EXPECT_EQ(timed({step(0, {"other", "nothing"})}), (Found{{"a machine", "p 4 16", "0"}, which_own}));
+  clock_.times = {{"p at all", 0}};
+  EXPECT_THROW(timed({step(0, {"other"})}), Error);
   clock_.times = {{"n 0", 0}};
   EXPECT_EQ(timed({step(0, {"nothing"})}), (Found{{"a machine", "p 4 16", "0"}, which_own}));
 }
