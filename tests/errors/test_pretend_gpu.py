@@ -344,6 +344,16 @@ def test_the_library_and_an_own_kernel_are_timed(halves, cache, tmp_path):
     assert code[0] == code[1]
 
 
+@pytest.mark.parametrize("fault", ["fail_call=9", "fail_call=30", "fail_call=60", "fail_allocation=2", "fail_allocation=3", "memory=400000"])
+def test_a_gpu_that_fails_while_kernels_are_timed_leaves_the_usual_plan(halves, cache, tmp_path, fault):
+    usual, made, times = tmp_path / "usual.ingot", tmp_path / "made.ingot", tmp_path / "times"
+    assert command(compile_line(halves, usual), cache).returncode == 0
+    done = command(compile_line(halves, made, "build_seconds=9", f"timing_cache={times}"), cache, f"algorithms=9,fastest=3,{fault}", INGOT_LOG="info")
+    assert done.returncode == 0, done.stderr
+    assert ("nothing is timed" in done.stderr or "timed 0 products" in done.stderr) and not times.exists(), done.stderr
+    assert made.read_bytes() == usual.read_bytes()
+
+
 def test_offers_say_what_was_timed(halves, cache, tmp_path):
     made = tmp_path / "made.ingot"
     library, own = "* cublaslt: cost 512, can be timed: algorithm", "implicit_gemm: cost 512, can be timed: tile and parts of K"
