@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -53,39 +55,83 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
 }
 
-// What was timed on the GPU at hand goes into the plan, which is right without it.
-void time(plan::Plan& plan, const compile::Options& options) {
-  double seconds = options.number("build_seconds");
-  std::string path = options.text("timing_cache");
-  const std::string& device = options.text("device");
-  if (seconds <= 0 && path.empty()) return;
-  std::string refused;
-  const std::vector<Timing> known = path.empty() ? std::vector<Timing>() : read_timings(path, &refused);
-  if (!refused.empty()) {
-    say_once("timing_cache: " + refused);
-    path.clear();
+// Compiles for the GPU at hand: what was the fastest there goes into the plan, which is right without it.
+class TimedBuild {
+ public:
+  // `compile`: makes the plan, with what is known of the GPU.
+  TimedBuild(const compile::Options& options, std::function<plan::Plan(compile::Timed*)> compile)
+      : compile_(std::move(compile)), seconds_(options.number("build_seconds")), path_(options.text("timing_cache")) {
+    const std::string& device = options.text("device");
+    device_ = device.starts_with("cuda") ? device : "cuda";
   }
-  auto start = std::chrono::steady_clock::now();
-  std::vector<Timing> found;
-  try {
-    if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.kind == Target::Kind::cuda; }))
-      fail(Code::device, "the plan is not for a GPU");
-    runtime::Placement place = runtime::place(plan, device.starts_with("cuda") ? device : "cuda");
-    found = runtime::time(plan, place, known, seconds);
-    add(plan.targets[place.target].timings, found);
-  } catch (const Error& e) {
-    if (e.code != Code::device && e.code != Code::version && e.code != Code::out_of_memory) throw;
-    if (log_level() > 0) std::fprintf(stderr, "ingot: nothing is timed: %s\n", e.message.c_str());
-    return;
+
+  plan::Plan run() {
+    if (seconds_ <= 0 && path_.empty()) return compile_(nullptr);
+    if (!path_.empty()) known_ = read_timings(path_, &refused_);
+    if (!refused_.empty()) {
+      say_once("timing_cache: " + refused_);
+      path_.clear();
+    }
+    compile::Timed timed{known_here(), has_gpu_ && seconds_ > 0};
+    plan::Plan plan = compile_(&timed);
+    std::vector<Timing> found;
+    const std::optional<size_t> target = time(plan, timed.steps, found);
+    const bool has_rivals = std::any_of(timed.steps.begin(), timed.steps.end(), [](const plan::TimedStep& t) { return t.ways.size() > 1; });
+    if (has_rivals) {
+      add(timed.known, found);
+      timed = {std::move(timed.known), false};
+      plan = compile_(&timed);
+    }
+    if (target) add(plan.targets[*target].timings, found);
+    return plan;
   }
-  bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known.begin(), known.end(), t) == known.end(); });
-  try {
-    if (more && !path.empty()) add_to_file(path, found);
-  } catch (const Error& e) {  // the plan is good whatever happens to the file
-    say_once("timing_cache: " + e.message);
+
+ private:
+  // What the cache has of this GPU and its library.
+  std::vector<Timing> known_here() {
+    std::vector<Timing> here;
+    try {
+      const std::string machine = runtime::machine(device_);
+      has_gpu_ = true;
+      std::copy_if(known_.begin(), known_.end(), std::back_inserter(here), [&](const Timing& t) { return t.machine == machine; });
+    } catch (const Error& e) {
+      if (!is_of_device(e)) throw;  // time() tells
+    }
+    return here;
   }
-  report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-}
+  static bool is_of_device(const Error& e) { return e.code == Code::device || e.code == Code::version || e.code == Code::out_of_memory; }
+
+  // Of the plan's target that was timed.
+  std::optional<size_t> time(const plan::Plan& plan, std::span<const plan::TimedStep> steps, std::vector<Timing>& found) {
+    auto start = std::chrono::steady_clock::now();
+    std::optional<size_t> target;
+    try {
+      if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.kind == Target::Kind::cuda; }))
+        fail(Code::device, "the plan is not for a GPU");
+      const runtime::Placement place = runtime::place(plan, device_);
+      found = runtime::time(plan, place, steps, known_, seconds_);
+      target = place.target;
+    } catch (const Error& e) {
+      if (!is_of_device(e)) throw;
+      if (log_level() > 0) std::fprintf(stderr, "ingot: nothing is timed: %s\n", e.message.c_str());
+      return std::nullopt;
+    }
+    bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known_.begin(), known_.end(), t) == known_.end(); });
+    try {
+      if (more && !path_.empty()) add_to_file(path_, found);
+    } catch (const Error& e) {  // the plan is good whatever happens to the file
+      say_once("timing_cache: " + e.message);
+    }
+    report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return target;
+  }
+
+  std::function<plan::Plan(compile::Timed*)> compile_;
+  double seconds_;
+  std::string path_, device_, refused_;
+  std::vector<Timing> known_;
+  bool has_gpu_ = false;
+};
 
 // Which calls the operator table refuses, and where the others run. A segment has fewer nodes around a call than the whole graph, so a definition may
 // refuse there what it takes in the whole graph: then that call stays in torch too.
@@ -271,13 +317,18 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   lower::outline(functions);
   compile::Record record;
   const bool debug = log_level() == 2;
-  plan::Plan plan = compile::compile(functions, options, between(progress, lowering, 1), debug ? &record : nullptr);
-  if (debug) std::fputs(record.decisions.c_str(), stderr);
-  plan.signature = model.signature;
-  plan::verify(plan);
-  report("compile", std::chrono::duration<double>(now() - start).count());
-  time(plan, options);
-  return plan;
+  double compiled = lowering;
+  return TimedBuild(options, [&](compile::Timed* timed) {
+    record.decisions.clear();
+    plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
+    compiled = 1;
+    if (debug) std::fputs(record.decisions.c_str(), stderr);
+    plan.signature = model.signature;
+    plan::verify(plan);
+    report("compile", std::chrono::duration<double>(now() - start).count());
+    start = now();
+    return plan;
+  }).run();
 }
 
 plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compile::Record* record) {
@@ -311,9 +362,14 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   if (functions.size() != old.functions.size()) fail(Code::format, "the plan's graphs give {} functions, the plan has {}", functions.size(), old.functions.size());
   compile::Options options = options_of(old);
   options.set("target", names);
+  // What was the fastest is chosen again for a target that it was timed for.
+  compile::Timed timed;
+  for (const plan::ForTarget& t : old.targets) {
+    if (std::find(targets.begin(), targets.end(), t.target) != targets.end()) add(timed.known, t.timings);
+  }
   plan::Plan made;
   try {
-    made = compile::compile(functions, options, {}, record);
+    made = compile::compile(functions, options, {}, record, &timed);
   } catch (Error& e) {
     e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
     throw;
@@ -322,6 +378,10 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
     const plan::Weight& given = *weight_named(w.name);
     if (given.dtype != w.dtype || given.dims != w.dims || given.order != w.order) fail(Code::format, "weight \"{}\" of the plan is not what its graph reads", w.name);
     w = given;
+  }
+  for (plan::ForTarget& t : made.targets) {
+    const auto same = std::find_if(old.targets.begin(), old.targets.end(), [&](const plan::ForTarget& o) { return o.target == t.target; });
+    if (same != old.targets.end()) t.timings = same->timings;
   }
   made.signature = old.signature;
   made.values = old.values;

@@ -106,6 +106,10 @@ ingot_status ingot_plan_offers(const ingot_plan* plan, char** text) {
     compile::Record record;
     record.device_code = false;
     rebuild(given, targets_of(given), &record);
+    for (const plan::ForTarget& t : given.targets) {
+      if (!t.timings.empty()) record.decisions += fmt::format("timed for {}\n", t.target.text());
+      for (const Timing& x : t.timings) record.decisions += fmt::format("    {} for {} ({})\n", x.choice, x.problem, x.machine);
+    }
     *text = give_text(record.decisions);
   });
 }

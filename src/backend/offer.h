@@ -25,13 +25,20 @@ namespace ingot::backend {
 
 using ir::StridedLayout;
 
+// B as a step of the backend writes it: a matrix in, one axis out.
+struct Packing {
+  std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
+  ir::Encoding encoding;             // of what is written
+  bool operator==(const Packing&) const = default;
+};
+
 // C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast. The body's
 // accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
 struct Gemm {
   ir::DType type;                    // of A in memory, and of B
   StridedLayout a;
   std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with the same strides, without batch axes
-  bool packed = false;               // B is what the kernel's packing step has made of it
+  std::optional<Packing> packed = std::nullopt;  // B is what this step has made of it
   bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
   // Implicit GEMM (a convolution): A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
@@ -120,12 +127,6 @@ struct EmittedStep {
   size_t elementwise = SIZE_MAX;
 };
 
-// B as a step of the backend writes it: a matrix in, one axis out.
-struct Packing {
-  std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
-  ir::Encoding encoding;             // of what is written
-};
-
 // Costs compare the offers of one site: 1 is a multiplication for each element of the result at the rate of the fastest library.
 inline constexpr double cost_of_a_pass = 2048;  // over the result in memory, by a step of its own
 
@@ -135,7 +136,9 @@ struct Offer {
   bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
   bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
   bool b_along_k = false;            // a constant B that has to be put in order anyway is better stored with its neighbours along K
-  std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it
+  std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it; of a site whose B is packed: what is read
+  // What its kernel decides at run time and can be timed for one set of sizes ("algorithm"): RunKernel::tunables has the choices.
+  std::vector<std::string_view> tunables = {};
   std::function<EmittedStep()> emit = {};  // not of a sketch
 };
 
@@ -178,7 +181,12 @@ struct Settings {
   Deterministic deterministic = Deterministic::run;
   // Products of f32, and those that are convolutions, may read 10 bits of their operands' mantissas, where the target has such.
   bool tf32 = false, tf32_convolutions = false;
+  // Whole bodies are offered by implementations that another one beats by little, too: which one is the fastest is known by time.
+  bool rivals = false;
 };
+
+// Costs are no more exact than this: within it, time decides where there is time.
+inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 
 // A backend's half of compile. Functions are pure; a backend is one line of run/backends.def.
 struct Compiler {

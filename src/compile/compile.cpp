@@ -94,7 +94,7 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 
 // Programs of all functions for one target, its prepare function and its code.
 void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const WeightEncoding* encoding, const std::vector<uint32_t>& first_origin,
-                const std::function<void(std::string_view, double)>& report, Record* record) {
+                const std::function<void(std::string_view, double)>& report, Record* record, Timed* timed) {
   const backend::Compiler& compiler = backend::compiler_for(backend.target);
   compiler.check(backend.target, backend.settings);
   plan::ForTarget made;
@@ -122,15 +122,18 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   const WeightsByName in_plan = by_name(out);
   std::vector<backend::CodeUnit> code;
   Record::Program ignored;
-  auto add = [&](const Context& context, plan::Function& function, Record::Program& noted) {
+  auto add = [&](const Context& context, plan::Function& function, Record::Program& noted, std::vector<plan::TimedStep>* steps = nullptr) {
     CompiledFunction compiled = compile_function(context);
+    for (ScheduledStep& s : compiled.schedule.steps) {
+      if (timed == nullptr || !timed->rivals || s.considered.timed) s.rivals.clear();
+    }
     if (record != nullptr) {
       noted = {context.graph, context.leaves.derived, {}};
       for (const ScheduledStep& s : compiled.schedule.steps) noted.steps.push_back(s.results);
       record->decisions += fmt::format("{} for {}: storage\n{}{} for {}: steps and offers\n{}", function.name, backend.target.text(), print(compiled.storage), function.name,
                                        backend.target.text(), print(compiled.schedule, context.graph));
     }
-    for (backend::CodeUnit& u : emit(std::move(compiled), function)) code.push_back(std::move(u));
+    for (backend::CodeUnit& u : emit(std::move(compiled), function, steps)) code.push_back(std::move(u));
   };
   if (!made.derived.empty()) {
     add(Context({prepare.graph, backend, places_of(prepare.graph, in_plan), derived, {}, true}), made.prepare, record != nullptr ? record->prepare : ignored);
@@ -146,7 +149,14 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
     }
     LeafPlaces leaves = places_of(parts[i].main, in_plan);
     leaves.derived = parts[i].derived_leaf;
-    add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i], record != nullptr ? record->functions.emplace_back() : ignored);
+    std::vector<plan::TimedStep> steps;
+    add(Context({parts[i].main, backend, std::move(leaves), derived, parts[i].packed_operand}), out.functions[i], record != nullptr ? record->functions.emplace_back() : ignored,
+        timed != nullptr ? &steps : nullptr);
+    for (plan::TimedStep& s : steps) {
+      s.target = out.targets.size();
+      s.function = i;
+      timed->steps.push_back(std::move(s));
+    }
     for (plan::Step& s : out.functions[i].programs.back().steps) {
       if (s.origin != none_id) s.origin += first_origin[i];
     }
@@ -167,9 +177,10 @@ backend::Settings settings_of(const Options& options) {
 
 }  // namespace
 
-plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, Record* record) {
+plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, Record* record, Timed* timed) {
   const std::vector<Target> targets = options.targets();
-  const auto settings = settings_of(options);
+  auto settings = settings_of(options);
+  settings.rivals = timed != nullptr && (timed->rivals || !timed->known.empty());
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
     double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());
@@ -180,7 +191,8 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, {targets[done], settings}, find_encoding(options.text("weight_dtype")), first_origin, report, record);
+    add_target(out, functions, {targets[done], settings, timed != nullptr ? std::span<const Timing>(timed->known) : std::span<const Timing>()},
+               find_encoding(options.text("weight_dtype")), first_origin, report, record, timed);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

@@ -30,9 +30,17 @@ struct Record {
   std::vector<Program> functions = {};
 };
 
+// For the GPU at hand.
+struct Timed {
+  std::vector<Timing> known;                    // what was the fastest: among offers that are near it is chosen
+  bool rivals = false;                          // where that is not known, the others are in `steps`, and their code in the plan: it is compiled anew when they are timed
+  std::vector<plan::TimedStep> steps = {};      // all that can be timed
+};
+
 // One function for each graph; weights of one name are one weight. `progress(stage, fraction)` returns false to cancel
 // (Error cancelled).
-plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, Record* record = nullptr);
+plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, Record* record = nullptr,
+                   Timed* timed = nullptr);
 inline plan::Plan compile(const ir::Graph& canonical, const Options& options, const std::function<bool(std::string_view, double)>& progress = {}) {
   NamedGraph one{"forward", canonical};
   return compile(std::span(&one, 1), options, progress);

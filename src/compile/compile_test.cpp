@@ -12,6 +12,7 @@
 
 #include "backend/cuda/available_test.h"
 #include "base/error.h"
+#include "compile/context.h"
 #include "compile/graph_run_test.h"
 
 namespace ingot::compile {
@@ -211,6 +212,75 @@ TEST(Compile, APlanForAGpuAloneDoesNotRunOnTheCpu) {
   auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cuda:sm_90")));
   EXPECT_EQ(told([&] { runtime::Weights(plan, 1, system_allocator(), "cpu"); }),
             "the plan has no program for the CPU: it was compiled for cuda:sm_90 | compile the model with \"cpu\" among its targets");
+}
+
+// A packed B is read by those offers alone that read this packing; of others the cheapest is taken, whichever comes first.
+TEST(Compile, TheCheapestOfferIsTheOneRule) {
+  using backend::Offer;
+  const backend::Packing panels{"panels", {}}, tiles{"tiles", {}};
+  const backend::Offers offers{{Offer{.implementation = "a", .cost = 3, .packing = panels}, Offer{.implementation = "b", .cost = 2, .packing = tiles},
+                                Offer{.implementation = "c", .cost = 2, .packing = panels}, Offer{.implementation = "d", .cost = 1, .takes_body = false}},
+                               {}};
+  EXPECT_EQ(cheapest(offers, true)->implementation, "b");
+  EXPECT_EQ(cheapest(offers, true)->packing, tiles);
+  EXPECT_EQ(cheapest(offers, true, panels)->implementation, "c");
+  EXPECT_EQ(cheapest(offers, true, backend::Packing{"another", {}}), nullptr);
+  const backend::Offers dear{{Offer{.implementation = "a", .cost = 3 + backend::cost_of_a_pass}, Offer{.implementation = "d", .cost = 1, .takes_body = false}}, {}};
+  EXPECT_EQ(cheapest(dear, true)->implementation, "d");
+  EXPECT_EQ(cheapest(dear, false)->implementation, "a");
+}
+
+// What a timed build is given, and what it makes of what was the fastest.
+TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
+  SKIP_WITHOUT(nvrtc);
+  auto graph = [](const std::string& columns) {
+    NamedGraph one{"forward", ir::parse("ingot-graph 1\nsymbol B 1 4 64\n%0 = input() {name=\"x\"} : f16[B, 64]\n%1 = weight() {name=\"w\"} : f16[64, " + columns +
+                                        "]\n%2 = matmul(%0, %1) {} : f16[B, " + columns + "]\noutput %2 \"y\" []\n")};
+    std::mt19937 random(7);
+    add_weights(one.graph, random);
+    return one;
+  };
+  auto compiled = [](const NamedGraph& one, Timed* timed, Record* record = nullptr) { return compile(std::span(&one, 1), for_targets("cuda:sm_90"), {}, record, timed); };
+  auto kernels = [](const plan::Plan& p) {
+    size_t n = 0;
+    for (const plan::DeviceCode& c : p.targets[0].code) n += c.kernels.size();
+    return n;
+  };
+  const NamedGraph halves = graph("64");
+  const plan::Plan usual = compiled(halves, nullptr);
+  EXPECT_EQ(kernels(usual), 0u);
+  Timed wanted{{}, true};
+  const plan::Plan all = compiled(halves, &wanted);
+  EXPECT_EQ(steps_of(all), steps_of(usual));
+  EXPECT_GT(kernels(all), 0u);
+  ASSERT_EQ(wanted.steps.size(), 1u);
+  const plan::TimedStep& step = wanted.steps[0];
+  ASSERT_EQ(step.ways.size(), 2u);
+  EXPECT_EQ(step.ways[0].implementation + " " + step.ways[0].step.kernel, "cublaslt matmul");
+  EXPECT_EQ(step.ways[1].implementation + " " + step.ways[1].step.kernel, "implicit_gemm implicit_gemm");
+  EXPECT_TRUE(step.problem.starts_with("gemm for cuda:sm_90: cublaslt or implicit_gemm of 4 x 64 x 64, ")) << step.problem;
+  for (const char* fastest : {"cublaslt", "implicit_gemm", "a name that nobody has"}) {
+    SCOPED_TRACE(fastest);
+    const bool own = std::string(fastest) == "implicit_gemm";
+    Timed known{{{"a machine", "another problem", "implicit_gemm"}, {"a machine", step.problem, fastest}}, true};
+    Record record;
+    const plan::Plan made = compiled(halves, &known, &record);
+    ASSERT_EQ(known.steps.size(), 1u);
+    EXPECT_EQ(known.steps[0].ways.size(), 1u);  // it is not timed again
+    EXPECT_EQ(known.steps[0].problem, step.problem);
+    EXPECT_EQ(made.functions[0].programs[0].steps[0].kernel, own ? "implicit_gemm" : "matmul");
+    EXPECT_EQ(kernels(made) > 0, own);
+    EXPECT_NE(record.decisions.find(std::string("* ") + (own ? "implicit_gemm" : "cublaslt") + ": cost 64, can be timed: "), std::string::npos) << record.decisions;
+    EXPECT_NE(record.decisions.find(", the fastest when it was timed\n"), std::string::npos) << record.decisions;
+  }
+  Timed none{{{"a machine", "another problem", "implicit_gemm"}}, false};
+  EXPECT_EQ(plan::write(compiled(halves, &none)), plan::write(usual));
+  // Where one offer alone takes the site, what its kernel decides can be timed, and nothing else.
+  Timed single{{}, true};
+  compiled(graph("60"), &single);
+  ASSERT_EQ(single.steps.size(), 1u);
+  EXPECT_EQ(single.steps[0].ways.size(), 1u);
+  EXPECT_EQ(single.steps[0].problem, "");
 }
 
 TEST(Compile, TheSameGraphGivesTheSameBytes) {

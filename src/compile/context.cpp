@@ -9,6 +9,17 @@ namespace ingot::compile {
 
 using namespace ir;
 
+double cost_of(const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass); }
+
+const backend::Offer* cheapest(const backend::Offers& offers, bool body_may_go, const std::optional<backend::Packing>& packed) {
+  const backend::Offer* best = nullptr;
+  for (const backend::Offer& o : offers.offers) {
+    if ((!o.takes_body && !body_may_go) || (packed && o.packing != packed)) continue;
+    if (best == nullptr || cost_of(o) < cost_of(*best)) best = &o;
+  }
+  return best;
+}
+
 namespace {
 
 // Where a weight's elements are under views; nullopt for what is no view of a weight.

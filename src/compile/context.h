@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/offer.h"
+#include "base/timing.h"
 #include "compile/encode.h"
 #include "compile/split.h"
 #include "ir/graph.h"
@@ -22,6 +23,7 @@ struct LeafPlaces {
 struct Backend {
   Target target;
   backend::Settings settings;
+  std::span<const Timing> known = {};  // which implementation was the fastest for a step
   backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
   // Of a sketch: whether anything does it.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
@@ -50,6 +52,11 @@ struct Context : Subject {
 bool is_one_row(const ir::Dims&);
 // True for another value's elements under a map of indices.
 bool is_plain_view(const ir::Graph&, ir::ValueId);
+
+// The cheapest of those that read B by this packing, the first where costs are equal; null: there is none. One that leaves the body out costs a pass more, and counts
+// only if the body may go.
+const backend::Offer* cheapest(const backend::Offers&, bool body_may_go, const std::optional<backend::Packing>& packed = std::nullopt);
+double cost_of(const backend::Offer&);
 
 // A GEMM as a sketch: its sizes, and B as one matrix.
 backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);

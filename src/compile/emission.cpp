@@ -1,4 +1,6 @@
 // The third phase: a schedule as a plan's program, its sizes as a size program.
+#include <algorithm>
+
 #include "compile/function.h"
 #include "compile/size_table.h"
 
@@ -22,7 +24,7 @@ void set_lives(plan::Program& program) {
 
 }  // namespace
 
-std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& function) {
+std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& function, std::vector<plan::TimedStep>* timed) {
   const ir::Graph& g = compiled.storage.graph();
   SizeTable sizes(std::move(function.sizes));
   if (function.programs.empty()) {
@@ -31,17 +33,26 @@ std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& f
   plan::Program program;
   for (const PlannedBuffer& b : compiled.schedule.buffers.list) program.buffers.push_back({b.kind, b.index, sizes.ref(b.bytes), 0, 0});
   std::vector<backend::CodeUnit> code;
+  auto take = [&](plan::Step& step, backend::EmittedStep& emitted) {
+    step.kernel = std::move(emitted.kernel);
+    step.sizes = sizes.refs(emitted.sizes);
+    step.constants = std::move(emitted.constants);
+    for (backend::CodeUnit& u : emitted.code) code.push_back(std::move(u));
+  };
   for (ScheduledStep& s : compiled.schedule.steps) {
     plan::Step step;
-    step.kernel = std::move(s.emitted.kernel);
     for (const BufferView& p : s.operands) step.operands.push_back({p.buffer, p.dtype, sizes.ref(p.layout.offset), sizes.refs(p.layout.dims), sizes.refs(p.layout.strides)});
-    step.sizes = sizes.refs(s.emitted.sizes);
-    step.constants = std::move(s.emitted.constants);
+    take(step, s.emitted);
     step.origin = s.origin;
     step.label = std::move(s.label);
     step.writes = s.writes;
+    const bool can_be_timed = std::any_of(s.considered.offers.begin(), s.considered.offers.end(),
+                                          [&](const backend::Offer& o) { return o.implementation == s.considered.chosen && !o.tunables.empty(); });
+    if (timed != nullptr && (can_be_timed || !s.problem.empty())) {
+      plan::TimedStep& t = timed->emplace_back(plan::TimedStep{0, 0, program.steps.size(), {{std::string(s.considered.chosen), step}}, s.problem});
+      for (Rival& r : s.rivals) take(t.ways.emplace_back(plan::TimedStep::Way{std::string(r.implementation), step}).step, r.emitted);
+    }
     program.steps.push_back(std::move(step));
-    for (backend::CodeUnit& u : s.emitted.code) code.push_back(std::move(u));
   }
   set_lives(program);
   if (function.programs.empty()) {

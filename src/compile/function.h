@@ -14,7 +14,8 @@ struct CompiledFunction {
 };
 CompiledFunction compile_function(const Context&);
 
-// Appends the program to the function; the first one brings symbols, bindings and checks. Its device code, not yet compiled.
-std::vector<backend::CodeUnit> emit(CompiledFunction, plan::Function&);
+// Appends the program to the function; the first one brings symbols, bindings and checks. Its device code, not yet compiled. `timed`: gets the steps that can be
+// timed, with rivals and their code; their targets and functions are the caller's.
+std::vector<backend::CodeUnit> emit(CompiledFunction, plan::Function&, std::vector<plan::TimedStep>* timed = nullptr);
 
 }  // namespace ingot::compile

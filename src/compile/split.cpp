@@ -218,7 +218,7 @@ class Splitter {
     return (scale == none_id ? b : b * Handle(&out_.main, scale)).id();
   }
 
-  // How a GEMM reads its constant B, where the best offer has a packing of its own.
+  // How a GEMM reads its constant B, where the cheapest offer has a packing of its own. The schedule chooses among offers that read it.
   std::optional<backend::Packing> packing_of(const Node& node, const std::optional<EncodedB>& encoded) const {
     if (node.op != Op::matmul || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
     const Dims& b = g_.type(node.in[1]).dims;
@@ -227,7 +227,8 @@ class Splitter {
     sketch.constant = true;
     if (encoded) sketch.encoding = encoded->encoding;
     const backend::Offers offers = backend_.offers({std::move(sketch)});
-    return offers.offers.empty() ? std::nullopt : offers.offers[0].packing;
+    const backend::Offer* best = cheapest(offers, true);
+    return best == nullptr ? std::nullopt : best->packing;
   }
 
   void copy_main(const Node& node) {

@@ -60,6 +60,17 @@ struct Step {
   uint32_t writes = 0;                 // operands [operands.size() - writes, end) are written
 };
 
+// A step of a plan that was just made, whose kernel can be timed, or that could be done in several ways. Of no file.
+struct TimedStep {
+  size_t target, function, step;       // in the plan
+  struct Way {
+    std::string implementation;
+    Step step;                         // with the same operands; its sizes are the function's
+  };
+  std::vector<Way> ways;               // the plan's own is the first
+  std::string problem = {};            // Timing::problem of the choice between them
+};
+
 struct Check {
   SizeRef left, right;
   bool equal;                          // else left <= right

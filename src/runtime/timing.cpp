@@ -1,11 +1,317 @@
 #include "runtime/timing.h"
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "backend/run/registry.h"
 #include "base/error.h"
 #include "runtime/program.h"
 
 namespace ingot::runtime {
 
-std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const Timing> known, double seconds) {
+namespace {
+
+using backend::Backend;
+using backend::Stream;
+using backend::TensorRef;
+using kernels::Tunable;
+using Clock = std::chrono::steady_clock;
+
+// One kernel that can do a step.
+struct Way {
+  std::string implementation;
+  const backend::RunKernel* kernel;
+  std::shared_ptr<const void> constants;
+  std::vector<int64_t> sizes;
+  std::vector<Tunable> tunables = {};
+};
+
+// A way with one choice; without a problem there is none.
+struct Candidate {
+  size_t way;
+  bool usual;  // what the way does where nothing is known
+  Timing trial = {};
+  backend::Resolved resolved = {};
+  std::unique_ptr<backend::Recording> recording = nullptr;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+// What one round of timing decides, for all steps that have this problem.
+struct Subject {
+  std::string machine, problem;
+  bool contest;  // between ways; else one tunable of the only one
+  const std::vector<Way>* ways;
+  std::vector<TensorRef> operands;
+  std::vector<bool> weights;  // of the operands
+  size_t tunable = 0;
+  double times = 1, seconds = 0;
+};
+
+// Memory for one step, where it is done again and again.
+class Bench {
+ public:
+  static constexpr int64_t most_together = 32;
+
+  Bench(const Backend& backend, Stream& stream, const Subject& s) : backend_(backend), stream_(stream), operands_(s.operands), weights_(s.weights) {
+    const Backend::Room room = backend.room();
+    constexpr size_t apart = 256;
+    size_t written = 0;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const TensorRef& t = operands_[i];
+      int64_t low = 0, high = kernels::numel(t) == 0 ? -1 : 0;
+      for (int d = 0; d < t.rank && high >= 0; ++d) (t.strides[d] < 0 ? low : high) += (t.dims[d] - 1) * t.strides[d];
+      const size_t bytes = static_cast<size_t>(high - low + 1) * ir::size_of(t.dtype);
+      before_.push_back(static_cast<size_t>(-low) * ir::size_of(t.dtype));
+      bytes_.push_back((bytes + apart - 1) / apart * apart);
+      (weights_[i] ? read_ : written) += bytes_.back();
+    }
+    if (read_ > 0) copies_ = std::clamp<int64_t>(static_cast<int64_t>(2 * room.cache / read_), 1, most_together);
+    const size_t all = written + read_ * static_cast<size_t>(copies_);
+    // What others need is left to them.
+    if (all > room.free / 2) return;
+    memory_ = reserve_bytes(all);
+    std::byte* at = memory_.data();
+    for (bool weights : {false, true}) {
+      for (int64_t c = 0; c < (weights ? copies_ : 1); ++c) {
+        for (size_t i = 0; i < operands_.size(); ++i) {
+          if (weights_[i] != weights) continue;
+          // Small numbers of every type: zeros would take less power, and so less time. Indices are 0.
+          stream.fill(at, ir::is_float(operands_[i].dtype) ? 0x3c : 0, bytes_[i]);
+          if (c == 0) operands_[i].data = at + before_[i];
+          at += bytes_[i];
+        }
+      }
+    }
+    fits_ = true;
+  }
+  bool fits() const { return fits_; }
+  MemoryBlock reserve_bytes(size_t bytes) const { return MemoryBlock(bytes, backend_.memory() != nullptr ? *backend_.memory() : system_allocator()); }
+
+  void work(const Way& way, const Candidate& c, std::byte* scratch, int64_t times) {
+    for (int64_t i = 0; i < times; ++i) {
+      // In a model other weights have been read since these were, and they are in no cache.
+      const auto behind = static_cast<size_t>(turn_++ % copies_) * read_;
+      std::vector<TensorRef> operands = operands_;
+      for (size_t k = 0; k < operands.size(); ++k) operands[k].data += weights_[k] ? behind : 0;
+      way.kernel->run({operands, way.sizes, way.constants.get(), c.resolved.state.get(), scratch, &inline_workers(), &backend_, &stream_});
+    }
+  }
+  double seconds(FunctionRef<void()> work) {
+    stream_.mark();
+    work();
+    stream_.mark();
+    return static_cast<double>(stream_.nanoseconds().back()) * 1e-9;
+  }
+
+ private:
+  const Backend& backend_;
+  Stream& stream_;
+  std::vector<TensorRef> operands_;
+  std::vector<bool> weights_;
+  std::vector<size_t> bytes_, before_;
+  size_t read_ = 0;  // of weights, once
+  int64_t copies_ = 1, turn_ = 0;
+  MemoryBlock memory_;
+  bool fits_ = false;
+};
+
+class Timer {
+ public:
+  Timer(const Backend& backend, std::span<const Timing> known, double seconds)
+      : backend_(backend), known_(known), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e6)))) {}
+
+  void add(const plan::TimedStep& t, const Resolved& r) {
+    const std::vector<TensorRef>& operands = r.steps[t.step].operands;
+    std::vector<bool> weights(operands.size(), false);
+    for (const Resolved::WeightOperand& w : r.of_weights) {
+      if (w.step == t.step) weights[w.operand] = true;
+    }
+    std::vector<Way>& ways = ways_.emplace_back();
+    for (const plan::TimedStep::Way& w : t.ways) {
+      attempt(ways.empty(), [&] { ways.push_back(way_of(w, operands, r.sizes)); });
+    }
+    if (!t.problem.empty()) {
+      const Timing* found = is_known(backend_.machine(), t.problem);
+      if (found != nullptr) note(*found);
+      if (ways.size() > 1) return want({backend_.machine(), t.problem, true, &ways, operands, weights});
+    }
+    for (size_t i = 0; i < ways[0].tunables.size(); ++i) {
+      const Tunable& tunable = ways[0].tunables[i];
+      const Timing* found = is_known(tunable.machine, tunable.problem);
+      found != nullptr ? note(*found) : want({tunable.machine, tunable.problem, false, &ways, operands, weights, i});
+    }
+  }
+
+  std::vector<Timing> run() {
+    if (subjects_.empty() || is_over()) return std::move(out_);
+    stream_ = backend_.new_own_stream();
+    // How long the usual choice of each takes tells which are worth the most.
+    for (Subject& s : subjects_) {
+      if (is_over()) return std::move(out_);
+      Bench bench(backend_, *stream_, s);
+      if (!bench.fits()) continue;
+      Candidate usual = std::move(candidates_of(s).front());
+      usual.resolved = resolve(s, usual);
+      const MemoryBlock scratch = bench.reserve_bytes(usual.resolved.scratch);
+      auto once = [&] { bench.work((*s.ways)[0], usual, scratch.data(), 1); };
+      once();
+      s.seconds = bench.seconds(once);
+    }
+    std::stable_sort(subjects_.begin(), subjects_.end(), [](const Subject& x, const Subject& y) { return x.seconds * x.times > y.seconds * y.times; });
+    for (const Subject& s : subjects_) {
+      if (is_over() || !decide(s)) break;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool is_over() const { return Clock::now() >= end_; }
+  // False where it fails: a library refuses some of what it has named. Without the plan's own way nothing works.
+  static bool attempt(bool must, FunctionRef<void()> work) {
+    try {
+      work();
+    } catch (const Error&) {
+      if (must) throw;
+      return false;
+    }
+    return true;
+  }
+  Way way_of(const plan::TimedStep::Way& w, std::span<const TensorRef> operands, std::span<const int64_t> sizes) const {
+    const backend::RunKernel* kernel = backend_.find(w.step.kernel);
+    if (kernel == nullptr) fail(Code::internal, "there is no kernel {} to be timed", w.step.kernel);
+    Way way{w.implementation, kernel, kernel->load(w.step.constants, operands.size(), w.step.sizes.size()), {}};
+    for (plan::SizeRef s : w.step.sizes) way.sizes.push_back(sizes[s]);
+    if (kernel->tunables != nullptr) way.tunables = kernel->tunables(call(way, operands, nullptr));
+    return way;
+  }
+  const Timing* is_known(std::string_view machine, std::string_view problem) const {
+    for (std::span<const Timing> list : {known_, std::span<const Timing>(out_)}) {
+      auto found = std::find_if(list.begin(), list.end(), [&](const Timing& t) { return t.problem == problem && t.machine == machine; });
+      if (found != list.end()) return &*found;
+    }
+    return nullptr;
+  }
+  void note(Timing t) {
+    if (std::find(out_.begin(), out_.end(), t) == out_.end()) out_.push_back(std::move(t));
+  }
+  void want(Subject s) {
+    auto [found, made] = by_problem_.try_emplace(s.problem, subjects_.size());
+    if (!made) {
+      ++subjects_[found->second].times;
+    } else {
+      subjects_.push_back(std::move(s));
+    }
+  }
+  backend::Call call(const Way& way, std::span<const TensorRef> operands, const Timing* trial) const {
+    return {operands, way.sizes, way.constants.get(), nullptr, nullptr, &inline_workers(), &backend_, nullptr, trial};
+  }
+  backend::Resolved resolve(const Subject& s, const Candidate& c) const {
+    const Way& way = (*s.ways)[c.way];
+    return way.kernel->resolve(call(way, s.operands, c.trial.problem.empty() ? nullptr : &c.trial));
+  }
+
+  // Of each way what its kernel decides, the plan's own in front.
+  std::vector<Candidate> candidates_of(const Subject& s) const {
+    std::vector<Candidate> out;
+    for (size_t w = 0; w < s.ways->size(); ++w) {
+      const Way& way = (*s.ways)[w];
+      if (s.tunable >= way.tunables.size()) {
+        out.push_back({w, true});
+        continue;
+      }
+      const Tunable& tunable = way.tunables[s.tunable];
+      if (const Timing* found = s.contest ? is_known(tunable.machine, tunable.problem) : nullptr) {
+        out.push_back({w, true, *found});
+        continue;
+      }
+      for (const std::string& choice : tunable.choices) out.push_back({w, &choice == tunable.choices.data(), {tunable.machine, tunable.problem, choice}});
+    }
+    return out;
+  }
+
+  // False: the time was used up before there was an answer.
+  bool decide(const Subject& s) {
+    if (is_known(s.machine, s.problem)) return true;  // by a contest that came before
+    Bench bench(backend_, *stream_, s);
+    if (!bench.fits()) return true;
+    constexpr double sample = 200e-6;  // long beside what can be told apart
+    const auto together = static_cast<int64_t>(std::clamp(sample / std::max(s.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
+    std::vector<Candidate> candidates;
+    size_t most = 0;
+    for (Candidate& c : candidates_of(s)) {
+      if (!attempt(candidates.empty(), [&] { c.resolved = resolve(s, c); })) continue;
+      most = std::max(most, c.resolved.scratch);
+      candidates.push_back(std::move(c));
+    }
+    const MemoryBlock scratch = bench.reserve_bytes(most);
+    // Recorded, so that the host's part of starting the work is not timed.
+    std::erase_if(candidates, [&](Candidate& c) {
+      const Way& way = (*s.ways)[c.way];
+      return !attempt(&c == candidates.data(), [&] {
+        bench.work(way, c, scratch.data(), 1);  // what is loaded late is loaded now
+        c.recording = stream_->record([&] { bench.work(way, c, scratch.data(), together); });
+      });
+    });
+    // In turn, so that a clock that changes changes for all. The first round warms up.
+    constexpr int rounds = 8;
+    int measured = -1;
+    for (; measured < rounds && !is_over(); ++measured) {
+      double best = std::numeric_limits<double>::infinity();
+      for (Candidate& c : candidates) {
+        const double now = bench.seconds([&] { c.recording ? stream_->replay(*c.recording) : bench.work((*s.ways)[c.way], c, scratch.data(), together); });
+        if (measured >= 0) c.seconds = std::min(c.seconds, now);
+        best = std::min(best, c.seconds);
+      }
+      constexpr double hopeless = 1.5;
+      if (measured >= 0) std::erase_if(candidates, [&](const Candidate& c) { return &c != candidates.data() && c.seconds > best * hopeless; });
+    }
+    constexpr int enough = 2;
+    if (measured < enough) return false;
+    answer(s, candidates);
+    return true;
+  }
+
+  void answer(const Subject& s, const std::vector<Candidate>& candidates) {
+    constexpr double noise = 0.99;
+    // Of each way the fastest, which has to be faster than the usual one.
+    std::vector<const Candidate*> best(s.ways->size(), nullptr);
+    for (bool usual : {true, false}) {
+      for (const Candidate& c : candidates) {
+        const Candidate*& of = best[c.way];
+        if (c.usual == usual && (of == nullptr || c.seconds < of->seconds * (of->usual ? noise : 1))) of = &c;
+      }
+    }
+    const Candidate* fastest = best[0];
+    for (const Candidate* c : best) {
+      if (c != nullptr && c->seconds < fastest->seconds * (fastest == best[0] ? noise : 1)) fastest = c;
+    }
+    if (!fastest->trial.problem.empty()) note(fastest->trial);
+    if (s.contest) note({s.machine, s.problem, (*s.ways)[fastest->way].implementation});
+  }
+
+  const Backend& backend_;
+  std::span<const Timing> known_;
+  Clock::time_point end_;
+  std::unique_ptr<Stream> stream_;
+  std::deque<std::vector<Way>> ways_;
+  std::vector<Subject> subjects_;
+  std::map<std::string, size_t, std::less<>> by_problem_;
+  std::vector<Timing> out_;
+};
+
+}  // namespace
+
+std::string machine(std::string_view device) {
+  const auto [devices, number] = backend::find_device(device);
+  if (devices == nullptr) fail(Code::device, "there is no device \"{}\"", device);
+  return devices->open(number, {}, {})->machine();
+}
+
+std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const plan::TimedStep> steps, std::span<const Timing> known, double seconds) {
   // Nothing is at these addresses: kernels that resolve look at sizes alone.
   constexpr uintptr_t nowhere = 4096;
   Memory memory;
@@ -17,18 +323,24 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
     memory.derived.push_back(reinterpret_cast<std::byte*>(nowhere));
     memory.derived_bytes.push_back(d.bytes);
   }
+  std::vector<std::unique_ptr<Resolved>> functions;
   for (const plan::Function& f : plan.functions) {
     LoadedFunction loaded = load_function(f, f.programs[place.target], *place.backend);
     std::vector<int64_t> usual;
     for (const plan::Symbol& s : f.symbols) usual.push_back(s.opt);
+    functions.emplace_back();
     try {
-      resolve(loaded, plan, memory, usual, inline_workers());
+      functions.back() = resolve(loaded, plan, memory, usual, inline_workers());
     } catch (const Error& e) {
       if (e.code != Code::invalid_input) throw;
       // Usual sizes that do not go together: the plan runs at others, and they are not timed.
     }
   }
-  return place.backend->time(known, seconds);
+  Timer timer(*place.backend, known, seconds);
+  for (const plan::TimedStep& t : steps) {
+    if (t.target == place.target && functions[t.function] != nullptr) timer.add(t, *functions[t.function]);
+  }
+  return timer.run();
 }
 
 }  // namespace ingot::runtime

@@ -1,6 +1,8 @@
-// What can be timed before a plan is used: see backend::Backend::time.
+// What can be timed of a plan before it is used: what kernels decide at run time, and which of several kernels does a step.
 #pragma once
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/timing.h"
@@ -8,7 +10,11 @@
 
 namespace ingot::runtime {
 
-// Times what the steps of the plan's functions can do in several ways there, at the usual sizes of their inputs; nothing is run, and no weight is read.
-std::vector<Timing> time(const plan::Plan&, const Placement&, std::span<const Timing> known, double seconds);
+// Backend::machine of the device of this name. Error (device) without it.
+std::string machine(std::string_view device);
+
+// Times these steps there at the usual sizes of the plan's inputs, in memory of its own, the most expensive first, until the time is used up. What `known` has is not
+// timed again. Gives all that is known of them by then.
+std::vector<Timing> time(const plan::Plan&, const Placement&, std::span<const plan::TimedStep>, std::span<const Timing> known, double seconds);
 
 }  // namespace ingot::runtime

@@ -298,6 +298,76 @@ def test_a_timing_cache_that_cannot_be_written_costs_no_plan(plan, cache, tmp_pa
     assert choices(made, cache) == {"cublaslt 3"}
 
 
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """A product of half precision, which cuBLASLt can do and ingot's own kernel too."""
+    path = tmp_path_factory.mktemp("halves") / "model.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(512, 512).half().eval(), (torch.randn(64, 512).half(),)), path)
+    return path
+
+
+LARGE = "algorithms=9,fastest=3,launch_time=1000000000"  # kernels of ingot's take longer than any product
+
+
+def timed_halves(model, made, cache, pretend, *settings):
+    """Of a build: kernels of the steps, what was timed, and what a run then does."""
+    events = made.with_suffix(".events")
+    done = command(compile_line(model, made, *settings), cache, pretend, INGOT_LOG="info")
+    assert done.returncode == 0, done.stderr
+    described = json.loads(command(["inspect", made, "--json"], cache).stdout)
+    assert command(["run", made, "--device", "cuda"], cache, pretend, INGOT_PRETEND_EVENTS=str(events)).returncode == 0
+    assert not lines(events, "mistake")
+    (step,) = described["functions"][0]["programs"][0]["steps"]
+    return step["kernel"], {t["choice"]: t for t in described["targets"][0]["timings"]}, lines(events, "product") + lines(events, "launch")
+
+
+def test_the_library_and_an_own_kernel_are_timed(halves, cache, tmp_path):
+    usual, own, library, cached = (tmp_path / f"{name}.ingot" for name in ("usual", "own", "library", "cached"))
+    times = tmp_path / "times"
+    kernel, timed, _ = timed_halves(halves, usual, cache, LARGE)
+    assert (kernel, timed) == ("matmul", {})
+    # The own kernel is faster, by one of its tiles that the cost model does not take by itself.
+    kernel, timed, ran = timed_halves(halves, own, cache, "algorithms=9,fastest=3,fast_tile=0", "build_seconds=9", f"timing_cache={times}")
+    tile = "implicit_gemm 128 x 128, 5 stages, 2 in turn, K by 1"
+    assert kernel == "implicit_gemm" and set(timed) == {"implicit_gemm", tile} and all(line.endswith("_t0") for line in ran)
+    assert timed[tile]["machine"] == "Pretend GPU" and timed[tile]["problem"].startswith("implicit_gemm_")
+    assert timed["implicit_gemm"]["machine"] == "Pretend GPU, cuBLASLt 130000"
+    assert timed["implicit_gemm"]["problem"].startswith("gemm for cuda:sm_90: cublaslt or implicit_gemm of 64 x 512 x 512, ")
+    # What is in the file is not timed again: with time and without it is the same plan.
+    for settings in (["build_seconds=9"], []):
+        timed_halves(halves, cached, cache, LARGE, f"timing_cache={times}", *settings)
+        assert cached.read_bytes() == own.read_bytes()
+    # The library is faster: the plan has no code that nothing runs.
+    kernel, timed, ran = timed_halves(halves, library, cache, LARGE, "build_seconds=9")
+    assert kernel == "matmul" and set(timed) == {"cublaslt 3", "cublaslt"} and {line[-1] for line in ran} == {"3"}
+    code = [[(c["kernels"], c["bytes"]) for c in json.loads(command(["inspect", p, "--json"], cache).stdout)["targets"][0]["code"]] for p in (usual, library)]
+    assert code[0] == code[1]
+
+
+@pytest.mark.parametrize("fault", ["fail_call=9", "fail_call=30", "fail_call=60", "fail_allocation=2", "fail_allocation=3", "memory=400000"])
+def test_a_gpu_that_fails_while_kernels_are_timed_leaves_the_usual_plan(halves, cache, tmp_path, fault):
+    usual, made, times = tmp_path / "usual.ingot", tmp_path / "made.ingot", tmp_path / "times"
+    assert command(compile_line(halves, usual), cache).returncode == 0
+    done = command(compile_line(halves, made, "build_seconds=9", f"timing_cache={times}"), cache, f"algorithms=9,fastest=3,{fault}", INGOT_LOG="info")
+    assert done.returncode == 0, done.stderr
+    assert ("nothing is timed" in done.stderr or "timed 0 products" in done.stderr) and not times.exists(), done.stderr
+    assert made.read_bytes() == usual.read_bytes()
+
+
+def test_offers_say_what_was_timed(halves, cache, tmp_path):
+    made = tmp_path / "made.ingot"
+    library, own = "* cublaslt: cost 512, can be timed: algorithm", "implicit_gemm: cost 512, can be timed: tile and parts of K"
+    for pretend, settings, expected in (
+        ("", [], [library, "- implicit_gemm: not faster than the library, which takes the whole body (cost)"]),
+        (LARGE, ["build_seconds=9"], [library + ", the fastest when it was timed", "  " + own]),
+        ("", ["build_seconds=9"], ["  " + library[2:], f"* {own}, the fastest when it was timed"]),
+    ):
+        timed_halves(halves, made, cache, pretend, *settings)
+        said, _, timed = command(["inspect", made, "--offers"], cache).stdout.partition("timed for cuda:sm_90\n")
+        assert [line[4:] for line in said.splitlines() if line.startswith("    ")] == expected, said
+        assert len(timed.splitlines()) == 2 * len(settings) and ("    cublaslt 3 for product of f16" in timed) == (pretend == LARGE), timed
+
+
 @pytest.mark.parametrize("pretend, target, why", [
     ("gpus=0", "cuda:sm_90", "starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"),
     ("sm=80", "cuda:sm_90", "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90"),

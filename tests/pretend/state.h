@@ -63,7 +63,7 @@ class Pretend {
                                                           {"fail_call", 0},   {"allocations", 0}, {"frees", 0},      {"live_bytes", 0},         {"live", 0},
                                                           {"calls", 0},       {"launches", 0},    {"replays", 0},    {"mistakes", 0},           {"refused", 0},
                                                           {"host_memory", 0}, {"algorithms", 1},  {"fastest", 0},    {"refused_algorithm", -1}, {"cublaslt", 130000},
-                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0}};
+                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1}};
   std::string events, shown;
   struct Memory {
     size_t bytes;

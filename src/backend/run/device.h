@@ -40,6 +40,8 @@ class Stream {
   virtual void set_stream(void* stream) = 0;
   // From or to the host, or on the device. What is copied to the host is there after wait(); memory copied from may be reused at once.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  // Bytes of the device's memory become this one.
+  virtual void fill(void* to, uint8_t value, size_t bytes) = 0;
   // Until everything so far is done. Error when a kernel could not go on (an index out of range).
   virtual void wait() = 0;
   // The same Error when it is known by now, without waiting.
@@ -72,16 +74,19 @@ class Backend {
   // Whether kernels can use what is at this address.
   virtual bool can_access(const void*) const = 0;
   virtual std::unique_ptr<Stream> new_stream() const = 0;
+  // One whose work is in no stream of the caller's.
+  virtual std::unique_ptr<Stream> new_own_stream() const { return new_stream(); }
   // Until all work on it so far is done, in whichever stream.
   virtual void synchronize() const = 0;
   // Its number; -1: the host.
   virtual int ordinal() const = 0;
-  // What kernels have resolved on it so far and can be done in several ways: each is timed there, the most expensive one first, until the time is used up. What
-  // `known` has is not timed again. Gives all that is known of them by then.
-  virtual std::vector<Timing> time(std::span<const Timing> known, double seconds) const {
-    static_cast<void>(known), static_cast<void>(seconds);
-    return {};
-  }
+  // What times on it depend on besides the problem, as Timing::machine has it.
+  virtual std::string machine() const = 0;
+  // For what is timed: memory that may be taken, and how much of what was read last is read faster than other memory.
+  struct Room {
+    size_t free = 0, cache = 0;
+  };
+  virtual Room room() const = 0;
 };
 
 // The host, with the kernels listed in cpu/run/kernels.def.

@@ -13,6 +13,9 @@ class HostStream final : public Stream {
   void copy(void* to, const void* from, size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
+  void fill(void* to, uint8_t value, size_t bytes) override {
+    if (bytes > 0) std::memset(to, value, bytes);
+  }
   void wait() override {}
   void check() override {}
   bool recorded_by_caller() const override { return false; }

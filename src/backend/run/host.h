@@ -14,6 +14,8 @@ class Host final : public Backend {
   std::unique_ptr<Stream> new_stream() const override;
   void synchronize() const override {}
   int ordinal() const override { return -1; }
+  std::string machine() const override { return "host"; }
+  Room room() const override { return {SIZE_MAX / 2, 0}; }
 
  private:
   const RunKernel* (*find_)(std::string_view);

@@ -112,7 +112,7 @@ bool names_rows(const backend::FusedBody& body) {
 // B of a GEMM: one matrix, the pieces of a concatenated weight, or what was packed.
 struct OperandB {
   std::vector<BufferView> pieces;
-  bool packed = false;
+  std::optional<backend::Packing> packed = std::nullopt;
 };
 
 }  // namespace
@@ -150,9 +150,9 @@ void Scheduler::gemm(WrittenBody written) {
   OperandB b;
   const std::optional<ValueId> concat = s_.pieces(anchor);
   const EncodedB* encoded = s_.encoded(anchor);
-  b.packed = id < c_.packed_operand.size() && c_.packed_operand[id] != none_id;
-  if (b.packed) {
+  if (id < c_.packed_operand.size() && c_.packed_operand[id] != none_id) {
     const uint32_t d = c_.packed_operand[id];
+    b.packed = c_.derived[d].packing;
     b.pieces = {packed(d)};
   } else if (concat) {
     for (ValueId part : g_.producer(*concat).in) {

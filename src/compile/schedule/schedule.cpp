@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "compile/schedule/scheduler.h"
 #include "kernels/fused/run/fused_args.h"
 
@@ -69,13 +70,8 @@ void Scheduler::need(ValueId v) {
 
 Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_go) const {
   backend::Offers offers = c_.backend.offers(site);
-  const backend::Offer* best = nullptr;
-  double least = 0;
-  for (const backend::Offer& o : offers.offers) {
-    if (!o.takes_body && !body_may_go) continue;
-    const double cost = o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass);
-    if (best == nullptr || cost < least) best = &o, least = cost;
-  }
+  const auto* gemm = std::get_if<backend::Gemm>(&site.kernel);
+  const backend::Offer* best = cheapest(offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
   if (best != nullptr && !best->takes_body) return {std::nullopt, backend::Obstacle::body};
   if (best == nullptr) {
     // The last one that something helps against: of the implementation that takes most.
@@ -87,14 +83,65 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
   }
   const bool side_by_side = best->side_by_side;
   Choice choice{best->emit(), {name_of(site), best->implementation}};
+  for (const backend::Offer& o : offers.offers) {
+    // Nothing has to be stored otherwise for it.
+    const bool same = o.takes_body && o.side_by_side == best->side_by_side && o.packing == best->packing;
+    if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) choice.rivals.push_back({o.implementation, o.emit()});
+  }
   for (backend::Offer& o : offers.offers) o.emit = nullptr;
   choice.considered.offers = std::move(offers.offers);
   choice.considered.refusals = std::move(offers.refusals);
   return {std::move(choice), std::nullopt, side_by_side};
 }
 
+namespace {
+
+// All that the times of a step depend on, at the usual sizes. Names of kernels that are printed are in their constants, and are hashes of their text.
+std::string problem_of(const Target& target, std::string_view site, std::span<const Rival* const> ways, const std::vector<BufferView>& operands, std::span<const Symbol> symbols) {
+  std::vector<int64_t> usual, numbers;
+  for (const Symbol& s : symbols) usual.push_back(s.opt);
+  auto add = [&](const std::vector<Dim>& dims) {
+    for (const Dim& d : dims) numbers.push_back(d.evaluate(usual));
+  };
+  std::string all, names, sizes;
+  for (const BufferView& p : operands) {
+    numbers.push_back(static_cast<int64_t>(p.dtype));
+    numbers.push_back(p.layout.offset.evaluate(usual));
+    add(p.layout.dims), add(p.layout.strides);
+  }
+  for (const Rival* way : ways) {
+    names += fmt::format("{}{}", names.empty() ? "" : " or ", way->implementation);
+    add(way->emitted.sizes);
+    all += way->emitted.kernel;
+    for (std::byte b : way->emitted.constants) all += static_cast<char>(b);
+  }
+  for (size_t i = 0; i < std::min<size_t>(ways[0]->emitted.sizes.size(), 3); ++i) {
+    sizes += fmt::format("{}{}", i == 0 ? "" : " x ", ways[0]->emitted.sizes[i].evaluate(usual));
+  }
+  const uint64_t hash = hash64(std::as_bytes(std::span(numbers)), hash64(std::as_bytes(std::span(all))));
+  return fmt::format("{} for {}: {} of {}, {:016x}", site, target.text(), names, sizes, hash);
+}
+
+}  // namespace
+
+// Of offers that are near, the one that was the fastest, if that is known.
 void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, OriginId origin) {
-  out_.steps.push_back({std::move(choice.step), std::move(operands), writes, std::move(label), origin, std::move(choice.considered)});
+  ScheduledStep step{std::move(choice.step), std::move(operands), writes, std::move(label), origin, std::move(choice.considered), {}, std::move(choice.rivals)};
+  if (!step.rivals.empty()) {
+    Rival chosen{step.considered.chosen, std::move(step.emitted)};
+    std::vector<const Rival*> ways{&chosen};
+    for (const Rival& r : step.rivals) ways.push_back(&r);
+    step.problem = problem_of(c_.backend.target, step.considered.site, ways, step.operands, g_.symbols);
+    for (const Timing& t : c_.backend.known) {
+      if (t.problem != step.problem) continue;
+      step.considered.timed = true;
+      auto fastest = std::find_if(step.rivals.begin(), step.rivals.end(), [&](const Rival& r) { return r.implementation == t.choice; });
+      if (fastest != step.rivals.end()) std::swap(chosen, *fastest);
+    }
+    step.considered.chosen = chosen.implementation;
+    step.emitted = std::move(chosen.emitted);
+  }
+  out_.steps.push_back(std::move(step));
 }
 
 void Scheduler::node(NodeId n) {
@@ -216,8 +263,11 @@ std::string print(const Schedule& schedule, const Graph& g) {
     if (s.origin != none_id && !g.origins[s.origin].file.empty()) out += fmt::format("  # {}:{}", g.origins[s.origin].file, g.origins[s.origin].line);
     out += "\n";
     for (const backend::Offer& o : s.considered.offers) {
-      out += fmt::format("    {} {}: cost {:.6g}{}{}\n", o.implementation == s.considered.chosen && o.takes_body ? "*" : " ", o.implementation, o.cost,
-                         o.takes_body ? "" : ", and a pass for the body", o.packing ? ", B packed" : "");
+      const bool chosen = o.implementation == s.considered.chosen && o.takes_body;
+      out += fmt::format("    {} {}: cost {:.6g}{}{}", chosen ? "*" : " ", o.implementation, o.cost, o.takes_body ? "" : ", and a pass for the body",
+                         o.packing ? ", B packed" : "");
+      for (const std::string_view& what : o.tunables) out += fmt::format("{}{}", &what == o.tunables.data() ? ", can be timed: " : ", ", what);
+      out += chosen && s.considered.timed ? ", the fastest when it was timed\n" : "\n";
     }
     for (const backend::Refusal& r : s.considered.refusals) out += fmt::format("    - {}: {} ({})\n", r.implementation, r.reason, obstacles[static_cast<size_t>(r.obstacle)]);
   }

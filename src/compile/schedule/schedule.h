@@ -11,6 +11,7 @@ namespace ingot::compile {
 struct Considered {
   std::string_view site;                     // "gemm"; none: there was no choice
   std::string_view chosen;                   // the implementation
+  bool timed = false;                        // it was the fastest
   std::vector<backend::Offer> offers = {};   // without their emit functions
   std::vector<backend::Refusal> refusals = {};
 };
@@ -23,6 +24,12 @@ struct StepResult {
   BufferView whole;
 };
 
+// Another offer for a step, with the same operands, whose cost is near.
+struct Rival {
+  std::string_view implementation;
+  backend::EmittedStep emitted;
+};
+
 struct ScheduledStep {
   backend::EmittedStep emitted;
   std::vector<BufferView> operands;
@@ -31,6 +38,9 @@ struct ScheduledStep {
   ir::OriginId origin = ir::none_id;
   Considered considered = {};
   std::vector<StepResult> results = {};      // none: what is written is packed
+  // Where offers that are near are asked for (Settings::rivals): the others, and Timing::problem, whose choices are the implementations.
+  std::vector<Rival> rivals = {};
+  std::string problem = {};
 };
 
 struct Schedule {

@@ -14,6 +14,7 @@ class Scheduler {
   struct Choice {
     backend::EmittedStep step;
     Considered considered;
+    std::vector<Rival> rivals = {};
   };
   // The cheapest offer; one that leaves the body out only if `body_may_go`, at the cost of a pass. nullopt: none, and `refused` says why; or the body has to go.
   struct Decision {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/parallel.h"
+#include "base/timing.h"
 #include "ir/dtype.h"
 
 namespace ingot::backend {
@@ -43,6 +46,13 @@ struct Call {
   Workers* workers = nullptr;            // for kernels of the host
   const backend::Backend* backend = nullptr;  // for the others: the backend that gave them,
   backend::Stream* stream = nullptr;          // and the stream their work goes to
+  const Timing* trial = nullptr;         // in resolve: this choice is taken for its problem, whatever was timed before
+};
+
+// What a kernel decides for one set of sizes and can be timed.
+struct Tunable {
+  std::string machine, problem;          // as Timing has them
+  std::vector<std::string> choices;      // the first is taken where nothing was timed
 };
 
 struct Resolved {
@@ -59,6 +69,8 @@ struct RunKernel {
   Resolved (*resolve)(const Call&);
   // May throw (an index out of range); never allocates.
   void (*run)(const Call&);
+  // Of the call that resolve gets: what it decides. Null: nothing that can be timed.
+  std::vector<Tunable> (*tunables)(const Call&) = nullptr;
 };
 
 }  // namespace ingot::kernels

@@ -87,8 +87,6 @@ std::string Problem::text() const {
 
 void need_cublaslt() { library(); }
 
-std::string Products::choice_of(size_t rank) { return fmt::format("{}{}", offer_word, rank); }
-
 Products::Products(DevicePtr device, std::span<const Timing> timings)
     : device_(std::move(device)), machine_(fmt::format("{}, cuBLASLt {}", device_->properties().name, library().version())) {
   for (const Timing& t : timings) {
@@ -132,22 +130,31 @@ std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, s
   return out;
 }
 
-Algorithm Products::choose(const Problem& p, const Product& product) const {
-  std::lock_guard lock(mutex_);
-  if (auto found = known_.find(p); found != known_.end()) {
-    ++found->second.times;
-    return found->second.algorithm;
+Tunable Products::tunable(const Problem& p, const Product& product) const {
+  Tunable out{machine_, p.text(), {}};
+  const size_t count = ask(p, product, offers).size();
+  for (size_t rank = 0; rank < count; ++rank) out.choices.push_back(fmt::format("{}{}", offer_word, rank));
+  return out;
+}
+
+Algorithm Products::choose(const Problem& p, const Product& product, const Timing* trial) const {
+  if (trial != nullptr && trial->machine == machine_ && trial->problem == p.text()) {
+    const std::vector<Algorithm> list = ask(p, product, offers);
+    const std::optional<size_t> rank = rank_of(trial->choice);
+    return list[rank && *rank < list.size() ? *rank : 0];
   }
+  std::lock_guard lock(mutex_);
+  if (auto found = known_.find(p); found != known_.end()) return found->second;
   auto timed = ranks_.empty() ? ranks_.end() : ranks_.find(p.text());
   std::vector<Algorithm> list = ask(p, product, timed == ranks_.end() ? 1 : offers);
   const Algorithm& fastest = list[timed != ranks_.end() && timed->second < list.size() ? timed->second : 0];
   constexpr size_t most = 4096;
   if (known_.size() >= most) known_.clear();
-  known_[p] = {fastest, 1};
+  known_[p] = fastest;
   return fastest;
 }
 
-Product::Product(const Products& products, const Problem& p) : products_(products), wide_(static_cast<ir::DType>(p.in) == ir::DType::f64) {
+Product::Product(const Products& products, const Problem& p, const Timing* trial) : products_(products), wide_(static_cast<ir::DType>(p.in) == ir::DType::f64) {
   const Library& l = library();
   Device::Use use(*products.device());
   auto set = [&](int attribute, const auto& value) { check(l.description_set(description_, attribute, &value, sizeof value), "description"); };
@@ -170,7 +177,7 @@ Product::Product(const Products& products, const Problem& p) : products_(product
   layout(&b_, p.b, p.in);
   layout(&c_, p.residual ? p.c : p.d, p.out);
   layout(&d_, p.d, p.out);
-  algorithm_ = products.choose(p, *this);
+  algorithm_ = products.choose(p, *this, trial);
 }
 
 Product::~Product() {

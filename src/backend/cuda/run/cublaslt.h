@@ -12,8 +12,11 @@
 #include "backend/cuda/run/device.h"
 #include "base/timing.h"
 #include "ir/dtype.h"
+#include "kernels/run/kernel.h"
 
 namespace ingot::backend::cuda {
+
+using kernels::Tunable;
 
 struct Problem {
   enum Activation : int32_t { none, relu, gelu_tanh };
@@ -46,12 +49,11 @@ struct Algorithm {
 // A problem with the algorithm for it. One caller at a time.
 class Product {
  public:
-  Product(const Products&, const Problem&);
+  // `trial`: see Call::trial.
+  Product(const Products&, const Problem&, const Timing* trial = nullptr);
   ~Product();
   Product(const Product&) = delete;
   size_t workspace() const { return algorithm_.workspace; }
-  // Another one for the same problem from now on.
-  void take(const Algorithm& a) { algorithm_ = a; }
   // `c` and `bias` are read when the problem says so.
   void run(double alpha, double beta, Address a, Address b, Address c, Address d, Address bias, Address workspace, StreamHandle stream);
 
@@ -66,8 +68,6 @@ class Product {
 // One for a device, shared by threads.
 class Products {
  public:
-  // The entry's choice that means the algorithm of this rank.
-  static std::string choice_of(size_t rank);
   // How many algorithms the library is asked for where the first one is not simply taken: a rank means one in a list of this length.
   static constexpr size_t offers = 8;
 
@@ -76,13 +76,13 @@ class Products {
   ~Products();
   const DevicePtr& device() const { return device_; }
   const std::string& machine() const { return machine_; }
-  // See Backend::time. In memory and a stream of their own.
-  std::vector<Timing> time(std::span<const Timing> known, double seconds) const;
+  // Its algorithms for the problem, the one that the library likes best first.
+  Tunable tunable(const Problem&, const Product&) const;
 
  private:
   friend class Product;
-  // Asks the library once for a problem. Error (unsupported) when it has nothing.
-  Algorithm choose(const Problem&, const Product&) const;
+  // Asks the library once for a problem, and for a trial each time. Error (unsupported) when it has nothing.
+  Algorithm choose(const Problem&, const Product&, const Timing* trial) const;
   // The algorithms that the library names, the one it likes best first. Error (unsupported) when it has nothing.
   std::vector<Algorithm> ask(const Problem&, const Product&, size_t most) const;
 
@@ -90,12 +90,8 @@ class Products {
   void* handle_ = nullptr;
   std::string machine_;
   std::map<std::string, size_t, std::less<>> ranks_;  // of the fastest algorithm, by the problem's text
-  struct Asked {
-    Algorithm algorithm;
-    int64_t times = 0;
-  };
   mutable std::mutex mutex_;
-  mutable std::map<Problem, Asked> known_;
+  mutable std::map<Problem, Algorithm> known_;
 };
 
 }  // namespace ingot::backend::cuda

@@ -114,6 +114,9 @@ struct EventPoint final : Point {
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
     : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), timings_(timings.begin(), timings.end()) {
+  for (const Timing& t : timings) {
+    if (t.machine == own_machine()) timed_[t.problem] = t.choice;
+  }
   int sm = device_->properties().sm, cuda = compiled_by(code);
   for (bool ptx : {false, true}) {
     for (const CodeImage& c : code) {
@@ -150,6 +153,7 @@ bool Gpu::can_access(const void* pointer) const {
 }
 
 std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
+std::unique_ptr<Stream> Gpu::new_own_stream() const { return std::make_unique<GpuStream>(device_, std::make_unique<CudaStream>(device_)); }
 
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
@@ -167,7 +171,8 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-GpuStream::GpuStream(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
+GpuStream::GpuStream(DevicePtr device, std::unique_ptr<CudaStream> own)
+    : device_(std::move(device)), own_(std::move(own)), stream_(own_ ? own_->handle() : nullptr), status_(statuses().take(device_)) {}
 
 GpuStream::~GpuStream() { statuses().give_back(status_); }
 
@@ -176,6 +181,12 @@ void GpuStream::copy(void* to, const void* from, size_t bytes) {
   Device::Use use(*device_);
   driver().check(driver().copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, stream_), "copying {} bytes to or from {}", bytes,
                  device_->properties().name);
+}
+
+void GpuStream::fill(void* to, uint8_t value, size_t bytes) {
+  if (bytes == 0) return;
+  Device::Use use(*device_);
+  driver().check(driver().fill(reinterpret_cast<Address>(to), value, bytes, stream_), "filling {} bytes of {}", bytes, device_->properties().name);
 }
 
 void GpuStream::wait() {

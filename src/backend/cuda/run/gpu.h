@@ -24,13 +24,19 @@ class Gpu final : public Backend {
   std::unique_ptr<Stream> new_stream() const override;
   void synchronize() const override { device_->synchronize(); }
   int ordinal() const override { return device_->ordinal(); }
-  std::vector<Timing> time(std::span<const Timing> known, double seconds) const override { return products().time(known, seconds); }
+  std::unique_ptr<Stream> new_own_stream() const override;
+  std::string machine() const override { return products().machine(); }
+  Room room() const override { return {device_->free_memory(), device_->properties().l2}; }
 
   const DevicePtr& device() const { return device_; }
   // A kernel of the plan's code. Error (version) when there is none of that name.
   Function function(const std::string& name) const;
   // cuBLASLt, started on first use.
   const Products& products() const;
+  // Timing::machine of what own kernels decide. Their text is part of the problem.
+  const std::string& own_machine() const { return device_->properties().name; }
+  // What was the fastest here for a problem of own kernels.
+  const std::map<std::string, std::string, std::less<>>& timed() const { return timed_; }
 
  private:
   DevicePtr device_;
@@ -38,6 +44,7 @@ class Gpu final : public Backend {
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, const Module*, std::less<>> module_of_;
   std::vector<Timing> timings_;
+  std::map<std::string, std::string, std::less<>> timed_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Products> products_;
 };
@@ -49,10 +56,11 @@ struct Status {
 
 class GpuStream final : public Stream {
  public:
-  explicit GpuStream(DevicePtr device);
+  explicit GpuStream(DevicePtr device, std::unique_ptr<CudaStream> own = nullptr);
   ~GpuStream() override;
   void set_stream(void* stream) override { stream_ = static_cast<StreamHandle>(stream); }
   void copy(void* to, const void* from, size_t bytes) override;
+  void fill(void* to, uint8_t value, size_t bytes) override;
   void wait() override;
   void check() override;
   bool recorded_by_caller() const override;
@@ -70,6 +78,7 @@ class GpuStream final : public Stream {
 
  private:
   DevicePtr device_;
+  std::unique_ptr<CudaStream> own_;
   StreamHandle stream_ = nullptr;
   std::unique_ptr<CudaStream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
   Status* status_ = nullptr;          // memory of the host that the GPU writes

@@ -43,11 +43,20 @@ void encode(const Device& device, const CudaTiles& t, Address address, std::byte
   std::memcpy(to, map, sizeof map);
 }
 
+CudaMachine machine_of(const Gpu& gpu) { return {gpu.device()->properties().multiprocessors, gpu.device()->properties().sm == 90, &gpu.timed()}; }
+
 }  // namespace
+
+std::vector<Tunable> tunables_of_launches(const Call& call, CudaLaunches (*launches)(const Call&, const CudaMachine&)) {
+  const auto& gpu = static_cast<const Gpu&>(*call.backend);
+  CudaLaunches made = launches(call, machine_of(gpu));
+  if (made.choices.empty()) return {};
+  return {{gpu.own_machine(), std::move(made.problem), std::move(made.choices)}};
+}
 
 Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&, const CudaMachine&)) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
-  CudaLaunches made = launches(call, {gpu.device()->properties().multiprocessors, gpu.device()->properties().sm == 90});
+  CudaLaunches made = launches(call, machine_of(gpu));
   auto out = std::make_shared<Prepared>();
   auto part = [&](std::vector<CudaLaunch>& list) {
     Prepared::Part p;

@@ -5,12 +5,18 @@
 namespace ingot::kernels {
 
 Resolved resolve_launches(const Call&, CudaLaunches (*launches)(const Call&, const CudaMachine&));
+std::vector<Tunable> tunables_of_launches(const Call&, CudaLaunches (*launches)(const Call&, const CudaMachine&));
 void run_launches(const Call&);
 
 // RunKernel::resolve by a kernel's function of launches.
 template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
 Resolved resolved(const Call& call) {
   return resolve_launches(call, launches);
+}
+// RunKernel::tunables, so.
+template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
+std::vector<Tunable> tunables(const Call& call) {
+  return tunables_of_launches(call, launches);
 }
 
 }  // namespace ingot::kernels

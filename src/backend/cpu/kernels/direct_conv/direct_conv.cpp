@@ -130,7 +130,7 @@ EmittedStep emit_direct_conv(const Gemm& g, const FusedBody& body) {
   auto steps = map_steps(*g.map, map_sizes);
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
   kernels::MatmulArgs args;
-  args.packed = g.packed;
+  args.packed = g.packed.has_value();
   args.batch_rank = static_cast<uint8_t>(g.batch_rank);
   args.body = code.code;
   args.map = GemmMap{static_cast<uint8_t>(g.map->axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
@@ -164,7 +164,11 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   const bool few = given->map ? sizes.n <= most_columns || line >= long_line || inside(*g) < half
                               : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
-  out.offers.push_back({.implementation = "windows in place", .cost = -1, .side_by_side = true, .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});
+  out.offers.push_back({.implementation = "windows in place",
+                        .cost = -1,
+                        .side_by_side = true,
+                        .packing = g->packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g->type)}) : std::nullopt,
+                        .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});
 }
 
 }  // namespace ingot::backend::cpu

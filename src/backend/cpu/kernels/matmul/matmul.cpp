@@ -30,7 +30,7 @@ std::optional<kernels::GemmMap> map_of(const Gemm& p, std::vector<ir::Dim>& size
 EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   Emitted code = emit(body);
   kernels::MatmulArgs args;
-  args.packed = g.packed;
+  args.packed = g.packed.has_value();
   args.in_order = in_order;
   args.batch_rank = static_cast<uint8_t>(g.batch_rank);
   args.body = code.code;
@@ -79,7 +79,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 
 // Panels of the weight's own numbers, widened in registers or multiplied in pairs.
 std::optional<Packing> packing_of(const Gemm& g) {
-  if (!can_be_packed(g)) return std::nullopt;
+  if (!g.packed && !can_be_packed(g)) return std::nullopt;
   return Packing{"matmul_pack", kernels::panels_of(g.encoding ? g.encoding->storage : g.type)};
 }
 

@@ -206,13 +206,16 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
     return;
   }
   if (!takes(g->type, allows_tf32(*g, settings))) return out.refusals.push_back({name, Obstacle::types, std::string(other_types)});
-  // The library takes the whole body, and is not slower.
+  // The library takes the whole body, and is not slower; or by so little that time has to tell.
   const double cost = cost_of(*g, target);
-  const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost; });
+  const bool beaten =
+      std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  out.offers.push_back({.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
+  // Of Hopper's large tiles.
+  if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is(g->b[0].strides[0], 1))) offer.tunables = {"tile and parts of K"};
 }
 
 }  // namespace ingot::backend::cuda

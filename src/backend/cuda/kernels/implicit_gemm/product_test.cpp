@@ -19,7 +19,7 @@ constexpr int64_t M = 6, N = 8, K = 4;
 
 // D = f(acc) with a bias along N and a residual to be loaded.
 struct Case {
-  Gemm product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}, false, false, 0};
+  Gemm product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}, std::nullopt, false, 0};
   FusedBody body;
   std::vector<StridedLayout> layouts;
   Reg accumulator;

@@ -159,7 +159,7 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
   GemmAnswer answer = library_gemm(*g, *site.body, site.operands, g->convolution ? settings.tf32_convolutions : settings.tf32);
   const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
   if (!answer.obstacle) {
-    out.offers.push_back({.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
+    out.offers.push_back({.implementation = name, .cost = cost, .tunables = {"algorithm"}, .emit = std::move(answer.emit)});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});

@@ -4,6 +4,13 @@
 
 namespace ingot::kernels {
 
+std::string_view wanted_choice(const Call& call, const CudaMachine& machine, std::string_view problem) {
+  if (call.trial != nullptr && call.trial->problem == problem) return call.trial->choice;
+  if (machine.timed == nullptr) return {};
+  const auto found = machine.timed->find(problem);
+  return found == machine.timed->end() ? std::string_view() : found->second;
+}
+
 size_t CudaLaunches::reserve(int64_t bytes) {
   size_t at = scratch;
   scratch += (static_cast<size_t>(bytes) + 255) / 256 * 256;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct CudaLaunches {
   std::vector<size_t> aligned;  // operands that have to begin at multiples of 16 bytes,
   std::vector<CudaLaunch> any;  // else these launches do it
   size_t scratch = 0;  // bytes
+  // Tunable::problem and choices, if something is decided that can be timed.
+  std::string problem;
+  std::vector<std::string> choices;
 
   // Room in scratch.
   size_t reserve(int64_t bytes);
@@ -72,7 +76,10 @@ struct CudaLaunches {
 struct CudaMachine {
   int multiprocessors = 1;
   bool tiles = false;  // Hopper: there are kernels that copy CudaTiles, and groups of warps
+  const std::map<std::string, std::string, std::less<>>* timed = nullptr;  // the fastest choice for a problem, where one is known
 };
+// What is to be tried for the problem, or was the fastest; empty: nothing is known.
+std::string_view wanted_choice(const Call&, const CudaMachine&, std::string_view problem);
 
 // Axes of some tensors, joined where all walk them alike; those of size 1 are left out.
 struct JoinedAxes {

@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/run/numbers.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "kernels/run/index_map.h"
 
 namespace ingot::kernels {
@@ -222,11 +223,16 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
 struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
+  double microseconds = 0;
+  std::string text() const {
+    const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[tile];
+    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, t.stages, t.in_turn, splits);
+  }
 };
-Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
+// The cheapest one first.
+std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
   constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
-  Choice best;
-  double least = 0;
+  std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if ((args.only != ImplicitGemmArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared || !t.takes(p.n)) continue;
@@ -237,13 +243,12 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemm
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
       // Groups in turn: one multiplies while others do what stands behind.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
-      if (least == 0 || all < least) {
-        least = all;
-        best = {k, splits};
-      }
+      out.push_back({k, splits, all});
     }
   }
-  return best;
+  if (out.empty()) out.emplace_back();
+  std::stable_sort(out.begin(), out.end(), [](const Choice& x, const Choice& y) { return x.microseconds < y.microseconds; });
+  return out;
 }
 
 // Which of the kernels for few channels is for A as it lies, and what it is told.
@@ -294,11 +299,13 @@ class Launches {
  public:
   Launches(const ImplicitGemmArgs& args, const Call& call, const CudaMachine& machine)
       : args_(args),
+        call_(call),
         machine_(machine),
         first_(args.behind()),
         numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
         sources_{call.operands.first(args.sources.size()), {}} {
     numbers_.check(args.known, "a implicit_gemm");
+    problem_ = problem_of(call);
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
@@ -343,6 +350,27 @@ class Launches {
   // The innermost index of K walks whole pieces of neighbours, all of them inside A.
   bool in_pieces() const {
     return p_.k_extent[3] == p_.k_inner && p_.k_step[3] == 1 && std::all_of(std::begin(p_.k_guard), std::end(p_.k_guard), [](const auto& of) { return of[3] == 0; });
+  }
+  // All that times depend on: the name is a hash of the text.
+  std::string problem_of(const Call& call) const {
+    std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
+    for (const TensorRef& t : call.operands) {
+      layouts.insert(layouts.end(), t.dims, t.dims + t.rank);
+      layouts.insert(layouts.end(), t.strides, t.strides + t.rank);
+    }
+    return fmt::format("{}: {} x {} x {}, layouts {:016x}", args_.name, call.sizes[0], call.sizes[1], call.sizes[2], hash64(std::as_bytes(std::span(layouts))));
+  }
+  // What was the fastest here, or is to be tried, else what the model says. Those that it says are near are worth a try.
+  Choice choose(const std::vector<Choice>& all, CudaLaunches& list) const {
+    constexpr size_t most = 8;
+    constexpr double near = 2;
+    list.problem = problem_;
+    for (const Choice& c : all) {
+      if (list.choices.size() < most && c.microseconds <= near * all[0].microseconds) list.choices.push_back(c.text());
+    }
+    const std::string_view wanted = wanted_choice(call_, machine_, problem_);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& c) { return !wanted.empty() && c.text() == wanted; });
+    return found == all.end() ? all[0] : *found;
   }
   // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
@@ -414,7 +442,7 @@ class Launches {
       p.taps = static_cast<int>(tiles->taps);
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
-      const Choice choice = choose(p, turns, machine_.multiprocessors, args_);
+      const Choice choice = choose(choices(p, turns, machine_.multiprocessors, args_), list);
       const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[choice.tile];
       share(turns, choice.splits);
       const auto depth = static_cast<uint32_t>(depth_of(args_));
@@ -445,7 +473,9 @@ class Launches {
   }
 
   const ImplicitGemmArgs& args_;
+  const Call& call_;
   const CudaMachine& machine_;
+  std::string problem_;
   size_t first_;  // operand of the body behind
   CudaNumbers numbers_, sources_;
   P p_{};
@@ -470,7 +500,7 @@ CudaLaunches implicit_gemm_cuda_launches(const Call& call, const CudaMachine& ma
 }
 
 std::span<const RunKernel> implicit_gemm_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"implicit_gemm", load_implicit_gemm_cuda, resolved<implicit_gemm_cuda_launches>, run_launches}};
+  static constexpr RunKernel list[] = {{"implicit_gemm", load_implicit_gemm_cuda, resolved<implicit_gemm_cuda_launches>, run_launches, tunables<implicit_gemm_cuda_launches>}};
   return list;
 }
 

@@ -18,7 +18,8 @@ using Offsets = std::array<int64_t, 4>;  // elements, of each operand
 
 // The columns of D that one right operand makes.
 struct Part {
-  std::unique_ptr<Product> aligned, any;  // every pointer a multiple of 16 bytes; of the element
+  Problem problem;                        // where every pointer is a multiple of 16 bytes
+  std::unique_ptr<Product> aligned, any;  // so, or of the element
   std::vector<Offsets> calls;             // bytes
   int64_t bias = 0;                       // bytes
 };
@@ -167,7 +168,8 @@ struct Slice {
 };
 
 // A product by one right operand, whose columns of D and the residual begin `from` behind theirs.
-Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from) {
+Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from,
+             const Timing* trial) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
   // Column-major is what cuBLASLt speaks: a row-major D is the transposed result of B^T A^T.
@@ -196,7 +198,8 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   p.bias = args.bias != 0;
   p.residual = args.residual != 0;
   p.tf32 = args.tf32;
-  out.aligned = std::make_unique<Product>(products, p);
+  out.problem = p;
+  out.aligned = std::make_unique<Product>(products, p, trial);
   p.alignment = static_cast<int64_t>(std::min(ir::size_of(a.dtype), ir::size_of(d.dtype)));
   out.any = std::make_unique<Product>(products, p);
   out.calls = combinations(axes);
@@ -207,6 +210,8 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   out.bias = from * static_cast<int64_t>(ir::size_of(d.dtype));
   return out;
 }
+
+const Products& products_of(const Call& call) { return static_cast<const Gpu&>(*call.backend).products(); }
 
 Resolved resolve(const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
@@ -224,11 +229,18 @@ Resolved resolve(const Call& call) {
     out->zeros = std::max(out->zeros, columns.zeros);
     if (n == 0) fail(Code::format, "the operands of a matmul step do not fit: a right operand is empty");
     const Slice to(d, n), residual(args.residual != 0 ? call.operands[args.operand(args.residual)] : d, n);
-    const Part& part = out->parts.emplace_back(part_of(args, static_cast<const Gpu&>(*call.backend).products(), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from));
+    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial));
     workspace = std::max({workspace, part.aligned->workspace(), part.any->workspace()});
     from += n;
   }
   return {out->zeros + workspace, out};
+}
+
+std::vector<Tunable> tunables(const Call& call) {
+  std::vector<Tunable> out;
+  const Resolved resolved = resolve(call);
+  for (const Part& part : static_cast<const Prepared*>(resolved.state.get())->parts) out.push_back(products_of(call).tunable(part.problem, *part.aligned));
+  return out;
 }
 
 void run(const Call& call) {
@@ -260,7 +272,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> matmul_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"matmul", load, resolve, run}};
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}};
   return list;
 }
 
