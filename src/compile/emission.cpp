@@ -1,4 +1,4 @@
-// The third phase: a schedule as a plan's program, its sizes as a size program.
+// The third phase: writes the schedule as the plan's program and its sizes as a size program.
 #include "compile/function.h"
 #include "compile/size_table.h"
 
@@ -6,7 +6,7 @@ namespace ingot::compile {
 
 namespace {
 
-// From the first to the last step that uses it, where a buffer is scratch.
+// The life of a scratch buffer is from the first to the last step that uses it.
 void set_lives(plan::Program& program) {
   std::vector<bool> seen(program.buffers.size(), false);
   for (uint32_t n = 0; n < program.steps.size(); ++n) {

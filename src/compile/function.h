@@ -1,5 +1,4 @@
-// One program of a plan from one graph, in three phases: what has memory and where (storage/), the steps and how each is done (schedule/), and the plan's
-// program of them (emission.cpp).
+// Compiles one graph to one program, in three phases: storage (storage/), schedule (schedule/), emission (emission.cpp).
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@ struct CompiledFunction {
 };
 CompiledFunction compile_function(const Context&);
 
-// Appends the program to the function; the first one brings symbols, bindings and checks. Its device code, not yet compiled.
+// Appends the program to the function; the first program also brings symbols, bindings and checks. Returns its device code, not yet compiled.
 std::vector<backend::CodeUnit> emit(CompiledFunction, plan::Function&);
 
 }  // namespace ingot::compile
