@@ -6,7 +6,7 @@
 namespace ingot::runtime {
 
 std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const Timing> known, double seconds) {
-  // Nothing is at these addresses: kernels that resolve look at sizes alone.
+  // Not a real address: resolving a kernel looks at sizes only.
   constexpr uintptr_t nowhere = 4096;
   Memory memory;
   for (const plan::Weight& w : plan.weights) {
@@ -25,7 +25,7 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
       resolve(loaded, plan, memory, usual, inline_workers());
     } catch (const Error& e) {
       if (e.code != Code::invalid_input) throw;
-      // Usual sizes that do not go together: the plan runs at others, and they are not timed.
+      // The usual sizes contradict each other: the plan runs at others, and these are not timed.
     }
   }
   return place.backend->time(known, seconds);

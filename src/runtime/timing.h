@@ -1,4 +1,4 @@
-// What can be timed before a plan is used: see backend::Backend::time.
+// Times the choices that a plan leaves open: see backend::Backend::time.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ingot::runtime {
 
-// Times what the steps of the plan's functions can do in several ways there, at the usual sizes of their inputs; nothing is run, and no weight is read.
+// Times the alternatives of the plan's steps at the usual sizes of their inputs. Runs no function and reads no weight.
 std::vector<Timing> time(const plan::Plan&, const Placement&, std::span<const Timing> known, double seconds);
 
 }  // namespace ingot::runtime
