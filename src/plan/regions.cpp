@@ -42,7 +42,7 @@ class Verifier {
     if (s >= f_.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
   }
 
-  // Each symbol is read once, and none that an input gives.
+  // Checks that each symbol is read once, and that no input gives it.
   void check_reads() {
     std::vector<bool> given(f_.symbols.size());
     const std::vector<SymbolSource> sources = symbol_sources(f_);
@@ -61,7 +61,7 @@ class Verifier {
   DType dtype(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dtype : f_.values[v - f_.bindings.size()].dtype; }
   const std::vector<SizeRef>& dims(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dims : f_.values[v - f_.bindings.size()].dims; }
   bool is_result(uint32_t v) const { return v >= f_.bindings.size() || f_.bindings[v].kind == Binding::Kind::output; }
-  // Of a value that a region uses now.
+  // Checks a value that a region uses now.
   void use(uint32_t v) const {
     if (v >= written_.size()) bad("a region names a value that does not exist");
     for (uint32_t d : dims(v)) {
@@ -99,14 +99,14 @@ class Verifier {
       use(c.next);
       alike(c.first, c.value);
       alike(c.first, c.next);
-      // The body writes to `next`, and the two change places.
+      // The body writes `next`, which is then swapped with `value`.
       if (c.value < f_.bindings.size() || c.next < f_.bindings.size() || c.value == c.next) bad("a loop carries what is no value of its own");
       written_[c.value] = true;
     }
     const std::vector<bool> before = written_;
     std::vector<bool> after;
     for (const Call& c : r.calls) {
-      // What one of two branches alone writes is not written.
+      // A value counts as written if both branches write it.
       if (r.kind == Region::Kind::branch && after.empty() && &c != r.calls.data()) {
         after = written_;
         written_ = before;
@@ -150,7 +150,7 @@ class Verifier {
       if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight))
         bad("a state of \"" + f.name + "\" is another one here");
       if (b.kind == Binding::Kind::output) {
-        // Nothing that is read meanwhile is written.
+        // A call must not read or write a value twice that it writes.
         for (size_t k = 0; k < c.values.size(); ++k) {
           if (k != i && c.values[k] == v) bad("\"" + f.name + "\" writes a value twice, or reads it too");
         }
@@ -186,7 +186,7 @@ void verify_calls(const Plan& plan) {
   constexpr uint32_t deepest = 32;
   std::vector<uint32_t> depth(plan.functions.size(), 0);
   std::vector<bool> called(plan.functions.size(), false);
-  for (size_t f = 0; f < plan.functions.size(); ++f) {  // a caller is before what it calls
+  for (size_t f = 0; f < plan.functions.size(); ++f) {  // callers come before callees
     for (const Region& r : plan.functions[f].regions) {
       for (const Call& c : r.calls) {
         if (called[c.function]) fail(Code::format, "function \"{}\" of the plan is run from two places", plan.functions[c.function].name);
