@@ -1,5 +1,5 @@
-// The "matmul" step: operands A, B [batch.., K, N], then the body's over [batch.., M, N]. A is [batch.., M, K], or any tensor read through a map of the
-// indices batch.., m.., k.. Sizes: with a map the indices' extents and the offsets along A's axes; then the body's.
+// The "matmul" step. Operands: A, B [batch.., K, N], then the body's over [batch.., M, N]. A is [batch.., M, K], or any tensor read through a map from the
+// indices batch.., m.., k... Sizes: with a map the indices' extents and the offsets along A's axes; then the body's.
 #include "backend/reference/kernels/matmul/run/matmul_args.h"
 #include "backend/reference/run/sums.h"
 #include "base/error.h"
