@@ -11,12 +11,12 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// One instruction for every number of columns: its registers stand in the text.
+// One instruction for each number of columns, since registers are named in the text.
 std::string multiplications() {
   std::string out;
   for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
     for (bool along_k : {false, true}) {
-      if (along_k && columns > 160) continue;  // attention's values alone are so wide
+      if (along_k && columns > 160) continue;  // only attention's values are that wide
       for (std::string_view h : {"f16", "bf16"}) {
         const int n = columns / 2;
         std::string places, sums;

@@ -1,4 +1,4 @@
-// Which of the library's algorithms for a product is the fastest here. What it likes best is often not: by up to an eighth on an H200.
+// Times cuBLASLt's algorithms for a GEMM on this GPU. Its first choice is often not the fastest: by up to an eighth on an H200.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,13 +14,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Elements from the first to the last of all its matrices; 0 where they lie in another order.
+// Elements spanned by all its matrices; 0 if they are in another order.
 int64_t elements(const Problem::Matrix& m, int64_t batches) {
   int64_t down = m.transposed ? m.columns : m.rows, across = m.transposed ? m.rows : m.columns;
   return m.batch < 0 ? 0 : (across - 1) * m.leading + down + (batches - 1) * m.batch;
 }
 
-// Memory for one problem, where it is done again and again.
+// Memory to run one problem repeatedly.
 class Bench {
  public:
   Bench(const DevicePtr& device, GpuStream& stream, const Problem& p) : stream_(stream), problem_(p), start_(device, true), stop_(device, true) {
@@ -33,11 +33,11 @@ class Bench {
                              p.bias ? p.d.rows * out : 0};
     int64_t all = 0;
     for (int64_t bytes : sizes) all += bytes;
-    // What others need is left to them.
+    // Leave enough memory for others.
     if (a_bytes_ == 0 || sizes[1] == 0 || sizes[3] == 0 || static_cast<size_t>(all) > device->free_memory() / 2) return;
     for (size_t k = 0; k < std::size(sizes); ++k) {
       operands_[k] = DeviceMemory(device, static_cast<size_t>(sizes[k]));
-      operands_[k].fill(0x3c, stream.handle());  // small numbers in every type: zeros would take less power, and so less time
+      operands_[k].fill(0x3c, stream.handle());  // small numbers in every type: zeros would use less power, and so less time
     }
     fits_ = true;
   }
@@ -46,7 +46,8 @@ class Bench {
   void work(Product& product, Address workspace, int64_t times) {
     auto& [a, b, c, d, bias] = operands_;
     for (int64_t i = 0; i < times; ++i) {
-      // A of the library mostly is a weight. In a model others have been read since it was, and it is in no cache.
+      // The library's A is usually a weight. In a model it is not in the cache, as other weights have been read since
+      // its last use, so use copies in rotation.
       Address from = a.address() + static_cast<Address>(turn_++ % copies_ * a_bytes_);
       product.run(1, problem_.residual ? 1 : 0, from, b.address(), problem_.residual ? c.address() : d.address(), d.address(), bias.address(), workspace, stream_.handle());
     }
@@ -70,7 +71,7 @@ class Bench {
   bool fits_ = false;
 };
 
-// One algorithm: its work recorded, so that the host's part of starting it is not timed.
+// An algorithm. Its work is recorded as a graph, so that the host's launch time is not measured.
 struct Candidate {
   size_t rank;
   std::unique_ptr<Product> product;
@@ -94,7 +95,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
   {
     std::lock_guard lock(mutex_);
     for (const auto& [p, asked] : known_) {
-      constexpr int64_t usual = 16;  // callers whose pointers are less aligned are not worth the time
+      constexpr int64_t usual = 16;  // callers with less aligned pointers are not worth timing
       if (p.alignment < usual) continue;
       std::string text = p.text();
       auto found = std::find_if(known.begin(), known.end(), [&](const Timing& t) { return t.machine == machine_ && t.problem == text; });
@@ -112,7 +113,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
   GpuStream stream(device_);
   stream.set_stream(own.handle());
 
-  // The usual choice of each: how long it takes tells which are worth the most.
+  // Time the default algorithm of each: the slowest problems are worth most.
   for (Wanted& w : wanted) {
     if (is_over()) return out;
     Bench bench(device_, stream, w.problem);
@@ -128,7 +129,7 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
     if (is_over()) break;
     Bench bench(device_, stream, w.problem);
     if (!bench.fits()) continue;
-    constexpr double sample = 200e-6;  // long beside what an event can tell apart
+    constexpr double sample = 200e-6;  // long compared to an event's resolution
     auto together = static_cast<int64_t>(std::clamp(sample / std::max(w.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
     std::vector<Candidate> candidates;
     auto first = std::make_unique<Product>(*this, w.problem);
@@ -137,15 +138,15 @@ std::vector<Timing> Products::time(std::span<const Timing> known, double budget)
       Candidate c{rank, std::make_unique<Product>(*this, w.problem), DeviceMemory(device_, algorithms[rank].workspace), nullptr};
       c.product->take(algorithms[rank]);
       try {
-        bench.work(*c.product, c.workspace.address(), 1);  // what is loaded late is loaded now
+        bench.work(*c.product, c.workspace.address(), 1);  // triggers lazy loading
         c.recording = stream.record([&] { bench.work(*c.product, c.workspace.address(), together); });
       } catch (const Error&) {
         if (rank == 0) throw;  // nothing works here
-        continue;              // the library names some that it then refuses
+        continue;              // the library lists algorithms that it then refuses
       }
       candidates.push_back(std::move(c));
     }
-    // In turn, so that a clock that changes changes for all. The first round warms up.
+    // Interleaved, so that changes of the clock affect all alike. The first round warms up.
     constexpr int rounds = 8;
     int measured = -1;
     for (; measured < rounds && !is_over(); ++measured) {
