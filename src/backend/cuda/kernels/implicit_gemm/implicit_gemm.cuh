@@ -1,5 +1,5 @@
-// Of A a tile in shared memory is [rows][64 of K]; of B [columns][64 of K] where its neighbours are along K, else [columns / 64][64 of K][64 columns].
-// Eight into shared memory, or zeros: neighbours at any address, the first `count` of them.
+// Tiles in shared memory: A is [rows][64 of K]; B is [columns][64 of K] if contiguous along K, else [columns / 64][64 of K][64 columns].
+// Copies eight elements to shared memory: the first `count` from any address, zeros for the rest.
 template <class H>
 __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count) {
   if (count >= 8 && (u64)from % 16 == 0) {
@@ -14,9 +14,9 @@ __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count)
   }
   write<8>(to, eight);
 }
-// An int8 of four is exact behind the bits of 2^23, and one instruction puts it there; conversions of integers are slow.
+// An int8 among four becomes exact after the bits of 2^23, with one instruction; integer conversions are slow.
 __device__ __forceinline__ f32 int8_of(u32 four, int e) { return of_bits(__byte_perm(four ^ 0x80808080u, 0x4b000000u, 0x7440u + (u32)e)) - 8388736.0f; }
-// Eight int8 as numbers of H, the others zero.
+// The first eight int8 as numbers of H, the others zero.
 template <class H>
 __device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
   alignas(8) u32 eight[2] = {0, 0};
@@ -33,7 +33,7 @@ __device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
   for (int e = 0; e < 8; e += 2) put2(numbers + e, int8_of(eight[e / 4], e % 4), int8_of(eight[e / 4], e % 4 + 1));
   write<8>(to, numbers);
 }
-// What stands behind a product: eight neighbours of an operand at once, or one by one.
+// For epilogues: eight adjacent elements of an operand at once, or one by one.
 template <bool Together, class M>
 __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
   if (Together) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
     for (int v = 0; v < 8; ++v) to[v] = at[v];
   }
 }
-// N of them that are the same for all rows, which no store of this kernel writes: in any order with them.
+// N elements that are constant over rows and that no store of this kernel writes: ordered freely with stores.
 template <int N, bool Together, class M>
 __device__ __forceinline__ void bring_constants(M* to, const M* at) {
   if (Together) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
     for (int v = 0; v < 8; ++v) at[v] = from[v];
   }
 }
-// What stands behind a product is done for eight elements at a time, which are either eight neighbours of a row ..
+// An epilogue processes eight elements at a time: eight adjacent elements of a row,
 struct EightOfRow {
   static constexpr bool tiled = false;
   static constexpr int rows = 1, columns = 8;
@@ -72,12 +72,12 @@ struct EightOfRow {
   static __device__ __forceinline__ int column_of(int v) { return v; }
   __device__ __forceinline__ i64 row(int) const { return s; }
   __device__ __forceinline__ i64 column(int v) const { return t + v; }
-  // Of a tensor that is the same for all rows; Before: see PairsOfTwoRows.
+  // Of a tensor that is constant over rows; Before: see PairsOfTwoRows.
   template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
   template <bool Together, class M>
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
-  // A row for each batch of `rows`.
+  // One row per batch of `rows` rows.
   template <bool Together, class M>
   __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
     bring_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
@@ -92,15 +92,15 @@ struct EightOfRow {
     for (int v = 0; inside && v < 8; ++v) to[s * step + (t + v) * apart] = from[v];
   }
 };
-// .. or what a lane has of two groups of eight columns in Hopper's sums: two neighbours each, in two rows. Where a row or column is outside, s and t are
-// inside all the same. What is the same for all rows was fetched before: `Before` bytes a column of the tile are in front of it, or it was not (-1).
+// or what a lane holds of two groups of eight columns in Hopper's sums: two adjacent elements each, in two rows. If a row or column is outside, s and t are
+// still inside. Operands that are constant over rows were loaded to `Before` bytes per column before the tile; -1: they were not.
 struct PairsOfTwoRows {
   static constexpr bool tiled = true;
   static constexpr int rows = 2, columns = 4;
   int s[2], t[2];
   bool in_rows[2], in_columns[2];
   const char* room;
-  int width, in_tile;  // of the tile, columns: all of them and those in front
+  int width, in_tile;  // columns of the tile, and those of them before these
   static __device__ __forceinline__ int row_of(int v) { return v / 2 % 2; }
   static __device__ __forceinline__ int column_of(int v) { return v / 4 * 2 + v % 2; }
   __device__ __forceinline__ i64 row(int v) const { return s[row_of(v)]; }
@@ -141,7 +141,7 @@ struct PairsOfTwoRows {
     }
   }
 };
-// Four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight of group q.
+// Before, four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight columns of group q.
 __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
   f32 half[4][2];
@@ -164,16 +164,16 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
     }
   }
 }
-// What one of several blocks has of two neighbours.
+// One block's partial sums of two adjacent elements.
 __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int split, i64 row, i64 column, const f32* two) {
   if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
 }
-// A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
-// `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
+// A tile of D: BM x BN. `finish(row, column, sums)` gets eight adjacent elements of a row. It may load operands early: `finish.bring(held, row,
+// column)`, then `finish(row, column, sums, held, stores)`.
 template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, class Finish>
 __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_depth, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
-  constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, of one thread
+  constexpr int eights = depth / 8, row_step = threads / eights, rows = BM / row_step;                                   // of A, per thread
   constexpr int b_eights = AlongK ? eights : BN / 8, b_step = threads / b_eights, b_rows = (AlongK ? BN : depth) / b_step;  // of B
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const a_tiles = (H*)tiles_of_block;
@@ -186,7 +186,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   after_others();
-  // What this thread brings of A: the same eight of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
+  // This thread's part of A: the same eight of K in several rows. Loaded singly, elements of a row are far apart and those of a column close.
   const int my_row = Aligned ? threadIdx.x / eights : threadIdx.x % row_step, my_eight = Aligned ? threadIdx.x % eights : threadIdx.x / row_step;
   const H* from[rows];
   int guard[rows][2];
@@ -209,7 +209,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     k1_at = (int)(rest % (u32)p.k_extent[1]);
     k0_at = (int)(rest / (u32)p.k_extent[1]);
   }
-  // And of B: of a row of the tile (a column of B where its neighbours are along K) an eight, some rows apart.
+  // Its part of B: eight elements in each of several rows of the tile (columns of B if B is contiguous along K).
   const int b_row = threadIdx.x / b_eights, b_eight = threadIdx.x % b_eights;
   const B* const b_from = AlongK ? (const B*)p.b + k0 + b_eight * 8 + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_eight * 8;
   int brought = 0;
@@ -228,7 +228,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
           const bool there = live[r] && k_live && (u32)(guard[r][0] + g0) < (u32)p.inside[0] && (u32)(guard[r][1] + g1) < (u32)p.inside[1];
           copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
-          // All eight are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
+          // All eight loads are in flight before the first is needed. No branches: what is not there is loaded from elsewhere and dropped.
           alignas(16) H eight[8];
           const int y = guard[r][0] + g0, x = guard[r][1] + g1;
           const bool row_live = live[r] & k_live;
@@ -263,7 +263,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
             copy_async_or_zero(shared_address(to), there ? source : (const B*)p.b, there ? 16u : 0u);
           }
         } else {
-          // B has no rows for what only fills up an eight of A.
+          // B has no rows for the padding of A to eight.
           const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[2] + own;
           const int count = !there || own >= p.k_extent[2] ? 0 : AlongK ? (int)(p.k_extent[2] - own) : 8;
           const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
@@ -302,7 +302,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     const H* const at = a_tiles + turn % stages * BM * depth;
     const H* const bt = b_tiles + turn % stages * BN * depth;
 #ifdef INGOT_WARPGROUPS
-    // The turn before is done with its tiles, which the next one to be brought takes.
+    // The previous iteration is done with its tiles, which the next copies replace.
     wait_multiplied<tile_n_of * 4>(sums[0][0]);
     show_to_matrix_units();
     __syncthreads();
@@ -365,7 +365,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
   }
 }
-// Sums of several blocks, always in the same order.
+// Adds the sums of several blocks, always in the same order.
 template <class Finish>
 __device__ __forceinline__ void finish_product(const ImplicitGemmParameters& p, Finish finish) {
   after_others();

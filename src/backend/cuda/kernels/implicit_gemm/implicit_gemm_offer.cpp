@@ -1,4 +1,4 @@
-// GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, pieces of B and a gated epilogue.
+// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, piecewise B and a gated epilogue.
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +16,7 @@ using ir::Dims;
 
 namespace {
 
-// True if the map certainly stays inside along an axis of A.
+// True if the map certainly stays inside this axis of A.
 bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
   const ir::AffineMap::Axis& along = map.axes[axis];
   if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
@@ -29,18 +29,18 @@ bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis)
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
-// The kernel for one row reads sixteen int8 at once.
+// The kernel for one row loads sixteen int8 at once.
 bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
-// Decoding B for the library costs less than what this kernel loses against it on so many rows (an estimate, not yet measured).
+// Up to this many rows, this kernel's lower speed costs less than decoding B for the library (an estimate, not measured).
 constexpr int64_t most_encoded_rows = 1024;
 
-// A matrix as a map, if its rows are in memory as the kernel reads them.
+// A matrix A written as a map, if its rows are laid out as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !in_eights(g.a.dims[1])) return std::nullopt;
   return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
 }
 
-// The map as the kernel's arguments; its numbers are appended to `sizes`. nullopt if the kernel cannot follow it.
+// The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
   constexpr size_t most = kernels::GemmMap::max_rank, together = 3;
   const size_t indices = map.dims.size();
@@ -55,7 +55,8 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
-// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes eights.
+// True if copying A to rows costs less than following the map: each element is used once, and the kernel would load
+// single elements instead of vectors of eight.
 bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   const Dims& dims = g.map->dims;
   auto count = [](const Dims& d) {
@@ -73,7 +74,7 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   return !eights && columns % 8 == 0;
 }
 
-// Convolutions of few channels have a kernel for each layout of A: those that A may have.
+// Convolutions of few channels have a kernel for each layout of A; returns the layouts that A may have.
 std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
   std::vector<int64_t> sizes;
@@ -121,7 +122,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const bool one_row = has_one_row(g) && along_k && reads_row(g);
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
-  std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
+  std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
@@ -141,7 +142,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
 
 namespace {
 
-// Of a sketch. Sizes that a row's prologue, pieces and gates need are known.
+// For a sketch. A prologue, piecewise B and a gated epilogue need known sizes.
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "implicit_gemm";
   if (!is_half(g.type)) return Refusal{name, Obstacle::types, "for float16 and bfloat16"};
@@ -163,7 +164,8 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   return std::nullopt;
 }
 
-// One row by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles are as fast as the library; elsewhere its rate is half.
+// One row times a B that is contiguous along K only reads B, at the speed of memory. Hopper's large tiles are as fast as
+// the library; other tiles run at half its rate.
 double cost_of(const Gemm& g, const Target& target) {
   if (has_one_row(g) && is(g.b[0].strides[0], 1)) return 0;
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
@@ -187,7 +189,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
     }
     return;
   }
-  // The library takes the whole body, and is not slower.
+  // No offer if the library takes the whole body and is not slower.
   const double cost = cost_of(*g, target);
   const bool beaten = std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost; });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});

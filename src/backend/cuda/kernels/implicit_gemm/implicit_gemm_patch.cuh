@@ -1,7 +1,7 @@
 template <int... Numbers> struct Patches { static constexpr ImplicitGemmPatch numbers() { return {Numbers...}; } };
-// Places of images by what they see of few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
-// and halves of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
-// 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
+// Convolutions of few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). Parameters p: m_extent = images, lines and columns of outputs; inside = lines of an image,
+// and halves of a line; m_step[0], k_step[0], k_step[1] = strides of images, channels and lines. A warp multiplies sixteen outputs of a line by 32 columns at
+// a time. Its part of B stays in registers while patches come and go.
 template <class H, class Shape, bool AlongK, class Finish>
 __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters& p, Finish finish) {
   constexpr ImplicitGemmPatch s = Shape::numbers();
@@ -54,7 +54,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
   const int stride = gridDim.x / sides;
   int tile = blockIdx.x / sides, side = 0;
   copy_patch(tile, patches);
-  // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
+  // Of a fragment's eight columns, lane / 4 holds two of each of four groups of eight, so that in the end every lane has eight adjacent results.
   constexpr int pairs_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
   auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
 #pragma unroll
@@ -64,7 +64,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
     u32 both[own];
 #pragma unroll
     for (int j = 0; j < own; ++j) {
-      // Columns outside are the last one again: nobody asks for what they give.
+      // Columns outside repeat the last one; their results are not used.
       const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
       const H x = ((const H*)p.b)[at_b(k0 < 0 ? 0 : k0, n)], y = ((const H*)p.b)[at_b(k1 < 0 ? 0 : k1, n)];
       both[j] = ((u32)x.bits | (u32)y.bits << 16) & mask;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         u32 a[4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          // Four lanes' pairs are neighbours but where a run ends between them.
+          // The pairs of four lanes are adjacent, unless a run ends between them.
           const int pair = k * 8 + half * 4;
           int at = s.place(pair);
           u32 mask = s.mask(pair);
@@ -134,7 +134,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         f32 eight[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) eight[e] = sums[e / 2][half * 2 + e % 2];
-        // Places outside are done again for the last one inside, and not stored.
+        // Outputs outside repeat the last one inside, and are not stored.
         const int x = x0 + group + half * 8, row = first + (x < p.m_extent[2] ? x : p.m_extent[2] - 1);
         const EightOfRow at = {row, inside, x < p.m_extent[2] && column < p.n};
         typename Finish::Held held;

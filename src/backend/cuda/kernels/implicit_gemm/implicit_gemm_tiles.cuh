@@ -1,12 +1,12 @@
 #ifdef INGOT_WARPGROUPS
-// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
-// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image.
-// What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 64 columns each, one behind the other by rows. The
-// tile takes the stage behind the last one's place, or is each group's own where they take turns.
+// Tiles of D by groups of four warps, while one more warp copies boxes of A and B. Either each group multiplies 64 rows of one tile, or
+// InTurn groups alternate on whole tiles: while one multiplies, the others run their epilogues. Pixels: A's rows are positions in an image.
+// Elementwise operands and results also go through a tile in shared memory, in boxes of 64 rows x 64 columns, by rows. This tile replaces
+// the last stage; alternating groups have one each.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_depth, groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
-  // Columns go in boxes of 64; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results.
+  // Columns are in boxes of 64; if BN is no multiple of 64, the tile has only a part of the last box. A stage has room for the boxes of all groups' results.
   constexpr int box = 64 * 64 * 2, boxes = (BN + 63) / 64, part = BN % 64, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes, together = 16;
   constexpr int a_bytes = BM * depth * 2, b_bytes = AlongK ? BN * depth * 2 : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
@@ -83,7 +83,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         n = i1 / p.m_extent[1];
       }
       if (piece == blockIdx.x) {
-        // What no step writes is on its way before those in front are done.
+        // Copies of what no step writes start before earlier kernels are done.
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
           arrive_with(full + ahead * 8, copied);
@@ -120,7 +120,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   wait_for_others();
   int stage = 0;
   u32 parity = 0;
-  // Stages follow one another through all pieces, also through those of the other group.
+  // Stages are counted through all pieces, including those of the other groups.
   auto pass = [&](int count) {
     stage += count;
     parity ^= (u32)(stage / Stages) & 1u;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_sent();
       if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
     }
-    // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
+    // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
     char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (BN * Finish::column_bytes);
     if (fetches && (InTurn > 0 || p.splits == 1)) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       }
       multiplying();
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
-      // The turn before is done with its tiles.
+      // The previous iteration is done with its tiles.
       leave_multiplying<1>();
       if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
       before = stage;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
     }
     if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
-    // No branches: what is outside is done again for what is inside, and not stored.
+    // No branches: what is outside repeats what is inside, and is not stored.
     const int row_in_box = warp % 4 * 16 + lane % 16;
     const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ lane / 16) << 4);
     auto place = [&](int unit) {
@@ -229,7 +229,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         commit_sent();
       }
       if (part > 0) {
-        // The last box would write columns of the next tile.
+        // The last box would overwrite columns of the next tile.
         constexpr int eights = part / 8;
         for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
           const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + BN - part + c * 8;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   if (Finish::boxed_out && threadIdx.x % 128 == 0) wait_sent();
 }
 #else
-// Never started where these instructions are missing.
+// Never launched where these instructions are missing.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, bool Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const ImplicitGemmParameters&, Finish) {}
 #endif

@@ -1,4 +1,4 @@
-// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided once for each set of sizes by a pure function.
+// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided by a pure function for each set of sizes.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,53 +11,53 @@
 
 namespace ingot::kernels {
 
-// A matrix as Hopper's copying unit is told of it: two bytes an element, in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
-// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] read pixel by pixel in the order of their positions, which go from
-// `lower` (of w and h) in steps up to the tensor's last place plus `upper`.
+// A tensor map for Hopper's copying unit (TMA): elements of two bytes, in boxes whose rows are 128 bytes of shared memory, swizzled as in
+// matrix_text.h. Axes from innermost; elements outside are zero. `pixels`: [n, h, w, c] read pixel by pixel, at positions that go from `lower`
+// (of w and h) to the tensor's last one plus `upper`.
 struct CudaTiles {
-  size_t at = 0;           // in the kernel's parameters: 128 bytes
+  size_t at = 0;           // offset in the kernel's parameters (128 bytes)
   size_t index = 0;        // of the operand
-  int64_t offset = 0;      // bytes behind its address
+  int64_t offset = 0;      // bytes from the operand's address
   bool pixels = false;
   int rank = 3;
   std::array<uint64_t, 4> dims{};
-  std::array<uint64_t, 3> strides{};  // bytes, from the second axis on
-  std::array<uint32_t, 4> box{};      // elements; pixels: channels and positions
+  std::array<uint64_t, 3> strides{};  // in bytes, from the second axis on
+  std::array<uint32_t, 4> box{};      // in elements; pixels: channels and positions
   std::array<uint32_t, 4> steps{1, 1, 1, 1};
   std::array<int, 2> lower{}, upper{};
 };
 
-inline constexpr size_t most_parameters = 128;  // of a kernel
+inline constexpr size_t most_parameters = 128;  // per kernel
 
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
-    size_t at;            // in `parameters`
+    size_t at;            // offset in `parameters`
     size_t index = 0;     // of the operand
-    size_t offset = 0;    // in scratch, bytes
+    size_t offset = 0;    // in scratch, in bytes
   };
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
-  uint32_t shared = 0;   // bytes of shared memory besides the kernel's own
-  bool overlaps = false; // the kernel waits for those before it by itself
-  uint32_t pieces = 0;   // of work that the blocks do one after another; 0: one each
+  uint32_t shared = 0;   // bytes of dynamic shared memory
+  bool overlaps = false; // the kernel itself waits for earlier ones
+  uint32_t pieces = 0;   // pieces of work that the blocks process one after another; 0: one per block
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
-  // Of kernels that are not ingot's:
+  // For registered kernels:
   uint32_t blocks_y = 1, blocks_z = 1, threads_y = 1, threads_z = 1;
-  std::vector<size_t> places;  // where each parameter begins in `parameters`; none: they are one struct
+  std::vector<size_t> places;  // offset of each parameter in `parameters`; empty: they are one struct
 };
 
 struct CudaLaunches {
   std::vector<CudaLaunch> list;
-  std::vector<size_t> aligned;   // operands that have to begin at multiples of 16 bytes,
-  std::vector<CudaLaunch> any;   // else these launches do it
-  size_t scratch = 0;            // bytes
+  std::vector<size_t> aligned;   // operands that must be aligned to 16 bytes,
+  std::vector<CudaLaunch> any;   // else these launches are used
+  size_t scratch = 0;            // in bytes
 
-  // Room in scratch.
+  // Reserves scratch memory and returns its offset.
   size_t reserve(int64_t bytes);
-  // `blocks` of any number; none: no launch. Error (unsupported) when a grid cannot have so many.
+  // Adds a launch of `blocks` blocks, or none for 0. Error (unsupported) if a grid cannot have so many.
   template <class Parameters>
   void add(std::string kernel, int64_t blocks, uint32_t threads, const Parameters& parameters, std::vector<CudaLaunch::Pointer> pointers) {
     std::vector<std::byte> bytes(sizeof parameters);
@@ -67,20 +67,20 @@ struct CudaLaunches {
   void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
 };
 
-// What launches are chosen by.
+// The properties of the GPU that launches depend on.
 struct CudaMachine {
   int multiprocessors = 1;
-  bool tiles = false;  // Hopper: there are kernels that copy CudaTiles, and groups of warps
+  bool tiles = false;  // Hopper: kernels with CudaTiles and groups of warps are available
 };
 
-// Axes of some tensors, joined where all walk them alike; those of size 1 are left out.
+// Axes of some tensors, without those of size 1, merged where all tensors allow it.
 struct JoinedAxes {
   std::vector<int64_t> dims;
-  std::vector<std::vector<int64_t>> strides;  // of each walk
+  std::vector<std::vector<int64_t>> strides;  // per tensor
   int64_t points = 1;
 
   explicit JoinedAxes(size_t walks) : strides(walks) {}
-  // The next axis inwards.
+  // Adds the next inner axis.
   void add(int64_t size, const std::vector<int64_t>& steps);
   template <int Walks>
   CudaAxes<Walks> get() const {

@@ -23,7 +23,7 @@ void require(bool good, const char* what) {
   if (!good) fail(Code::format, "the operands of a implicit_gemm step do not fit: {}", what);
 }
 
-// Checks what the arguments and the operands say of each other.
+// Checks that the constants and the operands agree.
 void check(const ImplicitGemmArgs& args, const Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
@@ -56,10 +56,10 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   }
 }
 
-// The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
+// The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.has_prologue()) {
-    // In shared memory as a row lies in memory.
+    // In shared memory, the prologue's row is contiguous.
     p.m_extent[0] = p.m_extent[1] = p.m_extent[2] = p.k_extent[0] = p.k_extent[1] = 1;
     p.k_extent[2] = p.k_inner = static_cast<int>(p.k);
     p.k_step[2] = 1;
@@ -75,7 +75,7 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
   const IndexMap map = resolve_index_map("implicit_gemm", args.map.steps, a, sizes);
   if (map.axes > 2) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
-  // What is read lies inside, whatever its parts add up to on the way.
+  // The first element is inside, although its partial sums of offsets may not be.
   p.base = static_cast<long>(map.start.offset);
   for (int g = 0; g < 2; ++g) {
     int64_t reach = g < map.axes ? map.start.along[g] : 0;
@@ -106,7 +106,7 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, 8));
 }
 
-// The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
+// The parameters of Hopper's tile kernels, if the copying unit (TMA) can iterate over A and B.
 struct Tiles {
   CudaTiles a, b;
   int64_t taps, chunks;
@@ -117,7 +117,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   Tiles t;
   t.taps = taps;
   t.chunks = divided_up(channels, implicit_gemm_depth);
-  // Few channels would fill a tile with zeros.
+  // Few channels would fill most of a tile with zeros.
   if (args.b_type != args.type || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * implicit_gemm_depth)) return std::nullopt;
   auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
   if (!usable(b_step)) return std::nullopt;
@@ -141,7 +141,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
     t.a.strides = {c * half, static_cast<uint64_t>(step)};
     return t;
   }
-  // Positions (n, h, w): w and h either stay inside and have no taps, or are what the guards watch.
+  // Positions (n, h, w): w and h either stay inside and have no taps, or are the guarded axes.
   t.a.pixels = true;
   t.a.rank = 4;
   int64_t unit[2], inside[2], step[2], tap[2], first[2];  // of w, h
@@ -174,7 +174,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
     if (tap[axis] * (p.k_extent[k] - 1) > 255) return std::nullopt;
     t.a.offset -= first[axis] * unit[axis] * half;
   }
-  // Strides of axes that nobody steps along may be anything that is allowed.
+  // Unused strides may have any valid value.
   if (unit[0] == 0) unit[0] = channels;
   if (unit[1] == 0) unit[1] = unit[0] * inside[0];
   const int64_t image = p.m_extent[0] == 1 ? unit[1] * inside[1] : p.m_step[0];
@@ -193,13 +193,13 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   return t;
 }
 
-// Which of the large tiles, and how many blocks share K, by a model of microseconds whose constants were fitted to measurements on an H200.
+// Chooses the large tile and the number of blocks that share K, by a model in microseconds fitted to measurements on an H200.
 struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
 };
 Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
-  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
+  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers per microsecond
   Choice best;
   double least = 0;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
@@ -210,7 +210,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemm
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
-      // Groups in turn: one multiplies while others do what stands behind.
+      // Alternating groups: one multiplies while others run the epilogue.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
       if (least == 0 || all < least) {
         least = all;
@@ -221,7 +221,7 @@ Choice choose(const P& p, int64_t turns, int multiprocessors, const ImplicitGemm
   return best;
 }
 
-// Which of the kernels for few channels is for A as it lies, and what it is told.
+// The kernel for few channels that matches A's layout, and its parameters.
 struct Patch {
   size_t kernel = 0;
   P p;
@@ -234,7 +234,7 @@ std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P 
   if (!walk) return std::nullopt;
   auto extent = [&](int index) { return sizes[static_cast<size_t>(index)]; };
   auto along = [&](int axis, int index) { return args.map.steps[static_cast<size_t>(axis) * indices + static_cast<size_t>(index)]; };
-  // Other axes are never left.
+  // The map never leaves the other axes.
   for (int j = 0; j < a.rank; ++j) {
     int64_t last = 0;
     for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
@@ -284,7 +284,7 @@ class Launches {
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
     walk(args, call, p_);
-    // Sixteen bytes at once where every eight begins at a multiple of them.
+    // Vectors of 16 bytes are used if every eight elements start at a multiple of them.
     bool a = p_.base % 8 == 0 && in_eights(), b = p_.b_step % args.b_together() == 0, others = true;
     for (int i = 0; i < 3; ++i) a = a && p_.m_step[i] % 8 == 0 && (i == 2 || p_.k_step[i] % 8 == 0);
     for (size_t k = 0; k < args.sources.size(); ++k) {
@@ -312,11 +312,11 @@ class Launches {
   }
 
  private:
-  // Which operands are read in eights: all, those behind the product (and A is one of few channels), all but A, none.
+  // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels); all but A; none.
   enum class Way { together, patch, one, any };
-  // The innermost index of K walks whole eights of neighbours, all of them inside A.
+  // True if the innermost index of K covers whole vectors of eight contiguous elements, all inside A.
   bool in_eights() const { return p_.k_extent[2] == p_.k_inner && p_.k_step[2] == 1 && p_.k_guard[0][2] == 0 && p_.k_guard[1][2] == 0; }
-  // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
+  // The epilogue's operands as boxes for the tile kernels; false if they cannot be.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
     auto add = [&](uint8_t k, size_t at) {
       if (k == ImplicitGemmArgs::none) return true;
@@ -362,10 +362,10 @@ class Launches {
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
       return list;
     }
-    // K of one row is a single index. Int8 are multiplied by the row in shared memory.
+    // For one row, K is a single index. Int8 numbers are multiplied with the row in shared memory.
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && (!kept || p.k <= implicit_gemm_longest_row) && in_eights() && p.k % args_.b_together() == 0 && p.k_extent[0] == 1 && p.k_extent[1] == 1) {
-      // In the wake of others it would take the room of what they wait for (H200, one token: 4.2 ms, else 4.0).
+      // Not overlapping: it would take the room of the kernels that it waits for (H200, one token: 4.2 ms with, 4.0 without).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
           (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), false);
       return list;
@@ -400,7 +400,7 @@ class Launches {
       return list;
     }
     auto blocks_of = [&](const ImplicitGemmTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
-    // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
+    // Large tiles read less; small ones use more multiprocessors and waste less on a narrow result. K is split if there are still too few blocks.
     const int size = together && p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
     const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
     const int64_t turns = divided_up(p.k, implicit_gemm_depth), blocks = blocks_of(tile);
@@ -415,7 +415,7 @@ class Launches {
 
   const ImplicitGemmArgs& args_;
   const CudaMachine& machine_;
-  size_t first_;  // operand of the body behind
+  size_t first_;  // first operand of the body
   CudaNumbers numbers_, sources_;
   P p_{};
   std::optional<Patch> patch_;

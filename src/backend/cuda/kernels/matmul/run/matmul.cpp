@@ -1,4 +1,4 @@
-// "matmul" on CUDA: strided operands as cuBLASLt's matrices, batch axes as its one batch and, where they do not join, several calls.
+// "matmul" on CUDA: strided operands as cuBLASLt's matrices. Batch axes become its one batch or, if they cannot be merged, several calls.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -14,21 +14,21 @@ namespace {
 using namespace backend::cuda;
 
 enum Which { A, B, C, D };
-using Offsets = std::array<int64_t, 4>;  // elements, of each operand
+using Offsets = std::array<int64_t, 4>;  // in elements, per operand
 
-// The columns of D that one right operand makes.
+// The columns of D from one piece of B.
 struct Part {
-  std::unique_ptr<Product> aligned, any;  // every pointer a multiple of 16 bytes; of the element
-  std::vector<Offsets> calls;             // bytes
-  int64_t bias = 0;                       // bytes
+  std::unique_ptr<Product> aligned, any;  // for pointers that are multiples of 16 bytes; of the element's size
+  std::vector<Offsets> calls;             // in bytes
+  int64_t bias = 0;                       // in bytes
 };
 
 struct Prepared {
   std::vector<Part> parts;
-  size_t zeros = 0;  // bytes in front of the workspace that stand for A and B, where K is 0
+  size_t zeros = 0;  // bytes of zeros before the workspace that replace A and B if K is 0
 };
 
-// The library knows no sums of nothing: where K is 0, A and B become a column and a row of zeros.
+// The library cannot sum over nothing: if K is 0, A and B become a column and a row of zeros.
 class Columns {
  public:
   Columns(TensorRef& a, TensorRef& b) {
@@ -51,7 +51,7 @@ class Columns {
   std::deque<std::vector<int64_t>> dims_, strides_;
 };
 
-// The operand's matrix, rows and columns being its last two axes or, `turned`, the other way round.
+// The operand's matrix: rows and columns are its last two axes, in this order or `turned`.
 Problem::Matrix matrix(const TensorRef& t, bool turned) {
   int row = t.rank - 2 + turned, column = t.rank - 1 - turned;
   int64_t rows = t.dims[row], columns = t.dims[column], down = t.strides[row], along = t.strides[column];
@@ -75,7 +75,7 @@ struct Axis {
   Offsets strides;
 };
 
-// Batch axes, joined where all operands step through them alike.
+// Batch axes, merged where all operands allow it.
 std::vector<Axis> batch_axes(const std::array<const TensorRef*, 4>& t, int rank) {
   std::vector<Axis> out;
   for (int d = 0; d < rank; ++d) {
@@ -93,7 +93,7 @@ std::vector<Axis> batch_axes(const std::array<const TensorRef*, 4>& t, int rank)
   return out;
 }
 
-// Calls for all combinations of the axes.
+// The offsets of all combinations of the axes.
 std::vector<Offsets> combinations(const std::vector<Axis>& axes) {
   std::vector<Offsets> out{Offsets{}};
   for (const Axis& axis : axes) {
@@ -114,7 +114,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
   size_t wanted = size_t{2} + args->pieces + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
-  need_cublaslt();  // said when the plan is loaded, not in the first run
+  need_cublaslt();  // fails when the plan is loaded, not in the first run
   return args;
 }
 
@@ -166,11 +166,11 @@ struct Slice {
   TensorRef ref;
 };
 
-// A product by one right operand, whose columns of D and the residual begin `from` behind theirs.
+// The product with one piece of B, whose columns of D and of the residual start at `from`.
 Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
-  // Column-major is what cuBLASLt speaks: a row-major D is the transposed result of B^T A^T.
+  // cuBLASLt is column-major: a row-major D is the transposed result of B^T A^T.
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   if (!turned && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
   Problem p;
@@ -233,7 +233,7 @@ Resolved resolve(const Call& call) {
 
 void run(const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
-  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   if (prepared.parts.empty()) return;
   auto& stream = static_cast<GpuStream&>(*call.stream);
   const TensorRef& d = call.operands.back();
