@@ -1,9 +1,8 @@
-// The eager call without the dispatcher: from a Python tuple of tensors to one of results.
+// The eager call without torch's dispatcher: from a Python tuple of tensors to a tuple of results.
 //
-// After a run the caches hold little but the model, and what a call touches is fetched anew: the dispatcher's way, with its stack and
-// lists, was most of a small model's overhead. Torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__, torch 2.10 or later)
-// gives a view of a tensor and makes tensors in a few calls. Python's functions are found in the process, so that this library serves every
-// Python and also programs without one.
+// After a run the caches hold mostly the model, so every cache line that a call touches costs. The dispatcher's path, with its stack and lists, was most of a
+// small model's overhead. Torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__, torch 2.10 or later) views and creates tensors in a few
+// calls. Python's functions are looked up in the process, so that this library serves every Python, and programs without one.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,7 +19,7 @@ namespace {
 
 using namespace ingot_torch;
 
-// The parts of DLPack 1.x that are used here; its version is checked.
+// The parts of DLPack 1.x used here; its version is checked.
 struct Version {
   uint32_t major, minor;
 };
@@ -46,7 +45,7 @@ struct Exchange {
   int (*to_object)(Managed*, void** object);
   int (*view_of)(void* object, View* out);
 };
-// What every version of Managed begins with; `dl_tensor` follows the flags.
+// The head of every version of Managed; `dl_tensor` follows the flags.
 struct Managed {
   Version version;
   void* context;
