@@ -71,7 +71,7 @@ DataType data_type(ingot_dtype type) {
   }
 }
 
-// -1: a dtype ingot does not have.
+// -1 for a dtype that ingot does not have.
 int number_of(DataType t) {
   if (t.lanes != 1) return -1;
   for (int d = INGOT_BOOL; d <= INGOT_FLOAT64; ++d) {
@@ -81,7 +81,7 @@ int number_of(DataType t) {
   return -1;
 }
 
-// Python's limited API, of the interpreter in this process.
+// Functions of Python's limited API, from the interpreter in this process.
 struct Python {
   void* (*tuple)(intptr_t size);
   int (*set_item)(void* tuple, intptr_t at, void* steals);
@@ -115,7 +115,7 @@ Python find_python() {
 
 Python python;
 
-// Python without its lock while a model runs.
+// Releases Python's lock while a model runs.
 struct Unlocked {
   void* state = python.leave();
   ~Unlocked() { python.enter(state); }
@@ -129,7 +129,7 @@ struct Results {
   }
 };
 
-// Memory that a run asks for.
+// Creates outputs that a run asks for.
 class Late {
  public:
   using Allocate = ingot::FunctionRef<Managed*(size_t output, int32_t rank, const int64_t* dims)>;
@@ -216,7 +216,7 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     t.strides = memory->view.strides;
     if (!give(o, memory)) return nullptr;
   }
-  // Results whose sizes are known while the model runs: made then, without Python's lock, and handed over behind it.
+  // Results whose sizes become known while the model runs: created then, without Python's lock, and returned afterwards.
   std::optional<Late> late;
   if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late.emplace(made, allocate)));
   {
@@ -231,7 +231,7 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
 
 }  // namespace
 
-// `args`: a tuple of plain tensors. A new tuple of results, or null with a Python exception set: the text is that of ingot::run's.
+// `args`: a tuple of plain tensors. Returns a new tuple of results, or null with a Python exception set, whose text is that of ingot::run.
 extern "C" __attribute__((visibility("default"))) void* ingot_torch_call(const void* exchange, uint64_t engine, int64_t function, void* args) {
   try {
     return run(*static_cast<const Exchange*>(exchange), engine, function, args);
@@ -241,7 +241,7 @@ extern "C" __attribute__((visibility("default"))) void* ingot_torch_call(const v
   }
 }
 
-// Whether ingot_torch_call can work with the exchange table and the Python of this process; before the first call.
+// Checks that ingot_torch_call can use this exchange table and this process's Python. Called before the first call.
 extern "C" __attribute__((visibility("default"))) int ingot_torch_can_call(const void* exchange) {
   python = find_python();
   return python.found() && exchange != nullptr && static_cast<const Exchange*>(exchange)->version.major == 1;
