@@ -2,7 +2,6 @@
 //
 // If a later phase needs more values stored (because of another row length, or a reshape that no affine index expresses), it adds them to the requirements
 // and this phase runs again. Requirements only grow, so this ends.
-// phase is done anew. Requirements only grow, so this ends.
 #pragma once
 #include <map>
 #include <optional>

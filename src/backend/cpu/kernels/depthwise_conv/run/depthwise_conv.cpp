@@ -2,7 +2,6 @@
 //
 // A line is the range of the index before the channels. Its outputs form runs with the same taps inside the image. Within a run, several outputs at a time
 // share what they read of B. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
-// scale, a bias, an activation and a residual; else they go through the body row by row.
 #include <algorithm>
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"

@@ -3,7 +3,6 @@
 //
 // Memory is split along one reduced axis, the places. What is contiguous inside it are the columns: a row of a channels-last image, or part of a row that is
 // summed as a whole. Chunks of places are summed separately and then added in order, so that results do not depend on the number of threads.
-// is summed as a whole. Chunks of places are added up by themselves and then in order: results do not depend on the number of threads.
 #include <algorithm>
 #include <cstring>
 
