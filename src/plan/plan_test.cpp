@@ -1,4 +1,4 @@
-// A plan written and read back is the same; a damaged one is refused, whatever the damage.
+// A plan that is written and read is the same; a damaged one is refused.
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace ingot::plan {
 namespace {
 
-// What is written down of plans with device code goes to a folder of this test's.
+// A folder of this test for the records of written device code.
 class Folder {
  public:
   Folder() {
@@ -30,7 +30,7 @@ class Folder {
   std::filesystem::path path;
 } const own_folder;
 
-// Of everything a plan can hold, one or two.
+// A plan with one or two of everything that a plan can hold.
 Plan sample() {
   using Op = SizeInstruction::Op;
   static const float numbers[] = {1, 2, 3, 4, 5, 6};
@@ -77,7 +77,7 @@ Plan sample() {
 
 std::vector<std::byte> bytes_of(const Plan& p) { return write(p); }
 
-// What read() does with these bytes: the plan described, or the code and text of its error.
+// The result of read() on these bytes: the plan's description, or the error's code and text.
 std::string told(std::span<const std::byte> bytes) {
   try {
     return describe(*read(bytes, nullptr));
@@ -93,7 +93,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   std::vector<std::byte> bytes = bytes_of(p);
   auto back = read(bytes, nullptr);
   EXPECT_EQ(describe(*back), describe(p));
-  EXPECT_EQ(bytes_of(*back), bytes);  // all that describe() leaves out too
+  EXPECT_EQ(bytes_of(*back), bytes);  // including what describe() leaves out
   EXPECT_EQ(bytes_of(sample()), bytes);
   const Function& f = back->functions[0];
   EXPECT_EQ(f.programs[0].steps[0].constants, p.functions[0].programs[0].steps[0].constants);
@@ -145,7 +145,7 @@ TEST(Plan, WhatWasTimed) {
 TEST(Plan, CutOffAtEveryLength) {
   std::vector<std::byte> bytes = bytes_of(sample());
   for (size_t n = 0; n < bytes.size(); n += n < 5000 ? 1 : 61) {
-    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<long>(n));  // its own memory, so that reading past it is seen
+    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<long>(n));  // its own memory, so that reading past its end is detected
     std::string said = told(part);
     ASSERT_TRUE(said.starts_with(n < sizeof(Header) ? "this is not a plan: " : "the plan is cut off: ")) << n << ": " << said;
   }
@@ -174,7 +174,7 @@ TEST(Plan, EveryFlippedByteOfAWeightIsSeenByVerify) {
   }
 }
 
-// Whoever made the file may have made its checksums fit: what is inside must still be checked.
+// An attacker can compute matching checksums, so the content must be checked too.
 TEST(Plan, DamageWithFittingChecksumsNeverLeavesThePlan) {
   const std::vector<std::byte> good = bytes_of(sample());
   Header start;
@@ -287,7 +287,7 @@ std::vector<std::byte> with_header(std::vector<std::byte> bytes, const std::func
   return bytes;
 }
 
-// An archive, say, that another reader would look for at the end of the file.
+// For example an archive, which another reader would look for at the end of the file.
 TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
   for (Values values : {Values::embedded, Values::left_out}) {
     const std::vector<std::byte> good = write(sample(), values);
@@ -311,7 +311,7 @@ TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
     bytes[at] = std::byte{'P'};
     EXPECT_EQ(told(bytes), "the plan is damaged: there is something where nothing belongs");
   }
-  for (size_t at : {24, 63, 76, 127}) {  // behind a weight: seen where weights are looked at
+  for (size_t at : {24, 63, 76, 127}) {  // after a weight: checked when weights are
     bytes = good;
     bytes[h.weights_offset + at] = std::byte{'P'};
     EXPECT_TRUE(told(bytes).starts_with("{"));
@@ -349,11 +349,11 @@ TEST(Plan, NamesHaveNoControlCharacters) {
   p.functions[0].bindings[2].name = "y\x1b[2J";
   EXPECT_EQ(told(bytes_of(p)), "the plan is damaged: the name of a binding has control characters");
   p = sample();
-  p.origins[0].code = "\ty = x @ w";  // the user's line is as it is
+  p.origins[0].code = "\ty = x @ w";  // the user's line is unchanged
   EXPECT_TRUE(told(bytes_of(p)).starts_with("{"));
 }
 
-// One text that many entries name is many texts in memory: a small file that would take all of it.
+// If many entries share one text, it is many texts in memory: a small file could exhaust it.
 TEST(Plan, EntriesThatLieOverOneAnotherAreRefused) {
   flatbuffers::FlatBufferBuilder b;
   auto text = b.CreateString(std::string(100000, 'x'));
@@ -380,21 +380,21 @@ TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::here);
   EXPECT_EQ(from(bytes, Trust::data), CodeFrom::elsewhere);
   EXPECT_EQ(from(bytes, Trust::code), CodeFrom::trusted);
-  // The same code behind other steps is another plan.
+  // The same code with different steps is another plan.
   Plan other = made;
   other.code_from = CodeFrom::elsewhere;
   other.functions[0].programs[0].steps[0].constants = {std::byte{2}, std::byte{0xff}};
   const std::vector<std::byte> foreign = bytes_of(other);
   EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
-  EXPECT_EQ(bytes_of(*read(foreign, nullptr)), foreign);  // what is not used is kept, and stays foreign
+  EXPECT_EQ(bytes_of(*read(foreign, nullptr)), foreign);  // unused code is kept, and stays untrusted
   bytes_of(*read(foreign, nullptr, Trust::code));
   EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
-  // Other values of the weights are no other code.
+  // New values of weights do not change the code.
   float numbers[] = {9, 8, 7, 6, 5, 4};
   made.weights[0].data = made.weights[2].data = reinterpret_cast<const std::byte*>(numbers);
   made.code_from = CodeFrom::elsewhere;
   EXPECT_EQ(from(bytes_of(made), Trust::automatic), CodeFrom::here);
-  // A folder that others may write says nothing.
+  // A folder that others can write proves nothing.
   ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0777), 0);
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
   ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0700), 0);
@@ -403,7 +403,7 @@ TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
 }
 
-// Two functions: the sample's, which reads derived 0 and weight 1, and one that reads what is made in three steps from weight 2.
+// Two functions: the sample's, which reads derived 0 and weight 1, and one that reads a tensor computed in three steps from weight 2.
 Plan two_functions() {
   Plan p = sample();
   p.targets[0].derived.push_back({"tied, merged", 24});

@@ -1,4 +1,4 @@
-// Products by ingot's own kernels, on the host and, where there is one, on a GPU: every tile, layout and map, with bodies behind them, against sums in double.
+// Ingot's own GEMM kernels on the host and, if there is one, on a GPU: every tile, layout and map, with epilogues, against sums in double.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,7 @@ double at(const HostTensor& t, const std::vector<int64_t>& where) {
   return t.get(static_cast<size_t>(element));
 }
 
-// What makes the left operand, a single row: nothing, silu(x) * y * w, or x / sqrt(mean of squares), rounded, times w.
+// The prologue of A, a single row: none, silu(x) * y * w, or x / sqrt(mean of squares), rounded, times w.
 enum class Made : uint8_t { no, gated, norm };
 
 struct Site {
@@ -43,13 +43,13 @@ struct Site {
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
   int64_t m, n, k;
-  bool infinity = false;        // in A: windows that do not see it are finite
+  bool infinity = false;        // in A: windows without it are finite
   bool shifted = false;         // operands at odd addresses
-  int multiprocessors = 1;      // many: small tiles, and K shared
+  int multiprocessors = 1;      // many: small tiles, and K is split
   int only = kernels::ImplicitGemmArgs::by_sizes;
   Made made = Made::no;
-  bool halves = false;          // of B's columns meet
-  std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
+  bool halves = false;          // gated epilogue
+  std::vector<int64_t> apart = {};  // piecewise B: columns of each matrix
   bool encoded = false;         // B is int8
 
   double left(int64_t row, int64_t column) const {
@@ -70,7 +70,8 @@ struct Site {
   }
 };
 
-// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32. With halves, what GELU gives is a factor of the second one.
+// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and transposed in f32. If gated, the
+// result of GELU is a factor of the second half.
 struct Body {
   FusedBody body;
   std::vector<StridedLayout> layouts;
@@ -214,7 +215,7 @@ void check(Site s, Where where) {
   run_printed({own.step, own.step.code[0].name, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, kernels::load_implicit_gemm_cuda,
                kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
-  // f32 sums of numbers around 1, and one rounding to what is stored.
+  // f32 sums of numbers around 1, and one rounding to the stored type.
   const double rounding = s.type == DType::f16 ? 1e-3 : 8e-3;
   const int64_t columns = s.b.dims[1];
   std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
@@ -241,7 +242,7 @@ void check(Site s, Where where) {
       double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
       for (size_t store : {size_t{4}, size_t{5}}) {
         double found = at(body.tensors[store], {row, column});
-        // Elements of a row that is made may be rounded the other way.
+        // Elements of a prologue's row may be rounded the other way.
         const double other_way = made ? rounding * 8 * (1 + std::abs(factor.value) + (s.halves ? std::abs(sum.value) : 0)) : 0;
         ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + other_way + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
       }
@@ -265,7 +266,7 @@ Site convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int
   return s;
 }
 
-// [n, c, h, w] under windows of r x r: K (c, r, s), or [n, h, w, c] with K (r, s, c): first layers, whose eights are not whole.
+// [n, c, h, w] with windows of r x r, K (c, r, s); or [n, h, w, c] with K (r, s, c): first layers, with incomplete groups of eight.
 Site first_layer(bool channels_last, bool along_k) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
   Site s{fmt::format("a first layer{}", channels_last ? ", channels last" : ""),
@@ -287,7 +288,7 @@ Site first_layer(bool channels_last, bool along_k) {
   return s;
 }
 
-// [batch, c, h, w] under windows of r x s: K (c, r, s), whatever lies innermost: the kernels for few channels.
+// [batch, c, h, w] with windows of r x s, K (c, r, s), in any layout: the kernels for few channels.
 struct Few {
   int64_t batch, h, w, c, r, s, stride, pad, n;
   bool channels_last, along_k;
@@ -400,7 +401,7 @@ std::vector<Site> sites() {
   return out;
 }
 
-// B is int8: tiles, K shared, one row, one row that is made, halves that meet.
+// B is int8: tiles, split K, one row, a prologue, a gated epilogue.
 std::vector<Site> encoded_sites() {
   std::vector<Site> out = {plain(70, 64, 200, true),
                            plain(3, 8, 8, true, DType::bf16),
@@ -426,7 +427,7 @@ std::vector<Site> encoded_sites() {
   return out;
 }
 
-// Whatever the machine, K and the columns: those kernels are what is launched.
+// These kernels are launched on any machine, for any K and number of columns.
 TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   auto launched = [](Site s, bool known = true) {
     Body body(s);
@@ -472,7 +473,7 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {
-    // Few channels are multiplied by the same instructions everywhere.
+    // Convolutions of few channels use the same instructions everywhere.
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
       if (HasFatalFailure()) return;
@@ -501,13 +502,13 @@ TEST(cuda_product, int8_equals_sums) {
   }
 }
 
-// Whatever the model would choose.
+// Independent of the cost model's choice.
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const Site& s : {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true),
                         strided, images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
-      // Results that are whole tiles of 160 columns are there for these.
+      // Sites with whole tiles of 160 columns are for that tile.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;
       Site one = s;
       one.only = static_cast<int>(tile);
@@ -533,7 +534,7 @@ TEST(cuda_product, equals_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
   for (bool along_k : {false, true}) {
-    check(plain(1030, 1160, 520, along_k), Where::gpu);  // large tiles, several blocks on a multiprocessor
+    check(plain(1030, 1160, 520, along_k), Where::gpu);  // large tiles, several blocks per multiprocessor
     check(plain(300, 72, 4104, along_k, DType::bf16), Where::gpu);
   }
   check(plain(1, 4104, 2056, true), Where::gpu);
