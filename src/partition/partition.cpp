@@ -333,7 +333,7 @@ Graph extract(const Graph& g, const Segment& s) {
     for (ValueId v : g.nodes[n].in) {
       if (renamed.contains(v)) continue;
       const ir::Weight* w = g.weight_of(v);
-      if (w == nullptr) fail(Code::internal, "segment reads {} before it is made", g.values[v].name);
+      if (w == nullptr) fail(Code::internal, "a segment reads {} before it is computed", g.values[v].name);
       renamed[v] = out.add_weight(*w, g.type(v));
     }
     const Node& node = g.nodes[n];

@@ -415,7 +415,7 @@ void verify_content(const Plan& plan) {
     hash = hash64({w.data, w.bytes}, hash + i + 1);
     const std::byte* end = w.data + w.bytes;  // its padding to 64 bytes
     if (std::any_of(end, end + (64 - w.bytes % 64) % 64, [](std::byte b) { return b != std::byte{0}; }))
-      throw Error(Code::format, fmt::format("the plan is damaged: there is something behind weight \"{}\", where nothing belongs", w.name)).fix(repair);
+      throw Error(Code::format, fmt::format("the plan is damaged: the padding after weight \"{}\" is not zero", w.name)).fix(repair);
   }
   if (hash != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
 }

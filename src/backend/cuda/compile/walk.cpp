@@ -25,7 +25,7 @@ class Maker {
     if (layouts_.size() != b_.operands.size()) fail(Code::internal, "a fused body with {} operands gets {} layouts", b_.operands.size(), layouts_.size());
     w_.stage = stages(b_);
     for (const Instruction& i : b_.code) {
-      if (i.kind == Kind::accumulator) fail(Code::internal, "a fused body of its own reads an accumulator");
+      if (i.kind == Kind::accumulator) fail(Code::internal, "a fused body reads an accumulator, but has no anchor");
       w_.rows = w_.rows || i.kind == Kind::reduce;
     }
     read_operands();

@@ -257,7 +257,7 @@ Resolved resolve(const Call& call) {
   p->tiles = &direct_tiles(c.grouped, p->n);
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
-  if (c.packed && tile_ops().columns != 2 * lanes) refuse("panels are of other tiles");
+  if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
   find_indices(*p, c);
   find_columns(*p);
   if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);

@@ -165,7 +165,7 @@ Bound check_operands(const Program& given, std::span<const TensorRef> operands, 
   b.sizes.assign(sizes.begin(), sizes.end());
   for (size_t k = 0; k < operands.size(); ++k) {
     const TensorRef& t = operands[k];
-    if (t.dtype != given.memory[k]) fail(Code::format, "operand {} of a fused step is {}, its code says {}", k, ir::name_of(t.dtype), ir::name_of(given.memory[k]));
+    if (t.dtype != given.memory[k]) fail(Code::format, "operand {} of a fused step is {}, but its code has {}", k, ir::name_of(t.dtype), ir::name_of(given.memory[k]));
     if (t.rank != given.domain_rank + given.gathered[k]) fail(Code::format, "operand {} of a fused step has rank {}", k, t.rank);
     b.dims.emplace_back(t.dims, t.dims + t.rank);
     b.strides.emplace_back(t.strides, t.strides + t.rank);

@@ -417,7 +417,7 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
       std::memcpy(&values_[t.sum].scalar2, &sum, sizeof sum);
       return;
     }
-    default: fail(Code::internal, "instruction {} of a fused step runs with no other", id);
+    default: fail(Code::internal, "instruction {} of a fused step has no fused form", id);
   }
 }
 

@@ -65,7 +65,7 @@ Problem::Matrix matrix(const TensorRef& t, bool turned) {
     m.transposed = 1;
     m.leading = std::max<int64_t>(rows > 1 ? down : columns, 1);
   } else {
-    fail(Code::unsupported, "a product of matrices whose elements lie {} and {} apart", down, along);
+    fail(Code::unsupported, "a matrix with strides {} and {}, neither of which cuBLASLt can use", down, along);
   }
   return m;
 }
@@ -178,7 +178,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   p.b = matrix(turned ? a : b, turned);
   p.d = matrix(d, turned);
   if (t[C] != nullptr) p.c = matrix(*t[C], turned);
-  if (p.d.transposed || (t[C] != nullptr && p.c.transposed)) fail(Code::unsupported, "a product whose result and residual lie in different orders");
+  if (p.d.transposed || (t[C] != nullptr && p.c.transposed)) fail(Code::unsupported, "a product whose result and residual have different memory orders");
   std::vector<Axis> axes = batch_axes(t, args.batch_rank);
   if (!axes.empty()) {
     auto widest = std::max_element(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.size < y.size; });

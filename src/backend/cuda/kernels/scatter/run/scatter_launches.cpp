@@ -59,7 +59,7 @@ bool empty(const TensorRef& t) { return std::find(t.dims, t.dims + t.rank, 0) !=
 void set_index(P& p, size_t k, int64_t extent, int64_t step) {
   p.extent[k] = extent;
   p.step[k] = extent == 1 ? 0 : step;
-  if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor whose elements lie {} apart", step);
+  if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor with stride {}", step);
 }
 
 }  // namespace
