@@ -75,7 +75,7 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
 }
 
 // Finds the sum of which `squares` uses the mean, if the backend has a kernel for both.
-std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Backend& backend) {
+std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backend& backend) {
   if (!is_sum(squares)) return std::nullopt;
   const Node& square = g.producer(squares.in[0]);
   if (square.op != Op::mul || square.in[0] != square.in[1] || g.producer(square.in[0]).op != Op::sub) return std::nullopt;
@@ -106,7 +106,7 @@ std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Back
 Graph join_moments(Graph g, const Backend& backend) {
   std::map<ValueId, ValueId> squares_of, sum_of;  // squares -> sum, and the inverse
   for (const Node& node : g.nodes) {
-    if (auto sum = node.out.empty() ? std::nullopt : sum_beside(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
+    if (auto sum = node.out.empty() ? std::nullopt : find_sum(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
       sum_of[node.out[0]] = g.nodes[*sum].out[0];
     }
   }

@@ -99,7 +99,7 @@ class Splitter {
 
   // Copies a value and everything that it depends on to another graph; `leaf` maps values that are not copied. Iterative, as chains may be long.
   template <class Leaf>
-  ValueId bring(Graph& to, std::vector<ValueId>& map, ValueId wanted, Leaf leaf) {
+  ValueId copy_with_operands(Graph& to, std::vector<ValueId>& map, ValueId wanted, Leaf leaf) {
     for (std::vector<ValueId> todo{wanted}; !todo.empty();) {
       ValueId v = todo.back();
       const Node& node = g_.producer(v);
@@ -121,12 +121,12 @@ class Splitter {
   }
 
   ValueId prepare(ValueId wanted) {
-    return bring(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
+    return copy_with_operands(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
   }
 
   // A value in main: computed constants become leaves.
   ValueId main(ValueId wanted) {
-    return bring(out_.main, in_main_, wanted, [&](ValueId v) {
+    return copy_with_operands(out_.main, in_main_, wanted, [&](ValueId v) {
       const Op op = g_.producer(v).op;
       if (op == Op::weight) return add_weight(out_.main, v);
       return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v));

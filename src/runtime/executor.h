@@ -32,18 +32,18 @@ class Executor {
   // Recent sets of addresses, and recordings for them. Several are kept: a caller's allocator alternates between two places while it still holds the last
   // result, and a session may switch between sets of weights.
   using Addresses = std::vector<std::byte*>;
-  struct Met {
+  struct Recent {
     std::shared_ptr<const Addresses> weights;
     Addresses addresses;
     std::unique_ptr<backend::Recording> recording;
   };
-  static constexpr size_t met_limit = 4;
+  static constexpr size_t recent_limit = 4;
   struct Entry {
     std::vector<int64_t> symbols;
     std::unique_ptr<Resolved> resolved;
     uint64_t memory;                           // number of the Memory that the steps point to
-    std::shared_ptr<const Addresses> weights;  // addresses of the weights; equal ones share one object with `met`. Null: not computed yet
-    std::list<Met> met;                        // most recent first
+    std::shared_ptr<const Addresses> weights;  // addresses of the weights; equal ones share one object with `recent`. Null: not computed yet
+    std::list<Recent> recent;                  // most recent first
   };
   static constexpr size_t kept_limit = 32;
   static std::shared_ptr<const Addresses> weights_of(const Entry&);

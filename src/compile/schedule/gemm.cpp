@@ -100,7 +100,7 @@ bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
   return true;
 }
 
-bool names_rows(const backend::FusedBody& body) {
+bool uses_row_index(const backend::FusedBody& body) {
   auto m = static_cast<uint32_t>(body.outer.size() - 1);
   for (const backend::Instruction& i : body.code) {
     if (i.kind == backend::Instruction::Kind::index && (i.axis == m || i.axis + 1 == m)) return true;
@@ -173,7 +173,7 @@ void Scheduler::gemm(WrittenBody written) {
   auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
   bool body_prevents = false;  // only the body prevents the merge
   while (!batch.empty() && one_matrix()) {
-    Merge merged = names_rows(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
+    Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
     if (merged == Merge::a_prevents && can_store(anchor.in[0])) return need(anchor.in[0]);
     body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
@@ -205,7 +205,7 @@ void Scheduler::gemm(WrittenBody written) {
   if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
   Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
   if (!d.choice && body_prevents) {
-    if (batch.size() == 1 && !names_rows(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
+    if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
       if (!b.packed) {
         first.dims.erase(first.dims.begin());
         first.strides.erase(first.strides.begin());

@@ -58,10 +58,10 @@ Problem::Matrix matrix(const TensorRef& t, bool turned) {
   Problem::Matrix m;
   m.rows = rows;
   m.columns = columns;
-  auto lies = [](int64_t inner, int64_t n, int64_t outer, int64_t others) { return (inner == 1 || n <= 1) && (outer >= n || others <= 1); };
-  if (lies(down, rows, along, columns)) {
+  auto is_column_major = [](int64_t inner, int64_t n, int64_t outer, int64_t others) { return (inner == 1 || n <= 1) && (outer >= n || others <= 1); };
+  if (is_column_major(down, rows, along, columns)) {
     m.leading = std::max<int64_t>(columns > 1 ? along : rows, 1);
-  } else if (lies(along, columns, down, rows)) {
+  } else if (is_column_major(along, columns, down, rows)) {
     m.transposed = 1;
     m.leading = std::max<int64_t>(rows > 1 ? down : columns, 1);
   } else {
